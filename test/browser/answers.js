@@ -2,10 +2,11 @@
 //
 // Opens pages whose scripts ask the server, and has them get other answers than its own. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, session, log, clusters}: session and log are paths behind base; clusters are the names of two that the list shows
-// REPORT: {pages: {name: {says, asked}}, list: {states, focus, open, kept}, errors: […], others: […]}
-//   says is what a page says after the answers, asked how often it had asked; states are those of the clusters, the first of which was being
-//   loaded, focus is what has the focus, open how many lists of warnings are, kept says that the page is the same
+// JOB: {base, session, log, metrics, clusters}: session, log and metrics are paths behind base; clusters are the names of two that the list shows
+// REPORT: {pages: {name: {says, asked, then}}, list: {states, focus, open, kept}, errors: […], others: […]}
+//   says is what a page says after the answers, in Tokyo, asked how often it had asked, then what it says where times are to be UTC; states are
+//   those of the clusters, the first of which was being loaded, focus is what has the focus, open how many lists of warnings are, kept says that
+//   the page is the same
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 const { WAIT, flags, watch } = require('./windows.js');
@@ -21,7 +22,7 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
   // look opens a page. What its scripts ask of an address gets the answers in turn, and the last one for ever; null is the server's own. The page
   // lives through as many answers, and then, once the element until is there, some minutes more.
   async function look(name, { path, address, answers, first, shown = '[data-state]', until = shown, act = () => {}, tell = () => {} }) {
-    const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, permissions: ['clipboard-read', 'clipboard-write'] });
+    const page = await browser.newPage({ timezoneId: 'Asia/Tokyo', viewport: { width: 1400, height: 900 }, permissions: ['clipboard-read', 'clipboard-write'] });
     page.setDefaultTimeout(WAIT);
     watch(page, job.base, report);
     let asked = 0;
@@ -39,9 +40,10 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
     for (const end = Date.now() + WAIT; asked < answers.length && Date.now() < end;) await passes(1);
     for (let i = 0; i < 5; i++) await passes(.1);
     await page.locator(until).first().waitFor({ timeout: 30000 }).catch(() => {}); // what is there instead is told
-    const says = await page.locator(shown).first().textContent();
+    const text = () => page.locator(shown).first().textContent(), says = await text();
     for (let i = 0; i < 20; i++) await passes(20);
-    report.pages[name] = { says, asked };
+    await page.locator('[data-setting=times]').evaluate(choice => { choice.value = 'Etc/UTC'; choice.dispatchEvent(new Event('change')); });
+    report.pages[name] = { says, asked, then: await text() };
     await tell(page);
     await page.close();
   }
@@ -52,6 +54,13 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
     act: page => page.locator('.lines').first().evaluate(lines => { lines.scrollTop = lines.scrollHeight; }),
   });
   await look('timeline', { path: job.session + '/timeline', address: '/api/history/timeline', answers: [json(503, 'Busy.', again), null], until: '[data-tasks]' });
+  const days = await (await fetch(job.base + job.session + '/api/history/timeline')).json();
+  days.data.begin -= 2 * 864e5;
+  await look('timeline of days', {
+    path: job.session + '/timeline', address: '/api/history/timeline', shown: '.longest td:nth-of-type(2)', until: '[data-tasks]',
+    answers: [{ contentType: 'application/json', body: JSON.stringify(days) }],
+  });
+  await look('panels', { path: job.metrics, address: '/session_activity', answers: [], shown: '.panel svg text[text-anchor=middle]' });
   await look('timeline, too large', { path: job.session + '/timeline', address: '/api/history/timeline', answers: [json(503, 'Too large.')] });
   await look('search', { path: job.session + '/search?q=Error', address: '/api/history/search', answers: [proxied] });
   await look('markdown', {

@@ -8,13 +8,13 @@ import (
 )
 
 // otherAnswers: pages ask again when the server says when, and only then; what they say is the server's sentence, or
-// one of their own where another program answers. The list writes how a session ended into
-// the session's own row.
+// one of their own where another program answers. Drawings follow the chosen zone of times. The list writes how a
+// session ended into the session's own row.
 func otherAnswers(t *testing.T, o own) {
 	var seen struct {
 		Pages map[string]struct {
-			Says  string
-			Asked int
+			Says, Then string
+			Asked      int
 		}
 		List struct {
 			States []string
@@ -26,6 +26,7 @@ func otherAnswers(t *testing.T, o own) {
 	}
 	run(t, "answers.js", map[string]any{"base": o.URL, "session": o.Failed,
 		"log":      o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {longLog}}.Encode(),
+		"metrics":  o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard",
 		"clusters": []string{fineCluster, failedCluster}}, &seen)
 	for _, problem := range append(seen.Errors, seen.Others...) {
 		t.Error(problem)
@@ -37,6 +38,8 @@ func otherAnswers(t *testing.T, o own) {
 		"log":                 {"Not signed in.", 2},
 		"timeline":            {"task attempts on ", 2},
 		"timeline, too large": {"Too large.", 1},
+		"timeline of days":    {"/11, ", 1},
+		"panels":              {":", 0},
 		"search":              {"The server cannot answer now (status 502).", 1},
 		"markdown":            {"Not copied: Too large.", 1},
 		"list":                {"Clusters", 4},
@@ -44,6 +47,11 @@ func otherAnswers(t *testing.T, o own) {
 		if got := seen.Pages[name]; !strings.Contains(got.Says, want.says) || got.Asked != want.asked {
 			t.Errorf("%s asked %d times and says %q, want %d times and %q", name, got.Asked, got.Says, want.asked,
 				want.says)
+		}
+	}
+	for _, name := range []string{"timeline", "timeline of days", "panels"} {
+		if got := seen.Pages[name]; got.Then == got.Says {
+			t.Errorf("%s says %q in both zones", name, got.Says)
 		}
 	}
 	if got := seen.List; !slices.Equal(got.States, []string{"75 %", "failed"}) || got.Focus != "why" || got.Open != 1 ||

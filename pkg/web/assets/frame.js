@@ -60,7 +60,13 @@
       element.title = exact + (exact.endsWith(' UTC') ? '' : ' · ' + time.toISOString().slice(0, 19) + 'Z');
     });
   }
-  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return zone() || HERE; } });
+  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
+
+  // rezoned is for a zone that is another one now: what draws times itself draws them again.
+  function rezoned() {
+    times(document);
+    dispatchEvent(new Event('rayhistoryzone'));
+  }
 
   // learn asks for the zone of the session's cluster, which the dashboard shows too, where it matters.
   function learn() {
@@ -69,8 +75,7 @@
     if (clusterZone || !address || read('timezone') || read('rayHistoryTimes') !== 'cluster') { return; }
     window.rayHistory.json(new URL('timezone', new URL(address, location.href))).then(function (answer) {
       clusterZone = answer.value || 'Etc/UTC';
-      times(document);
-      dispatchEvent(new Event('rayhistoryzone'));
+      rezoned();
     }, function () { clusterZone = 'Etc/UTC'; });
   }
 
@@ -90,10 +95,10 @@
     zones.addEventListener('change', function () {
       keep('rayHistoryTimes', zones.value === 'cluster' ? 'cluster' : '');
       keep('timezone', zones.value === 'cluster' ? '' : zones.value === 'local' ? HERE : zones.value);
-      times(document);
+      rezoned();
       learn();
     });
-    addEventListener('storage', function () { colour(); show(); times(document); learn(); });
+    addEventListener('storage', function () { colour(); show(); rezoned(); learn(); });
     addEventListener('pageshow', show);
     document.addEventListener('click', function (event) { if (!box.contains(event.target)) { box.open = false; } });
     box.addEventListener('keydown', function (event) {

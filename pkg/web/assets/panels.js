@@ -48,7 +48,7 @@ function clock(options) {
     try { return new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
   }
 }
-const exact = clock({ dateStyle: "short", timeStyle: "medium" });
+const exact = () => clock({ dateStyle: "short", timeStyle: "medium" });
 const time = { hour: "2-digit", minute: "2-digit" }, date = { day: "2-digit", month: "2-digit" };
 
 // ask gives the data of an answer. The server answers a few queries at a time and asks others to come back: no more than three are sent.
@@ -71,7 +71,7 @@ const other = !page.other ? Promise.resolve(null) : window.rayHistory.json(new U
 other.catch(error => { document.querySelector(".with").textContent += ": " + error.message; });
 
 // What happened is marked on every panel.
-const happened = [...document.querySelectorAll(".happened li")].map(item => ({ at: Number(item.dataset.at), severity: item.className, title: item.textContent.trim() }));
+const happened = [...document.querySelectorAll(".happened li")].map(item => ({ at: Number(item.dataset.at), severity: item.className, item }));
 
 // named is a series' name by a query's legend, such as {{instance}}.
 function named(metric, legend) {
@@ -189,9 +189,9 @@ function plot(box, panel, { first, count, series }) {
   const cursor = make("svg:line", { class: "cursor", y1: 8, y2: bottom, visibility: "hidden" }), tip = make("div", { class: "tip", hidden: "" });
   svg.append(cursor);
   const xOf = at => x((at - first) / step), atOf = px => first + (px - left) / (width - left - 8) * span;
-  for (const { at, severity, title } of happened) {
+  for (const { at, severity, item } of happened) {
     if (at < first || at > last) continue;
-    const mark = make("svg:g", { class: "mark " + severity }, make("svg:line", { x1: xOf(at), x2: xOf(at), y1: 8, y2: bottom }), make("svg:rect", { x: xOf(at) - 4, y: 8, width: 8, height: bottom - 8 }), make("svg:title", {}, title));
+    const mark = make("svg:g", { class: "mark " + severity }, make("svg:line", { x1: xOf(at), x2: xOf(at), y1: 8, y2: bottom }), make("svg:rect", { x: xOf(at) - 4, y: 8, width: 8, height: bottom - 8 }), make("svg:title", {}, item.textContent.trim()));
     svg.append(mark);
   }
   zoomable(svg, px => atOf(Math.min(Math.max(px, left), width - 8)), bottom);
@@ -203,7 +203,7 @@ function plot(box, panel, { first, count, series }) {
     if (!there.length) return;
     cursor.setAttribute("x1", x(at));
     cursor.setAttribute("x2", x(at));
-    tip.replaceChildren(exact.format(first + at * step), table([], there.slice(0, maxTip).map(s => [s, format(s.points[at], panel.unit)])), there.length > maxTip ? `and ${there.length - maxTip} more` : "");
+    tip.replaceChildren(exact().format(first + at * step), table([], there.slice(0, maxTip).map(s => [s, format(s.points[at], panel.unit)])), there.length > maxTip ? `and ${there.length - maxTip} more` : "");
     tip.style.width = Math.min(360, width / 2 - 22) + "px";
     tip.style.left = x(at) > width / 2 ? "auto" : x(at) + 14 + "px";
     tip.style.right = x(at) > width / 2 ? width - x(at) + 14 + "px" : "auto";
@@ -340,7 +340,9 @@ const watch = new IntersectionObserver(entries => {
 }, { rootMargin: "200px" });
 sections.forEach(section => watch.observe(section));
 let resized;
-addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => sections.forEach(section => section.redraw?.()), 150); });
+const redraw = () => sections.forEach(section => section.redraw?.());
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 150); });
+addEventListener("rayhistoryzone", redraw);
 if (refresh > 0) setInterval(() => { from += refresh; to += refresh; seen.forEach(draw); }, refresh);
 
 // The form's variables get the values that are stored; what is chosen shows at once.

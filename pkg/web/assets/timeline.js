@@ -57,7 +57,7 @@ function pan(share) { const by = share * (view.to - view.from); look(view.from +
 
 function describe() {
   const on = plural(data.nodes.length, "node") + (data.lanes.length ? ` and ${plural(data.lanes.length, "worker")}` : "");
-  state.textContent = `${plural(data.tasks, "task attempt")} on ${on}, ${clock(view.from, true)} to ${clock(view.to, true)}. ` + data.notes.join(" ");
+  state.textContent = `${plural(data.tasks, "task attempt")} on ${on}, ${window.rayHistory.stamp(view.from)} to ${window.rayHistory.stamp(view.to)}. ` + data.notes.join(" ");
   legend.replaceChildren(...data.groups.flatMap((group, i) => {
     if (!group.tasks && colour.value === "function") return [];
     const item = document.createElement("li"), key = document.createElement("span");
@@ -107,11 +107,11 @@ function css(name) {
   return inks.get(key);
 }
 
-function clock(at, whole) {
-  if (whole) return window.rayHistory.stamp(at);
-  const span = view.to - view.from, zone = window.rayHistory?.zone() || "UTC";
-  const options = { timeZone: zone, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-  if (span < 5000) options.fractionalSecondDigits = 3;
+// clock is a time of the session: of one of more than a day with the day.
+function clock(at) {
+  const options = { timeZone: window.rayHistory.zone(), hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+  if (view.to - view.from < 5000) options.fractionalSecondDigits = 3;
+  if (whole.to - whole.from > 864e5) Object.assign(options, { day: "2-digit", month: "2-digit" });
   return new Intl.DateTimeFormat("en-GB", options).format(at);
 }
 
@@ -248,7 +248,8 @@ function drawLane(pen, { lane }, y, cellX, { faint, line, red, text }) {
 // STEPS are distances of the axis's times, in ms.
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
 function drawAxis(pen, w, h, { text, line }) {
-  const step = STEPS.find(ms => ms / (view.to - view.from) * width() >= 90) || STEPS.at(-1);
+  const room = Math.max(90, pen.measureText(clock(view.to)).width + 12);
+  const step = STEPS.find(ms => ms / (view.to - view.from) * width() >= room) || STEPS.at(-1);
   pen.fillStyle = text;
   for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
     const x = xOf(at);
@@ -409,4 +410,5 @@ box.addEventListener("keydown", event => {
 const repaint = () => { draw(); if (data) describe(); };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] }); // Settings
+addEventListener("rayhistoryzone", repaint);
 ask();
