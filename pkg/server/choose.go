@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
@@ -100,6 +101,17 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 		return selector, "", false
 	}
 	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
+}
+
+// momentAddress is the address of a page of the chosen session, relative, with the moment of ?at= in its path.
+func momentAddress(r *http.Request, c choice, page string) string {
+	query := r.URL.Query()
+	at := query.Get("at")
+	query.Del("at")
+	of := c.selector
+	path := web.SessionPath(layout.Session{Namespace: url.PathEscape(of.Namespace), Cluster: url.PathEscape(of.Name),
+		Name: url.PathEscape(of.Session)})
+	return strings.TrimSuffix(browser.Root(r)+path+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
 }
 
 // finding is the context for finding a request's sessions: the first listing of the store may not have ended.

@@ -23,9 +23,9 @@ import (
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
 func (s *Server) addCompare(ws *restful.WebService) {
-	names := ofSession("with", "job", "with_job", "top")
-	s.page(ws, "/compare", takes(names, s.comparePage))
-	s.get(ws, "/api/history/compare", takes(names, s.compareJSON))
+	names := []string{"with", "job", "with_job", "top"}
+	s.pageOf(ws, "/compare", names, s.comparePage)
+	s.get(ws, "/api/history/compare", takes(ofSession(names...), s.compareJSON))
 }
 
 func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {

@@ -75,6 +75,8 @@ func (s *Server) homepage() handler { return takes(list.HomepageParams, plain(s.
 func tidyAddress(r *http.Request, c choice) string {
 	query := r.URL.Query()
 	switch {
+	case c.byPath && query.Get("at") != "":
+		return momentAddress(r, c, "/")
 	case c.byPath && !strings.HasSuffix(r.URL.Path, "/"):
 		// The page's requests are relative to it. The target is relative too: a proxy may have cut a prefix off.
 		return withQuery(browser.Relative(path.Base(r.URL.EscapedPath()))+"/", r)

@@ -2,9 +2,11 @@ package server
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 )
@@ -19,7 +21,6 @@ func TestFrame(t *testing.T) {
 		session + "findings": "findings", session + "search": "search", session + "note": "note",
 		session + "log?node_id=" + strings.Repeat("0", 56) + "&file=x": "",
 		session + "at/2026-11-20T23:20:00Z/findings":                   "at/2026-11-20T23:20:00Z/findings",
-		session + "findings?at=2026-11-20T23:20:00Z":                   "at/2026-11-20T23:20:00Z/findings",
 		"homepage": "",
 	} {
 		got := f.ask(t, http.MethodGet, "/"+page, asBrowser)
@@ -38,6 +39,34 @@ func TestFrame(t *testing.T) {
 			t.Errorf("%s says neither where it is nor when: %s", page, got.body)
 		}
 	}
+}
+
+// TestMomentOfQuery: pages lead browsers from ?at= to their address at that moment, which all of their links are
+// relative to; programs are answered at once.
+func TestMomentOfQuery(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	const at, session, latest = "?at=2026-11-20T23%3A20%3A00Z", lab + name, lab + "latest"
+	ways := map[string]string{
+		session + at:      session + "/at/2026-11-20T23:20:00Z/",
+		latest + "/" + at: latest + "/at/2026-11-20T23:20:00Z/",
+		session + "/search?at=1795216800000&q=a+%23b": session + "/at/1795216800000/search?q=a+%23b",
+		session + "/at/1795216860000/log" + at:        session + "/at/2026-11-20T23:20:00Z/log",
+		session + "/logs" + at + "&log=a&log=b":       session + "/at/2026-11-20T23:20:00Z/logs?log=a&log=b",
+	}
+	for _, page := range []string{"/overview", "/findings", "/timeline", "/note", "/compare"} {
+		ways[session+page+at] = session + "/at/2026-11-20T23:20:00Z" + page
+		ways[page+at] = session + "/at/2026-11-20T23:20:00Z" + page // of the cookies' session
+	}
+	for from, want := range ways {
+		got := f.ask(t, http.MethodGet, from, asBrowser, cookies("default", "lab", name))
+		to := must.Get(must.Get(url.Parse(from))(t).Parse(got.header.Get("Location")))(t)
+		if got.status != http.StatusFound || to.String() != want {
+			t.Errorf("%s: %d to %s, want %s", from, got.status, to, want)
+		}
+	}
+	f.ask(t, http.MethodGet, session+"/search"+at, asProgram).wants(t, http.StatusOK)
+	f.ask(t, http.MethodGet, session+"/search?at=noon", asBrowser).wants(t, http.StatusBadRequest, "noon")
 }
 
 // TestFrameSaysWhoIsSignedIn: pages name the caller; only who signed in with the browser can sign out.

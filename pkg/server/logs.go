@@ -11,9 +11,9 @@ import (
 
 // addLogs adds what is about a session's logs.
 func (s *Server) addLogs(ws *restful.WebService) {
-	s.get(ws, "/search", takes(ofSession(logs.SearchPageParams...), s.loaded(s.logs.SearchPage)))
-	s.page(ws, "/logs", takes(ofSession(logs.MergedLogsParams...), s.loaded(s.logs.MergedLogs), "log"))
-	s.get(ws, "/log", takes(ofSession(logs.PageParams...), s.loaded(s.logs.Page)))
+	s.pageOf(ws, "/search", logs.SearchPageParams, s.loaded(s.logs.SearchPage))
+	s.pageOf(ws, "/logs", logs.MergedLogsParams, s.loaded(s.logs.MergedLogs), "log")
+	s.pageOf(ws, "/log", logs.PageParams, s.loaded(s.logs.Page))
 	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
 	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))
 	s.get(ws, "/api/history/log.txt", takes(ofSession(logs.TextParams...), s.loaded(s.logs.Text)))

@@ -38,7 +38,7 @@ func (s *Server) sessionPage(ws *restful.WebService, path string, names []string
 			web.Write(w, http.StatusOK, page)
 		}
 	}}
-	s.page(ws, path, takes(ofSession(names...), s.answer(route)))
+	s.pageOf(ws, path, names, s.answer(route))
 }
 
 // findingsPage says why the chosen session, or a job of it, ended as it did.

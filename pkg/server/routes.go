@@ -128,6 +128,22 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	})
 }
 
+// pageOf adds a page about the chosen session. Its links, forms and scripts are relative to its address, so the moment
+// that ?at= names becomes a part of the path.
+func (s *Server) pageOf(ws *restful.WebService, path string, names []string, h handler, several ...string) {
+	s.page(ws, path, takes(ofSession(names...), func(w http.ResponseWriter, r *request) error {
+		if r.URL.Query().Get("at") == "" || !browser.WantsPage(r.Request) {
+			return h(w, r)
+		}
+		c, err := choose(r)
+		if err != nil {
+			return err
+		}
+		browser.Redirect(w, http.StatusFound, momentAddress(r.Request, c, path))
+		return nil
+	}, several...))
+}
+
 // takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look
 // like one that passes everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
 // Those of some names may be given several times.
@@ -198,7 +214,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 // addNotes adds the pin and the note on the chosen session.
 func (s *Server) addNotes(ws *restful.WebService) {
 	const api = "/api/history/note"
-	s.page(ws, "/note", takes(ofSession(), s.chosen(s.notes.Page)))
+	s.pageOf(ws, "/note", nil, s.chosen(s.notes.Page))
 	s.get(ws, api, takes(ofSession(), s.chosen(s.notes.Get)))
 	s.add(ws, http.MethodPost, "/note", s.chosen(s.notes.Write))
 	s.add(ws, http.MethodPost, api, s.chosen(s.notes.Write))

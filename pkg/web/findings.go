@@ -156,9 +156,6 @@ func (p Findings) Opened(s Shown) string {
 		return p.Address(s.Link)
 	}
 	query, line := url.Values{"node_id": {s.NodeID}, "file": {s.File}}, ""
-	if at := p.Given.Get("at"); at != "" {
-		query.Set("at", at)
-	}
 	if s.Line > 0 {
 		query.Set("line", strconv.Itoa(s.Line))
 		line = "#L" + strconv.Itoa(s.Line)
@@ -215,11 +212,7 @@ func (p Findings) About(f *findings.Finding) (all []About) {
 			name = "job_id"
 		}
 		if name != "" && e.ID != "" {
-			query := url.Values{name: {e.ID}}
-			if at := p.Given.Get("at"); at != "" {
-				query.Set("at", at)
-			}
-			a.Logs = "logs?" + query.Encode()
+			a.Logs = "logs?" + url.Values{name: {e.ID}}.Encode()
 		}
 		all = append(all, a)
 	}

@@ -102,9 +102,6 @@ func leadToMerged(w http.ResponseWriter, r *http.Request, of Session) error {
 	if began != 0 {
 		query.Set("time", time.Unix(0, began).UTC().Format(time.RFC3339Nano))
 	}
-	if at := form.Get("at"); at != "" {
-		query.Set("at", at)
-	}
 	browser.Redirect(w, http.StatusFound, "logs?"+query.Encode())
 	return nil
 }

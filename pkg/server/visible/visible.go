@@ -174,10 +174,8 @@ func FrameOf(r *http.Request, e catalog.Entry, tab string) web.Frame {
 	f := Frame(r)
 	f.Head = &web.Head{Ref: e.Ref, Start: e.Start, End: e.End, Running: e.Running, Outcome: e.Outcome,
 		Tab: tab}
-	if f.Head.Moment = r.URL.Query().Get("at"); f.Head.Moment == "" {
-		if at := moment.FindStringSubmatch(r.URL.EscapedPath()); at != nil {
-			f.Head.Moment = at[1]
-		}
+	if at := moment.FindStringSubmatch(r.URL.EscapedPath()); at != nil {
+		f.Head.Moment = at[1]
 	}
 	return f
 }
