@@ -209,9 +209,13 @@ func hours(name string, with, session float64) Figure {
 	return Figure{Name: name, With: amount(with), Session: amount(session), Difference: signed(session-with, amount)}
 }
 
+// amount writes three digits of a figure, of very small ones fewer: to a millionth, and without an exponent.
 func amount(v float64) string {
-	if v >= 999.5 {
+	switch {
+	case v >= 999.5:
 		return formatCount(int(math.Round(v)))
+	case v < 0.001:
+		return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }

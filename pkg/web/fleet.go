@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -72,8 +73,8 @@ func (p Fleet) List(more ...string) string {
 	form := p.kept()
 	form.Del("by")
 	form.Del("top")
-	form.Set("from", p.From)
-	form.Set("to", p.To)
+	form.Set("from", p.Began("from"))
+	form.Set("to", p.Began("to"))
 	for i := 0; i+1 < len(more); i += 2 {
 		if more[i] == "q" {
 			more[i+1] = strings.TrimSpace(form.Get("q") + " " + more[i+1])
@@ -81,6 +82,11 @@ func (p Fleet) List(more ...string) string {
 		form.Set(more[i], more[i+1])
 	}
 	return p.Base + "homepage?" + form.Encode()
+}
+
+// Began is the parameter from or to: what was given, or else the day that is meant.
+func (p Fleet) Began(name string) string {
+	return cmp.Or(p.Form.Get(name), map[string]string{"from": p.From, "to": p.To}[name])
 }
 
 // Span is how many days there are: "30 days".

@@ -3,6 +3,7 @@ package web
 import (
 	"html/template"
 	"net/url"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
 )
@@ -27,6 +28,14 @@ func (w Wrong) Marks(name string) template.HTMLAttr {
 		return ""
 	}
 	return ` aria-invalid="true" aria-describedby="wrong"`
+}
+
+// dayField is the type of the field of a day: one of dates shows nothing of a value that is none, such as a time.
+func dayField(value string) string {
+	if _, err := time.Parse(time.DateOnly, value); value != "" && err != nil {
+		return "text"
+	}
+	return "date"
 }
 
 // Param is a parameter of a page's address.

@@ -11,6 +11,12 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%d is %s", n, got)
 		}
 	}
+	for v, want := range map[float64]string{0: "0", 6.94e-05: "0.000069", 0.00123: "0.00123", 0.5: "0.5", 12.345: "12.3",
+		999.4: "999", 1234.5: "1,235"} {
+		if got := amount(v); got != want {
+			t.Errorf("%g is %s, want %s", v, got, want)
+		}
+	}
 	if percent(1, 0) != 0 || percent(1, 4) != 25 || percent(9, 4) != 100 {
 		t.Error("percent")
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,11 +34,18 @@ func TestCauseChips(t *testing.T) {
 	}
 }
 
-// TestFiltersStay: whatever narrows the list or the totals stays in their forms and links, also what has no field.
+// TestFiltersStay: whatever narrows the list or the totals stays in their forms and links, also what has no field, and
+// times, which fields of dates do not show.
 func TestFiltersStay(t *testing.T) {
+	for value, field := range map[string]string{"2026-11-20": "date", "2026-11-20T23:00:00Z": "text"} {
+		filtersStay(t, value, field)
+	}
+}
+
+func filtersStay(t *testing.T, value, field string) {
 	all := url.Values{}
 	for _, name := range catalog.FilterParams {
-		all.Set(name, "2026-11-20")
+		all.Set(name, value)
 	}
 	list := Home{Totals: catalog.Totals{Sessions: 1}, Query: Query{Filter: all}}
 	totals := Fleet{Form: all, Report: &fleet.Report{From: "2026-11-20", To: "2026-11-20"}}
@@ -50,8 +58,14 @@ func TestFiltersStay(t *testing.T) {
 		_, query, _ := strings.Cut(page.link, "?")
 		linked := must.Get(url.ParseQuery(query))(t)
 		for _, name := range catalog.FilterParams {
-			if linked.Get(name) == "" || !strings.Contains(w.Body.String(), ` name="`+name+`"`) {
+			if linked.Get(name) != value || !strings.Contains(w.Body.String(), ` name="`+name+`"`) {
 				t.Errorf("%s loses %s: %s\n%s", page.template(), name, page.link, w.Body)
+			}
+		}
+		for _, name := range []string{"from", "to"} {
+			want := fmt.Sprintf(`<input type="%s" name="%s" value="%s"`, field, name, value)
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s lacks %s", page.template(), want)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ var funcs = template.FuncMap{
 	"plural":    plural, "runsOf": runsOf,
 	"when": when, "ago": ago, "took": took, "began": began,
 
-	"amount": amount, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
+	"amount": amount, "dayField": dayField, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
 	"money": money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
 	"seconds": human.Seconds, "share": share, "sides": sides, "signed": Signed,
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },

@@ -79,7 +79,7 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	var wrong *param.Error
 	switch {
 	case errors.As(err, &wrong):
-		page.Wrong, page.Report = web.Wrong{Error: *wrong}, &fleet.Report{From: form.Get("from"), To: form.Get("to")}
+		page.Wrong, page.Report = web.Wrong{Error: *wrong}, &fleet.Report{}
 		web.Write(w, http.StatusBadRequest, page)
 		return nil
 	case err != nil:
