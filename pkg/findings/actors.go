@@ -78,8 +78,7 @@ func (b *builder) readActors() {
 // isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a
 // job or a deployment of Serve; but that its memory ran out only its own death tells.
 func isOfRay(a *entities.Actor) bool {
-	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, replicaClass) ||
-		slices.Contains(raysOwn, a.Class)
+	return strings.HasPrefix(a.Name, supervisor) || runsForRay(a.Class)
 }
 
 // actorName returns an actor's class, and its name if it has one of its own.

@@ -95,6 +95,7 @@ type builder struct {
 	atWork                []attempt // tasks that were running when the session ended
 	queued                []attempt // tasks that had not been scheduled when it did, and calls whose actors had not
 	waits                 []wait
+	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
 	failures              map[string]failure   // by the IDs of the tasks
 	groups                []*group

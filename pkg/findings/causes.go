@@ -19,8 +19,9 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}
-	if len(f.because) > 0 && e.logged() && !slices.ContainsFunc(f.because,
-		func(c *finding) bool { return !b.succeededLater(c) }) {
+	if len(f.because) > 0 && e.wentOn && !slices.ContainsFunc(f.because, func(c *finding) bool {
+		return !b.succeededLater(c) && (e.later == "" || c.last >= b.lastSubmitted(j.id))
+	}) {
 		f.because, e.what = nil, output.Exception{} // it went on after what it logged, with success
 	}
 	if len(f.because) == 0 {
@@ -115,8 +116,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			continue
 		}
 		if log := b.driverLog(j); log != nil {
-			who, said := output.SaidByWorkers(log.text, root.Title, notReady().MatchString(root.Title),
-				append(raysOwn, "TrainController"))
+			who, said := output.SaidByWorkers(log.text, root.Title, notReady().MatchString(root.Title), isRays)
 			if said != "" {
 				return who + " printed: " + said
 			}
@@ -141,7 +141,7 @@ func (b *builder) printedByWorkers(j *job, root *finding) string {
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}
-		if a := b.actorIn(worker); a == nil || !isOfRay(a) && a.Class != "TrainController" {
+		if a := b.actorIn(worker); a == nil || !isRays(a.Class) {
 			return "a worker printed: " + said
 		}
 	}
@@ -191,7 +191,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
 		}
 		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || f.first >= until ||
-			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout || f.Kind == ActorStart ||
+			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.hung() || f.Kind == ActorStart ||
 			f.Kind == Data || f.Kind == Train || !lacked && !isNear || f.what.Same(root.what) {
 			continue
 		}
@@ -212,9 +212,14 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" || f.what.Type == "Full" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] ||
-		general().MatchString(f.what.Type) && tellsOfOthers(f.what.Type, f.what.Message) ||
+		general().MatchString(f.what.Type) && tellsOfOthers(f.what, f.what.Message) ||
 		emptyHanded().MatchString(f.what.Message) ||
 		toldElsewhere().MatchString(f.what.String())
+}
+
+// hung reports whether the finding is about a call that did not end, or about a wait for one.
+func (f *finding) hung() bool {
+	return f.Kind == Timeout && (f.what.Type == "GetTimeoutError" || f.root().what.Type == "")
 }
 
 // actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.
@@ -329,11 +334,13 @@ var (
 	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
-// tellsOfOthers reports whether what a program says as it raises an exception of a type, or ends, is about failures of
-// others.
-func tellsOfOthers(exception, said string) bool {
-	return aboutFailures().MatchString(said) ||
-		general().MatchString(exception) && aboutThings().MatchString(said)
+// tellsOfOthers reports whether what a program says as it raises an exception, or ends, is about failures of others.
+// Words about an error in an exception that a library raises are about that error, unless they count.
+func tellsOfOthers(what output.Exception, said string) bool {
+	if general().MatchString(what.Type) {
+		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
+	}
+	return aboutFailures().MatchString(said) && (!what.Library || outOf().MatchString(said))
 }
 
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
@@ -346,7 +353,9 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	summary := tellsOfOthers(e.what.Type, e.said()) && e.what.Type != "OutOfMemoryError"
+	said, words := e.said(), general().MatchString(e.what.Type)
+	summary := tellsOfOthers(e.what, said) && e.what.Type != "OutOfMemoryError"
+	waited := e.what.Function == "" && (words || isTimeout(e.what) || notReady().MatchString(said))
 	for _, other := range b.all {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
@@ -359,22 +368,24 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
-		if summary || other.Kind == Unschedulable && e.what.Function == "" || general().MatchString(e.what.Type) &&
-			e.what.Message == "" && j.End-other.last <= atTheEnd {
+		if summary || other.Kind == Unschedulable && waited || words && e.what.Message == "" &&
+			j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
 	// Of several failures those count that the driver's words name, or else those that it did not forgive.
 	named := slices.DeleteFunc(slices.Clone(f.because),
-		func(c *finding) bool { return !c.toldIn(e.said()) || b.succeededLater(c) })
+		func(c *finding) bool { return !c.toldIn(said) || b.succeededLater(c) })
 	if len(named) > 0 {
 		f.because = named
 		return
 	}
 	b.dropForgiven(f)
-	ownWords := f.Kind == JobFailed && !summary && strings.TrimSpace(e.said()) != ""
+	ownWords := f.Kind == JobFailed && strings.TrimSpace(said) != "" &&
+		(!summary || !words && !outOf().MatchString(said))
 	if len(f.because) == 1 && ownWords {
-		if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) {
+		if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) ||
+			b.succeededLater(only) {
 			f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
 		}
 	}
@@ -396,7 +407,7 @@ func (b *builder) linkTasks() {
 		case parent.Kind == child.Kind && parent.what.Same(child.what),
 			slices.Contains(failuresBehind(parent.what, ""), child.Kind),
 			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
-				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what.Type, parent.what.Message)) &&
+				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what, parent.what.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}

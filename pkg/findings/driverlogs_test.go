@@ -30,6 +30,20 @@ func TestDriverLogs(t *testing.T) {
 			"Exception ignored in atexit callback: <function f at 0x7efe6ed604a0>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 5, in f\nOSError: late\n" +
 			"Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nAttributeError: 'A' object has no attribute 'nope'\n",
 			findings.JobFailed, "its driver raised KeyError: 'learning_rate'$", ""},
+		"a thread that failed after it": {1, module + "    load()\nValueError: no rows\n" +
+			"Exception in thread Thread-3 (_pin_memory_loop):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nConnectionResetError: peer\n" +
+			"Traceback (most recent call last):\n  File \"/lib/python3.11/multiprocessing/queues.py\", line 250, in _feed\nBrokenPipeError: [Errno 32] Broken pipe\n" +
+			"--- Logging error ---\nTraceback (most recent call last):\n  File \"/lib/logging/__init__.py\", line 1113, in emit\nValueError: I/O operation on closed file.\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
+		"a thread, and what was printed before it": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" +
+			"Exception in thread Thread-1 (feed):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nKeyError: 'sku'\n",
+			findings.JobFailed, "its driver raised KeyError: 'sku'; before that OSError: no cache$", ""},
+		"printed by a function": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\n    f()\nOSError: no cache\nevaluating\nAUC 0.61 is below 0.75\n",
+			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
+		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
+		"a record above it": {1, "ERROR:root:manifest: AccessDenied\n" + module + "    start()\nRuntimeError: cannot start\n",
+			findings.JobFailed, "its driver raised RuntimeError: cannot start; before that ERROR:root:manifest: AccessDenied$", ""},
 		"a coroutine of nobody": {1, module +
 			"    asyncio.run(main())\nValueError: main failed\nTask exception was never retrieved\n" +
 			"future: <Task finished name='Task-2' coro=<bg() done, defined at /app/train.py:2> exception=RuntimeError('bg failed')>\n" +
@@ -85,6 +99,12 @@ func TestDriverLogs(t *testing.T) {
 		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +
 			"│ ❱ 6 load(\"s3://b/x\")                               │\n╰───────────────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
 			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x$", "/app/train.py:6"},
+		"a box after another program": {1, module + "    prepare()\nOSError: no cache\ntraining\n╭──── Traceback (most recent call last) ────╮\n│ /app/train.py:6 in <module>               │\n╰───────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
+			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x; before that OSError: no cache$", "/app/train.py:6"},
+		"not compiled, after another program": {1, module + "    prepare()\nOSError: no cache\n  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n",
+			findings.JobFailed, "its driver raised SyntaxError: invalid syntax; before that OSError: no cache$", "line 2"},
+		"not compiled, imported": {1, module + "    import shards\n  File \"/app/shards.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n",
+			findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "import shards"},
 		"JSON": {1, `{"asctime": "2026-11-23 20:49:11,092", "levelname": "INFO", "message": "step 1"}` + "\n" +
 			`{"asctime": "2026-11-23 20:49:11,092", "levelname": "ERROR", "message": "step failed", "exc_text": "Traceback (most recent call last):\n  File \"/app/train.py\", line 9, in <module>\n    raise LookupError(\"no partition 7\")\nLookupError: no partition 7"}` + "\n",
 			findings.JobFailed, "LookupError: no partition 7$", "step failed"},
@@ -100,6 +120,21 @@ func TestDriverLogs(t *testing.T) {
 			"exit status 2\n",
 			findings.JobFailed, "failed with exit code 2: panic: lr is negative$",
 			"panic: lr is negative\n\ngoroutine 1"},
+		"Go, after Python": {2, module + "    prepare()\nOSError: no cache\nstart\npanic: lr is negative\n\ngoroutine 1 [running]:\nmain.step(...)\n\t/app/main.go:12 +0x1d\nexit status 2\n",
+			findings.JobFailed, "failed with exit code 2: panic: lr is negative; the last exception in its log is OSError: no cache$", "main.go:12"},
+		"a tool, after Python": {3, module + "    prepare()\nOSError: no cache\ndeploy: unknown environment\n",
+			findings.JobFailed, "failed with exit code 3: deploy: unknown environment; the last exception in its log is OSError: no cache$", ""},
+		"an error, after a thread of Java": {1, "Exception in thread \"heartbeat\" java.io.IOException: closed\n\tat com.x.Beat.run(Beat.java:5)\nreading\nERROR: table orders has no rows\n",
+			findings.JobFailed, "failed with exit code 1: ERROR: table orders has no rows; before that java.io.IOException: closed$", "Beat.java:5"},
+		"of glibc": {134, "loading\nfree(): invalid pointer\nAborted (core dumped)\n",
+			findings.DriverKilled, `SIGABRT \(exit code 134\): free\(\): invalid pointer$`, "invalid pointer"},
+		"arguments of a program that it ran": {1, "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --foo\n" + module +
+			"    run(check=True)\nsubprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 2.\n",
+			findings.JobFailed, "exit status 2; before that train.py: error: unrecognized arguments: --foo$", ""},
+		"a service that does not answer": {1, module + "    cache.get(k)\n  File \"/usr/lib/python3/site-packages/redis/connection.py\", line 500, in read_response\n    raise TimeoutError\nredis.exceptions.TimeoutError: Timeout reading from socket\n",
+			findings.JobFailed, "its driver raised TimeoutError: Timeout reading from socket$", ""},
+		"an assertion": {1, module + "    check(rows)\n  File \"/app/train.py\", line 3, in check\n    assert rows > 0\n           ^^^^^^^^\nAssertionError\n",
+			findings.JobFailed, "its driver raised AssertionError: assert rows > 0$", ""},
 		"a check of C++": {134, "loading\nF1125 03:00:00.120000 4711 loader.cc:88] Check failed: rows > 0 (0 vs. 0) shard 7\n*** Check failure stack trace: ***\n    @     0x7f1c2a  google::LogMessage::Fail()\n",
 			findings.DriverKilled, `SIGABRT \(exit code 134\): Check failed: rows > 0 \(0 vs. 0\) shard 7$`,
 			"loader.cc:88"},
@@ -113,11 +148,15 @@ func TestDriverLogs(t *testing.T) {
 		"loguru with text": {1, loguru(
 			`"load failed\nTraceback (most recent call last):\n\n> File \"/app/train.py\", line 7, in <module>\n    {}[\"a\"]\n\nKeyError: 'a'\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`),
 			findings.JobFailed, "raised KeyError: 'a'$", "train.py"},
+		"structlog": {1, `{"event": "load failed", "level": "error", "exception": [{"exc_type": "OSError", "exc_value": "torn", "is_cause": false, "frames": []}, {"exc_type": "KeyError", "exc_value": "'a'", "is_cause": true}, {"exc_type": "IndexError", "exc_value": "0", "is_cause": false}]}` + "\n",
+			findings.JobFailed, "exit code 1: KeyError: 'a'$", "load failed"},
+		"OpenTelemetry": {1, `{"body": "load failed", "severity_text": "ERROR", "attributes": {"exception.type": "KeyError", "exception.stacktrace": "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    {}[\"a\"]\nKeyError: 'a'\n"}}` + "\n",
+			findings.JobFailed, "raised KeyError: 'a'; before that ERROR load failed$", "train.py"},
 		"JSON without exception": {1, loguru(`"disk is full\n"`, "null"), findings.JobFailed,
 			"exit code 1: load failed$", "disk is full"},
 		"caught, logged by another library": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n" +
 			`{"level": "error", "msg": "accuracy 0.3 is below 0.9"}` + "\n",
-			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+			findings.JobFailed, "exit code 1: accuracy 0.3 is below 0.9; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
 		"an error of Ray's own threads": {1, module +
 			"    1 / 0\nZeroDivisionError: division by zero\n[2026-11-23 20:49:11,092 E 12 34] gcs_rpc_client.h:179: Failed to connect to GCS\n",
 			findings.JobFailed, "its driver raised ZeroDivisionError: division by zero$", ""},
@@ -130,10 +169,10 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "its driver raised ValueError: loss is nan$", "step()"},
 		"not compiled": {1, "  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n",
 			findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "line 2"},
-		"caught": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+		"caught": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "failed with exit code 1: error: accuracy 0.3 is below 0.9; the last exception in its log is ZeroDivisionError: division by zero$", "accuracy 0.3"},
 		"caught, logged": {1, module +
 			"    1 / 0\nZeroDivisionError: division by zero\n2026-11-23 20:49:11,092 INFO trying again\n2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",
-			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+			findings.JobFailed, "exit code 1: 2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
 		"names in lower case": {1, module +
 			"    socket.getaddrinfo(host, 80)\nsocket.gaierror: [Errno -2] Name or service not known\n",
 			findings.JobFailed, `raised gaierror: \[Errno -2\] Name or service not known$`, ""},
@@ -142,6 +181,9 @@ func TestDriverLogs(t *testing.T) {
 		"an argument": {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "failed with exit code 2: train.py: error: argument --c: can't open", "argument --c"},
 		"no script": {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n",
 			findings.Entrypoint, "can't open file '/app/nope.py'", ""},
+		"the last that was not found": {127, "(f pid=12) cat: rows: No such file or directory\ncp: cannot stat 'a': No such file or directory\nsh: 1: trian: not found\n" +
+			"(f pid=12) cat: rows: No such file or directory\n",
+			findings.Entrypoint, "sh: 1: trian: not found$", "trian"},
 		"no script of sh": {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint,
 			"cannot open nope.sh", ""},
 		"no module": {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint,

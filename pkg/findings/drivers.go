@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -20,7 +21,6 @@ var (
 	// then 1 or 2, as after many other failures.
 	noScript    = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 	dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
-	killedBy    = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
 // driverEnd says how a driver ended, according to Ray and to the driver's log.
@@ -38,7 +38,10 @@ type driverEnd struct {
 	by    output.Exception
 	rank  string // if what was raised in a worker of Train: its rank
 	ranks int    // where the log tells of the ranks that failed
-	fatal []int  // where the log says what killed the driver; nil if it does not
+	// wentOn: the driver handled the exception and ended for another reason, as far as its code and its log tell. later
+	// is the error that it printed then, "" if none; logged: the traceback belongs to a record of a log
+	wentOn, logged bool
+	later          string
 	// where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 	dump []int
 }
@@ -62,7 +65,7 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	if group, from := output.LastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
-	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
+	e.readLater()
 	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited &&
 		e.code == uncaught {
 		e.dump = dump
@@ -152,12 +155,13 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	case f != nil:
 	case e.missing():
 		f = b.entrypointMissing(j, &e)
-	case e.signal != "":
-		f = b.driverKilled(j, &e)
-	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint):
+	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),
+		e.signal == "SIGKILL" && timeoutKills().MatchString(j.Entrypoint):
 		waited = true
 		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(),
 			e.code, output.Clip(j.Entrypoint, output.MaxTitle))
+	case e.signal != "":
+		f = b.driverKilled(j, &e)
 	case e.dump != nil:
 		waited = true
 		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
@@ -191,32 +195,51 @@ func (b *builder) driverFailed(j *job, log *logText) {
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
 
-// logged reports whether the traceback belongs to a record of a log: the program caught the exception and went on.
-func (e *driverEnd) logged() bool {
-	if e.at <= 0 {
-		return false
+// trimmed begins the line above a traceback that ended a program, of which hydra leaves out the first frames.
+const trimmed = "Error executing job with overrides"
+
+// readLater finds out whether the exception of the last traceback ended the driver: from its exit code, the heading and
+// the first frame of the traceback, and what the driver printed after it. Without a heading, a first frame of a
+// function shows that a program printed it, unless the traceback may be a part of another one's message.
+func (e *driverEnd) readLater() {
+	if e.at < 0 || !e.exited {
+		return
 	}
-	from, to := e.log.line(e.at - 1)
-	line := e.log.text[from:min(to, from+logline.MaxHeader)]
-	return !output.OfRay(line) && logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Warning
+	from, to := e.log.line(max(0, e.at-1))
+	heading := e.log.text[from:min(to, from+logline.MaxHeader, e.at)]
+	e.logged = !output.OfRay(heading) && logline.Parse([]byte(heading), &logline.Clock{}).Level >= logline.Warning
+	after, printed := e.after(), strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
+		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
+		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
+	crash, _ := output.Crash(after)
+	e.later = cmp.Or(output.LastError(after, false), crash)
+	switch {
+	case e.code != uncaught, loggedError(after):
+		e.wentOn = true
+	case e.logged:
+		e.wentOn = e.later != "" || !output.FromModule(e.trace)
+	case printed && !output.FromModule(e.trace):
+		e.later = output.LastError(after, true)
+		e.wentOn = e.later != ""
+	}
+	if e.by.Type != "" {
+		e.later = "" // the driver's own traceback follows
+	}
 }
 
 // after returns what the log has after the traceback's exception.
 func (e *driverEnd) after() string {
-	_, after, found := strings.Cut(e.trace, e.what.Message)
-	if !found || e.what.Message == "" {
+	said := cmp.Or(e.what.Message, e.what.Type)
+	at := strings.LastIndex(e.trace, said)
+	if at < 0 || said == "" {
 		return ""
 	}
-	if at := strings.LastIndex(after, e.what.Message); at >= 0 {
-		after = after[at+len(e.what.Message):]
-	}
-	return after
+	return e.trace[at+len(said):]
 }
 
-// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not
-// show what ended the driver.
-func (e *driverEnd) loggedErrorLater() bool {
-	for line := range strings.Lines(e.after()) {
+// loggedError reports whether a text has a record at level error.
+func loggedError(text string) bool {
+	for line := range strings.Lines(text) {
 		line = line[:min(len(line), logline.MaxHeader)]
 		if logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Error && !ofNative().MatchString(line) {
 			return true
@@ -234,18 +257,22 @@ func (e *driverEnd) printedBefore(title string) string {
 	case e.log == nil || !e.exited || e.signal != "":
 		return ""
 	case e.at < 0:
-		said, _ := output.Crash(e.log.text)
-		if said != "" || output.ExceptionOf(e.lastWords()).Type != "" {
+		crash, _ := output.Crash(e.log.text)
+		switch {
+		case !strings.Contains(title, crash):
+			return crash // the title has what was printed behind it
+		case crash != "", output.ExceptionOf(e.lastWords()).Type != "":
 			return ""
 		}
 		return output.ErrorBefore(e.log.text, title)
-	case e.code != uncaught || e.logged() || e.loggedErrorLater(): // the traceback did not end it
+	case e.wentOn:
 		return ""
 	}
 	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.what) {
 		return other.String()
 	}
-	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !tellsOfOthers(e.what.Type, e.said()) {
+	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !tellsOfOthers(e.what, e.said()) &&
+		!toldElsewhere().MatchString(e.what.String()) {
 		return ""
 	}
 	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {
@@ -257,14 +284,15 @@ func (e *driverEnd) printedBefore(title string) string {
 // neverStarted returns the finding about a job whose driver was not started; nil if it was started.
 func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	env := envFailure(j, e.log)
+	said, _, _ := strings.Cut(j.Message, logsInMessage) // the rest is the driver's own
 	switch {
 	case env != "":
 		f = b.jobFinding(RuntimeEnv, j, "Job %s could not start: its runtime environment could not be set up: %s",
 			j.name(), envReason(env))
-	case strings.Contains(j.ErrorType, "UNSCHEDULABLE") || strings.Contains(j.Message, "could not be scheduled"):
-		f = b.jobFinding(Unschedulable, j, "Job %s could not start: %s", j.name(), output.FirstSentence(j.Message))
-	case strings.Contains(j.ErrorType, "START_TIMEOUT") || strings.Contains(j.Message, "failed to start within"):
-		f = b.jobFinding(Timeout, j, "Job %s did not start in time: %s", j.name(), output.FirstSentence(j.Message))
+	case strings.Contains(j.ErrorType, "UNSCHEDULABLE") || strings.Contains(said, "could not be scheduled"):
+		f = b.jobFinding(Unschedulable, j, "Job %s could not start: %s", j.name(), output.FirstSentence(said))
+	case strings.Contains(j.ErrorType, "START_TIMEOUT") || strings.Contains(said, "failed to start within"):
+		f = b.jobFinding(Timeout, j, "Job %s did not start in time: %s", j.name(), output.FirstSentence(said))
 	}
 	return f
 }
@@ -298,8 +326,11 @@ func messageOf(j *job) string {
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	said, shown := j.Entrypoint, Evidence{}
 	if e.log != nil {
-		if m := notFound().FindStringIndex(e.log.text); m != nil {
-			said, shown = strings.TrimSpace(e.log.text[m[0]:m[1]]), b.evidence(e.log, m[0], m[1])
+		for _, m := range slices.Backward(notFound().FindAllStringIndex(e.log.text, -1)) {
+			if line := e.log.text[m[0]:m[1]]; output.OwnLines(line) != "" {
+				said, shown = strings.TrimSpace(line), b.evidence(e.log, m[0], m[1])
+				break
+			}
 		}
 	}
 	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code,
@@ -315,10 +346,10 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
 			f.Title += ": " + said
 		}
-	}
-	if e.fatal != nil {
-		from, to := e.log.line(e.fatal[0])
-		f.addEvidence(b.evidence(e.log, from, to))
+		if signal, at := output.Signal(e.log.text); signal != "" {
+			from, to := e.log.line(at)
+			f.addEvidence(b.evidence(e.log, from, to))
+		}
 	}
 	return f
 }
@@ -343,13 +374,13 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s",
 			j.name(), e.what, output.Clip(e.by.String(), output.MaxMessage))
 	}
-	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
+	switch {
+	case e.wentOn && e.later != "":
+		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
+			e.code, e.later, e.what)
+	case e.wentOn && (e.code != uncaught || !e.logged):
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s",
 			j.name(), e.code, e.what)
-	}
-	if said := output.LastError(e.after(), false); e.exited && e.by.Type == "" && said != "" && e.logged() {
-		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
-			e.code, said, e.what)
 	}
 	return f
 }
@@ -367,8 +398,7 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.addEvidence(b.evidence(e.log, e.dump[0], len(e.log.text)))
-	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()):
-		// the program logged the traceback, with its message in the line before
+	case e.at > 0 && e.wentOn: // the program logged the traceback, with its message in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.addEvidence(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:
@@ -391,8 +421,10 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 	f.addEvidence(b.jobEvidence(j, message))
 }
 
+// isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
+// that did not answer.
 func isTimeout(what output.Exception) bool {
-	return strings.HasSuffix(what.Type, "TimeoutError")
+	return strings.HasSuffix(what.Type, "TimeoutError") && (!what.Library || notReady().MatchString(what.Message))
 }
 
 // envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is
@@ -411,10 +443,14 @@ func envFailure(j *job, log *logText) string {
 }
 
 // timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this
-// command in an entrypoint.
+// command in an entrypoint, and timeoutKills one that ends a program by SIGKILL, at once or after some time.
 const timedOut = 124
 
-var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
+var (
+	timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
+	timeoutKills   = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s+(?:-\S+\s+(?:[A-Z]+\s+)?)*?` +
+		`(?:(?:-s ?|--signal[= ])(?:SIG)?(?:KILL|9)\b|-k|--kill-after)`)
+)
 
 // uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -9,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // An event as Ray 2.60 sends it; what it says is in the field %s.
@@ -296,6 +299,14 @@ func TestNotTheCause(t *testing.T) {
 			failedTask(1, "warm_up", "TASK_EXECUTION_EXCEPTION", trace("OSError: cache-2 is down")),
 			trace("omegaconf.errors.MissingMandatoryValue: Missing mandatory value: optimizer.lr"), "^warm_up failed",
 		},
+		"a library's own error": {
+			failedTask(1, "warm_up", "TASK_EXECUTION_EXCEPTION", trace("OSError: cache-2 is down")),
+			trace("    client.put(o)\n  File \"/lib/site-packages/botocore/client.py\", line 7, in call\nbotocore.exceptions.ClientError: An error occurred (AccessDenied) when calling PutObject"), "^warm_up failed",
+		},
+		"an optional actor that fits on no node": {
+			failedTask(1, "warm_up", "TASK_UNSCHEDULABLE_ERROR", "no node has 8 GPUs"),
+			trace("ValueError: bad row"), "^warm_up could not be scheduled",
+		},
 		"a check": {
 			failedTask(1, "warm_up", "TASK_EXECUTION_EXCEPTION", trace("OSError: cache-2 is down")),
 			trace("AssertionError: p99 is 2.41 s"), "^warm_up failed",
@@ -311,6 +322,115 @@ func TestNotTheCause(t *testing.T) {
 				t.Errorf("no finding %q: %+v", c.caused, r.Findings)
 			}
 		})
+	}
+}
+
+// ofDriver makes the driver of the job 0000000n the parent of a task, which it submitted at a time and which then was
+// in a state.
+func ofDriver(task []string, n byte, at, state string) []string {
+	parent := base64.StdEncoding.EncodeToString(append([]byte(strings.Repeat("\xff", 20)), 0, 0, 0, n))
+	return []string{
+		strings.Replace(task[0], `"taskType"`, fmt.Sprintf(`"parentTaskId": "%s", "taskType"`, parent), 1),
+		strings.Replace(task[1], `[{"state": "FAILED", "timestamp": "2026-11-22T10:15:55Z"}]`, fmt.Sprintf(
+			`[{"state": "PENDING_ARGS_AVAIL", "timestamp": "2026-11-22T%sZ"}, {"state": "%s", "timestamp": "2026-11-22T10:15:58Z"}]`, at, state), 1),
+	}
+}
+
+// TestForgiven: a failure after which the driver submitted more is not why it ended, unless its last words count
+// failures or are of an exception that says no more.
+func TestForgiven(t *testing.T) {
+	more := ofDriver(failedTask(1, "fold", "", ""), 1, "10:15:57", "FINISHED")
+	for said, causes := range map[string]int{
+		"acme.ConfigError: an error in pipeline.toml": 0, "acme.ShardError: 1 of 8 shards failed": 1, "RuntimeError: shards failed": 1,
+	} {
+		for _, goesOn := range []bool{true, false} {
+			events := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), driverOf(1, "raysubmit_bad"))
+			want := 1
+			if goesOn {
+				events, want = append(events, more...), causes
+			}
+			if _, chain := badJob(t, submissionWithLog(t, 1, trace(said), events...)); len(chain) != 1+want ||
+				!strings.Contains(chain[0].Title+chain[len(chain)-1].Title, "OSError: torn") {
+				t.Errorf("%s, it goes on: %t: %+v", said, goesOn, chain)
+			}
+		}
+	}
+}
+
+// TestGoesOn: a failure of a job that runs is no error if its driver submitted more after it.
+func TestGoesOn(t *testing.T) {
+	failed := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), driverOf(1, "raysubmit_open"))
+	for at, want := range map[string]string{"10:15:57": findings.Warning, "10:15:50": findings.Error} {
+		events := slices.Concat(failed, ofDriver(failedTask(1, "fold", "", ""), 1, at, "FINISHED"))
+		for _, e := range rayevents.Of("SUBMISSION") {
+			if strings.Contains(e, "raysubmit_open") {
+				events = append(events, e)
+			}
+		}
+		r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: load(t, rareEvents(t, events), rayevents.Session, nil),
+			Running: func(context.Context) bool { return true }}
+		found, err := findings.Reader{}.Read(t.Context(), r)
+		if err != nil || len(found.Findings) == 0 || found.Findings[0].Severity != want {
+			t.Errorf("submitted at %s: %v, %+v", at, err, found)
+		}
+	}
+}
+
+// TestManyJobs: what failed in a job that succeeded is no error, also if there are more jobs than one report looks at.
+func TestManyJobs(t *testing.T) {
+	events := slices.Concat([]string{driverOf(1, "raysubmit_good0"), driverOf(2, "raysubmit_good2099")},
+		failedTask(1, "one", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), failedTask(2, "two", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")))
+	for i := range 2100 {
+		for _, e := range rayevents.Of("SUBMISSION")[:4] {
+			e = strings.ReplaceAll(e, `"eventId": "`, fmt.Sprintf(`"eventId": "%04d`, i))
+			events = append(events, strings.ReplaceAll(e, "raysubmit_good", fmt.Sprintf("raysubmit_good%d", i)))
+		}
+	}
+	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
+	if len(r.Missing) != 1 || len(r.Findings) != 2 || r.Errors() > 0 {
+		t.Errorf("%q, %+v", r.Missing, r.Findings)
+	}
+}
+
+// TestWordsOfTheDriver: what a driver printed last is in Ray's message about its job, and no word of Ray about it. If
+// its log is not stored, this shows how it ended.
+func TestWordsOfTheDriver(t *testing.T) {
+	const said = "vLLM server failed to start within 600 s\n"
+	for _, stored := range []bool{true, false} {
+		for log, title := range map[string]string{
+			said:                         "Job raysubmit_bad failed with exit code 3: " + strings.TrimSpace(said),
+			trace("ValueError: bad row"): "Job raysubmit_bad failed: its driver ended with exit code 3; the last exception in its log is ValueError: bad row",
+		} {
+			var events []string
+			for _, e := range rayevents.Of("SUBMISSION") {
+				events = append(events, strings.Replace(e, `"Job entrypoint command failed with exit code 3"`, fmt.Sprintf("%q",
+					"Job entrypoint command failed with exit code 3, last available logs (truncated to 20,000 chars):\n"+log), 1))
+			}
+			dir := rareEvents(t, events)
+			if stored {
+				storeLog(t, dir, "job-driver-raysubmit_bad.log", log)
+			}
+			if _, chain := badJob(t, dir); len(chain) != 1 || chain[0].Title != title {
+				t.Errorf("log stored: %t: %+v, want %s", stored, chain, title)
+			}
+		}
+	}
+}
+
+// TestTimeoutKills: an entrypoint with timeout that ends its program by SIGKILL took too long; another one was killed.
+func TestTimeoutKills(t *testing.T) {
+	for entrypoint, kind := range map[string]string{
+		"timeout -s KILL 60 python a.py": findings.Timeout, "timeout --foreground -k 5 60 python a.py": findings.Timeout,
+		"timeout --signal=9 1h python a.py": findings.Timeout, "timeout 60 python a.py": findings.DriverKilled,
+		"timeout 60 python a.py -k 3": findings.DriverKilled, "python a.py": findings.DriverKilled,
+	} {
+		var events []string
+		for _, e := range rayevents.Of("SUBMISSION") {
+			events = append(events, strings.NewReplacer(`"driverExitCode": 3`, `"driverExitCode": 137`, "python raysubmit_bad.py", entrypoint).Replace(e))
+		}
+		if _, chain := badJob(t, rareEvents(t, events)); len(chain) != 1 || chain[0].Kind != kind {
+			t.Errorf("%s: %+v", entrypoint, chain)
+		}
 	}
 }
 

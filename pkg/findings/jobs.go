@@ -51,6 +51,12 @@ func (b *builder) readJobs() {
 		if i == maxJobs {
 			b.missing = append(b.missing, fmt.Sprintf(
 				"Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
+			b.unexamined = map[rayid.Job]bool{}
+			for _, j := range known[i:] {
+				for _, id := range drivers[j.SubmissionID] {
+					b.unexamined[id] = j.Status != moment.Failed
+				}
+			}
 			break
 		}
 		j := job{Job: known[i]}
@@ -136,9 +142,14 @@ func (b *builder) readDrivers() {
 	}
 }
 
-// driverLog returns what the driver of a submission printed; nil if that is not stored.
+// driverLog returns what the driver of a submission printed, or else its end, as Ray's message has it; nil if neither
+// is stored.
 func (b *builder) driverLog(j *job) *logText {
 	node, stored := b.r.LogNames().Jobs[j.SubmissionID]
+	if _, end, found := strings.Cut(j.Message, logsInMessage); found && !stored {
+		_, end, _ = strings.Cut(end, "\n")
+		return &logText{text: end}
+	}
 	if !stored || j.SubmissionID == "" {
 		return nil
 	}

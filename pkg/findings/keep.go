@@ -26,7 +26,7 @@ import (
 // large, have another version, or describe another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 48
+const KeptVersion = 49
 
 // Limits of kept findings.
 const (

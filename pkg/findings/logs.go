@@ -139,6 +139,9 @@ func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, fr
 func (b *builder) evidence(l *logText, from, to int) Evidence {
 	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to],
 		Link: b.link("#/logs/viewer?nodeId=%s&fileName=%s", l.file.Node, url.QueryEscape(l.file.Path))}
+	if l.file.Path == "" { // Ray's message about a job has it
+		e = Evidence{Source: "snapshot", Text: e.Text}
+	}
 	e.Line = lineOf(l.text, l.marks, from)
 	if t := b.logTime(e.Text); t != 0 {
 		e.Time = stamp(t)

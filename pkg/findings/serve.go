@@ -93,7 +93,10 @@ func (b *builder) readServe() {
 		b.replicasCrashed(log, broken)
 		for _, m := range b.matches(log, appFailed()) {
 			end := m.entry()
-			b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+			f := b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+			if oneStarted(log.text[end:], "app", m.groups[1]) {
+				f.Severity = Warning // it was deployed again
+			}
 		}
 		b.updatesFailed(log, broken)
 		b.replicasSlow(log, broken)
@@ -315,7 +318,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 }
 
 // applicationFailed adds the finding about an application that could not be built or deployed.
-func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
+func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *finding {
 	f := b.find(Serve, app+"#")
 	f.what = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
@@ -323,6 +326,7 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	e.Time = stamp(at)
 	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
 	f.Severity = Error
+	return f
 }
 
 // recovered reports whether a later line of the controller's log shows that a deployment is healthy again.
@@ -340,13 +344,14 @@ func recovered(rest, deployment string) bool {
 // started.
 func redeployed(rest, deployment string) bool {
 	_, rest, ok := strings.Cut(rest, "Deploying new version of Deployment(name='"+deployment+"'")
-	return ok && oneStarted(rest, deployment)
+	return ok && oneStarted(rest, "deployment", deployment)
 }
 
-// oneStarted reports whether a later line of the controller's log shows that a replica of a deployment started.
-func oneStarted(rest, deployment string) bool {
+// oneStarted reports whether a later line of the controller's log shows that a replica of a deployment or of an app
+// started.
+func oneStarted(rest, of, name string) bool {
 	for line := range strings.Lines(rest) {
-		if strings.Contains(line, "deployment='"+deployment+"'") && strings.Contains(line, " started successfully") {
+		if strings.Contains(line, of+"='"+name+"'") && strings.Contains(line, " started successfully") {
 			return true
 		}
 	}
@@ -388,6 +393,9 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		f.addEvidence(e)
 		f.Severity = Error
 	}
+	if f := b.byKey[Serve+"\x00"+app.Name+"#"]; f != nil && app.Status == "RUNNING" && app.Taken >= f.last {
+		f.Severity = Warning
+	}
 	isBroken := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
 	if !bad[app.Status] || explained || slices.ContainsFunc(app.Deployments, isBroken) {
 		return
@@ -407,7 +415,7 @@ var replicaSlow = lazyregexp.New(
 func (b *builder) replicasSlow(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if rest := log.text[m.to:]; recovered(rest, deployment) || oneStarted(rest, deployment) ||
+		if rest := log.text[m.to:]; recovered(rest, deployment) || oneStarted(rest, "deployment", deployment) ||
 			broken.lastBefore(deployment, math.MaxInt64) != nil {
 			continue
 		}

@@ -84,6 +84,24 @@ func TestServeController(t *testing.T) {
 	}
 }
 
+// TestDeployedAgain: an application that could not be deployed is no error if it was deployed later.
+func TestDeployedAgain(t *testing.T) {
+	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
+	failed := "WARNING" + at + "Deploying app 'shop' failed with exception:\nTraceback (most recent call last):\n  File \"build.py\", line 930, in build\nModuleNotFoundError: No module named 'shpo'\n"
+	for started, want := range map[string]string{
+		"":     findings.Error,
+		"shop": findings.Warning, "other": findings.Error,
+	} {
+		dir := rareEvents(t, rayevents.Of("SUBMISSION"))
+		storeLog(t, dir, "serve/controller_1560.log", failed+
+			"INFO"+at+"Replica(id='r1', deployment='Cart', app='"+started+"') started successfully on node 'n' after 4.1s (PID: 12).\n")
+		told := slices.DeleteFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings, func(f *findings.Finding) bool { return f.Kind != findings.Serve })
+		if len(told) != 1 || told[0].Severity != want {
+			t.Errorf("then a replica of %q started: %+v", started, told)
+		}
+	}
+}
+
 // TestCrashBeforeFailedStarts: what made a deployment unhealthy is not a replica that could not be started later.
 func TestCrashBeforeFailedStarts(t *testing.T) {
 	dir := rareEvents(t, rayevents.Of("SUBMISSION"))

@@ -259,7 +259,7 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 func withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")
-		return slices.Contains(raysOwn, class) || class == "JobSupervisor" || strings.HasPrefix(class, replicaClass)
+		return runsForRay(class)
 	})
 	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
 	return all
@@ -337,8 +337,17 @@ func (b *builder) serving() bool {
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
 	"SplitCoordinator", "PlacementGroupCleaner",
-	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler",
+	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler", "JobSupervisor",
 }
+
+// runsForRay reports whether Ray calls the methods of the actors of a class.
+func runsForRay(class string) bool {
+	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass)
+}
+
+// isRays reports whether what actors of a class print is of Ray: the class of Train's controller fails like those of
+// users.
+func isRays(class string) bool { return slices.Contains(raysOwn, class) || class == "TrainController" }
 
 // A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session
 // runs the limit is runningConstructor, because loading a large model takes time.

@@ -124,7 +124,7 @@ func (b *builder) setSeverities() {
 		case f.lasting == 0: // a retry succeeded after each
 			f.Severity = Warning
 		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs,
-			func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) }):
+			func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) }):
 			f.Severity = Warning
 		default:
 			f.Severity = Error
@@ -164,8 +164,10 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 		own := b.finished(j)
 		// the finding about the job's end says why it failed, and this is not the reason
 		return own != nil && (len(own.because) > 0 || own.what.Type != "" && j.End-f.last > atTheEnd)
-	case j.SubmissionID != "":
-		return j.Status == "SUCCEEDED" || j.Status == "STOPPED"
+	case moment.Terminal(j.Status) && j.SubmissionID != "":
+		return true
+	case j.SubmissionID != "" || j.End == 0 && b.running:
+		return b.lastSubmitted(j.id) > f.last // it went on after it
 	}
 	return j.End != 0 && j.End-f.last > atTheEnd
 }

@@ -115,19 +115,6 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 	}
 }
 
-// threadException matches what Python prints above the traceback of an exception that ended a thread, or a coroutine
-// that nothing waited for.
-var threadException = lazyregexp.New(
-	`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
-
-// lastThread returns the exception of the last thread or coroutine that failed; none if none did.
-func lastThread(log string) (what output.Exception) {
-	if all := threadException().FindAllStringSubmatchIndex(log, -1); len(all) > 0 {
-		what = output.ExceptionOf(log[all[len(all)-1][2]:])
-	}
-	return what
-}
-
 // notReady matches messages about something that was awaited and did not come in time.
 var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
@@ -162,7 +149,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 			f.causedBy(cause)
 		}
 		if len(f.because) == 0 && e.at >= 0 {
-			what := lastThread(output.OwnLines(e.log.text))
+			what := output.LastThread(output.OwnLines(e.log.text))
 			if what.Type != "" && !what.Same(e.what) {
 				f.goOn("; a thread or coroutine of the driver had failed: " + what.String())
 			}

@@ -38,8 +38,6 @@ var (
 	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
 	reportedExit = lazyregexp.New(
 		`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
-	// crashed matches the lines that a crash leaves in a worker's own logs.
-	crashed = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
 	// exitCode matches the exit code in Ray's text about the end of a process.
 	exitCode = lazyregexp.New(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
 )
@@ -138,9 +136,6 @@ func printedBefore(text string) string {
 	return ""
 }
 
-// thrown matches what C++ prints about an exception that nothing caught.
-var thrown = lazyregexp.New(`(?m)^.*terminate called after throwing an instance of '([^'\n]{1,200})'\n(?:[^\n]*what\(\): +([^\n]{1,300}))?`)
-
 // crash searches a worker's own logs for the lines that a crash leaves there, see crashIn.
 func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 	var logs []*logText
@@ -153,17 +148,17 @@ func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 // crashIn searches a process's logs for the lines that a crash leaves there. It returns the signal or error, with the
 // C++ exception if there was one, and the lines; both are empty if there are none.
 func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
-	signal, exception := "", ""
+	signal, said := "", ""
 	for _, log := range logs {
-		if m := thrown().FindStringSubmatch(log.text); m != nil && exception == "" {
-			exception = m[1]
-			if said := strings.TrimSpace(m[2]); said != "" && said != exception {
-				exception += ": " + said
-			}
+		crash, at := output.CrashInPython(log.text)
+		said = cmp.Or(said, crash)
+		ended, from := output.Signal(log.text)
+		if from >= 0 && (at < 0 || from < at) {
+			at = from
 		}
-		if m := crashed().FindStringSubmatchIndex(log.text); m != nil && (e.Text == "" || signal == "") {
-			signal = cmp.Or(crashed().FindStringSubmatch(log.text[m[0]:m[1]])[1:]...)
-			from, to := log.line(m[0])
+		if at >= 0 && (e.Text == "" || signal == "") {
+			signal = ended
+			from, to := log.line(at)
 			for range 15 { // the stack follows
 				if to < len(log.text) {
 					_, to = log.line(to + 1)
@@ -172,7 +167,7 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 			e = b.evidence(log, from, to)
 		}
 	}
-	return strings.Join(slices.DeleteFunc([]string{signal, exception}, func(s string) bool { return s == "" }), ": "), e
+	return strings.TrimSuffix(strings.TrimPrefix(signal+": "+said, ": "), ": "), e
 }
 
 // processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in

@@ -1,19 +1,24 @@
 package output
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// crashes are of programs in other languages than Python: what their runtimes print when an error ends them. The first
-// group of an expression that matches is what was wrong, the second one its message. No text matches that does not
-// contain sign, which is quicker to look for.
-var crashes = []struct {
+// crash is what the runtime of a language prints when an error ends a program. The first group of an expression that
+// matches is what was wrong, the second one its message. No text matches that does not contain sign, which is quicker
+// to look for.
+type crash struct {
 	sign    string
 	matches func() *regexp.Regexp
-}{
+}
+
+// crashes are of programs in other languages than Python, and at last of the interpreter itself.
+var crashes = slices.Concat([]crash{
 	// Java
 	{"Exception in thread", lazyregexp.New(
 		`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ?([^\n]*))?)$`)},
@@ -24,10 +29,6 @@ var crashes = []struct {
 	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`)},
 	// Rust before 1.73
 	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},
-	// C++, of which the first is glog's
-	{"Check failure stack trace", lazyregexp.New(`(?m)^F\d{4,8} [\d:.]+ +\d+ [^\s\]]+\] ([^\n]+)$()`)},
-	{"terminate called", lazyregexp.New(
-		`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`)},
 	// Node
 	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)},
 	// .NET
@@ -39,8 +40,21 @@ var crashes = []struct {
 		`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`)},
 	// Ruby
 	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},
-	// the interpreter itself
-	{"Fatal Python error", lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)},
+}, inPython, []crash{{fatalError, lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)}})
+
+const fatalError = "Fatal Python error"
+
+// inPython are crashes of code that runs in a process of Python.
+var inPython = []crash{
+	// C and C++: glog, Ray's own checks, assert and the allocator of glibc
+	{"Check failure stack trace", lazyregexp.New(`(?m)^F\d{4,8} [\d:.]+ +\d+ [^\s\]]+\] ([^\n]+)$()`)},
+	{"Check failed: ", lazyregexp.New(`(?m)^(?:F\d{4,8} |\[\d{4}-[^\]\n]* C )[^\n]*?(Check failed: [^\n]+)$()`)},
+	{"Assertion `", lazyregexp.New("(?m)^[^\\n]{1,300}:\\d+: [^\\n]{0,500}?(Assertion `[^\\n]+ failed\\.)()")},
+	{"(): ", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?((?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): [a-z][^\n]{1,100})$()`)},
+	{"corrupt", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?(double free or corruption[^\n]{0,40}|corrupted (?:size|double-linked)[^\n]{1,60})$()`)},
+	{" detected ***", lazyregexp.New(`(?m)^(\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*[^\n]{0,40})$()`)},
+	{"terminate called", lazyregexp.New(
+		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n[^\n]*what\(\): +([^\n]*))?`)},
 }
 
 // causedBy matches the line by which Java names what an exception was caused by.
@@ -54,7 +68,12 @@ const (
 
 // Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the
 // log has nothing of it.
-func Crash(log string) (said string, at int) {
+func Crash(log string) (said string, at int) { return lastOf(crashes, log) }
+
+// CrashInPython is Crash for the log of a process of Python, in which also programs print that it runs.
+func CrashInPython(log string) (said string, at int) { return lastOf(inPython, log) }
+
+func lastOf(crashes []crash, log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)
 	if strings.Contains(log[from:], "\ngoroutine ") {
 		from = max(0, len(log)-maxDump)
@@ -71,7 +90,7 @@ func Crash(log string) (said string, at int) {
 			continue
 		}
 		// the interpreter only names the signal, also after C++ has said why it sent it
-		if m := all[len(all)-1]; m[0] > at && (at < 0 || crash.sign != "Fatal Python error") {
+		if m := all[len(all)-1]; m[0] > at && (at < 0 || crash.sign != fatalError) {
 			at, kind, message = m[0], part(end, m, 1), part(end, m, 2)
 			if first := max(m[3], m[5]); goesOn(end[m[2]:first]) {
 				message = strings.TrimSpace(message + " " + restOfMessage(end[first:]))
@@ -88,8 +107,24 @@ func Crash(log string) (said string, at int) {
 			message = strings.TrimSpace(message + " " + restOfMessage(end[at+m[5]:]))
 		}
 	}
-	said = strings.TrimSuffix(strings.TrimRight(kind, ": ")+": "+strings.TrimSpace(message), ": ")
+	said = strings.TrimRight(kind, ": ")
+	if message = strings.TrimSpace(message); message != "" && message != said {
+		said += ": " + message
+	}
 	return Clip(strings.TrimSpace(Printable(said)), MaxTitle), from + at
+}
+
+// signalled matches the line that Ray's handler or Python prints of a signal that ends a process.
+var signalled = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+
+// Signal returns the first signal of which a log says that it ended the process, or Python's words for it, and where
+// the log says so; "" and -1 if it does not.
+func Signal(log string) (signal string, at int) {
+	m := signalled().FindStringSubmatchIndex(log)
+	if m == nil {
+		return "", -1
+	}
+	return cmp.Or(part(log, m, 1), part(log, m, 2)), m[0]
 }
 
 // part is a group of a match; "" if the group did not match.

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -17,11 +18,13 @@ type Exception struct {
 	Rest     string // later lines of the message, joined, if the first one says little, or from the reason on
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
+	Code     string // what the program asserted, if it gave no message
+	Library  bool   // it was raised inside a library that is not of Ray, or in Python's code for networks
 }
 
 // String returns "Type: Message Rest", or what there is of it. Hints that Ray appends to its messages are cut off.
 func (e Exception) String() string {
-	message := strings.TrimSpace(e.Message + " " + e.Rest)
+	message := cmp.Or(strings.TrimSpace(e.Message+" "+e.Rest), e.Code)
 	for _, hint := range rayHints {
 		message, _, _ = strings.Cut(message, hint)
 	}
@@ -94,6 +97,14 @@ var (
 	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception):`)
 )
 
+// inFile matches a frame of a traceback, with its file and function; ofLibrary the files of libraries, and ofNetworks
+// those of Python itself that raise what a service or a network did.
+var (
+	inFile     = lazyregexp.New(`^[ |]*File "([^"\n]+)", line \d+(?:, in (\S+))?`)
+	ofLibrary  = lazyregexp.New(`/(?:site|dist)-packages/(?:[^r]|r[^a]|ra[^y]|ray[^/])`)
+	ofNetworks = lazyregexp.New(`/python3[.\d]*/(?:socket|ssl|http/client|urllib/request|smtplib|ftplib)\.py$`)
+)
+
 // ofJava begins the line in which Py4J's messages name the exception of Java.
 const ofJava = ": "
 
@@ -103,6 +114,8 @@ func raisedIn(text string) (e Exception) {
 	// and may be the rest of its message or its notes.
 	indented, inMessage := false, false
 	function, next, rest := "", 0, -1 // rest is where the message goes on
+	var frame []string                // the last one
+	code := ""                        // its line of code
 	for line := range strings.Lines(text) {
 		next += len(line)
 		if m := reasonBelow().FindString(line); m != "" && rest < 0 && e.Type != "" {
@@ -116,6 +129,11 @@ func raisedIn(text string) (e Exception) {
 			!strings.HasSuffix(line, ofNotebook)
 		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {
 			indented = indented || line != ""
+			if m := inFile().FindStringSubmatch(line); m != nil {
+				frame, code = m, ""
+			} else if code == "" {
+				code = strings.TrimSpace(line)
+			}
 			continue
 		}
 		m := raised().FindStringSubmatch(line)
@@ -138,6 +156,10 @@ func raisedIn(text string) (e Exception) {
 			message = repr().ReplaceAllString(message, "<$1 …>")
 		}
 		e = Exception{Type: m[2], Message: Clip(message, MaxMessage), Function: function}
+		if inMessage && frame != nil {
+			e.Library = ofLibrary().MatchString(frame[1]) || ofNetworks().MatchString(frame[1])
+			e.Code = codeOf(e, code, frame[2])
+		}
 		rest = -1
 		switch {
 		case goesOn(m[4]) && strings.Contains(line, ":"):
@@ -155,20 +177,37 @@ func raisedIn(text string) (e Exception) {
 	return e
 }
 
+// codeOf returns what a program asserted, or has not implemented, that raised an exception without a message from a
+// line of code in a function.
+func codeOf(e Exception, code, function string) string {
+	switch {
+	case e.Message != "":
+	case e.Type == "NotImplementedError" && function != "":
+		return "in " + Clip(function, MaxMessage)
+	case e.Type == "AssertionError" && strings.HasPrefix(code, "assert "):
+		return Clip(Printable(code), MaxMessage)
+	}
+	return ""
+}
+
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func Normalised(message string) string {
 	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
 }
 
-// counted matches what pydantic says before it tells which fields are wrong.
-var counted = lazyregexp.New(`^\d+ validation errors? for `)
+// counted matches what pydantic says before it tells which fields are wrong, and onlyCode what clients of HTTP say
+// before the reason, and the beginning of an object.
+var (
+	counted  = lazyregexp.New(`^\d+ validation errors? for `)
+	onlyCode = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$`)
+)
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster
 // was started with:". So does what Ray says of any runtime environment that failed.
 func goesOn(first string) bool {
 	first = strings.TrimSpace(first)
 	return first == "" || first == "Failed to set up runtime environment." || strings.HasSuffix(first, ":") ||
-		counted().MatchString(first)
+		counted().MatchString(first) || onlyCode().MatchString(first)
 }
 
 // restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a

@@ -11,7 +11,16 @@ func TestExceptionOf(t *testing.T) {
 		want       Exception
 	}{
 		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", Exception{Type: "ValueError", Message: "bad value 3"}},
-		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError"}},
+		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError", Code: "assert x"}},
+		{"of what a program has not", "Traceback (most recent call last):\n  File \"a.py\", line 1, in fold\n    raise NotImplementedError\nNotImplementedError\n", Exception{Type: "NotImplementedError", Code: "in fold"}},
+		{"of a client of HTTP", "Traceback (most recent call last):\n  File \"/lib/site-packages/kubernetes/rest.py\", line 1, in request\nkubernetes.client.exceptions.ApiException: (403)\nReason: Forbidden\n\n",
+			Exception{Type: "ApiException", Message: "(403)", Rest: "Reason: Forbidden", Library: true}},
+		{"of an object", "Traceback (most recent call last):\n  File \"/lib/site-packages/rayon/a.py\", line 1, in f\npandera.errors.SchemaErrors: {\n    \"price\": \"is negative\"\n}\n",
+			Exception{Type: "SchemaErrors", Message: "{", Rest: "\"price\": \"is negative\" }", Library: true}},
+		{"of Ray", "Traceback (most recent call last):\n  File \"/lib/site-packages/ray/_private/worker.py\", line 1, in get\nray.exceptions.GetTimeoutError: late\n",
+			Exception{Type: "GetTimeoutError", Message: "late"}},
+		{"of a network", "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/ssl.py\", line 1, in read\nTimeoutError: The read operation timed out\n",
+			Exception{Type: "TimeoutError", Message: "The read operation timed out", Library: true}},
 		{"of a module, with a name of its own",
 			"Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.NoSuchShard: 17\n",
 			Exception{Type: "NoSuchShard", Message: "17"}},

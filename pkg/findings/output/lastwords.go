@@ -40,8 +40,10 @@ var (
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
 	// unittest, jest, mypy, ESLint, Go. pytest also repeats it, as much as the terminal's width allows.
-	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
-	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
+	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
+	// noError matches words of errors that a figure says are none, or that name a figure: "train-error:0.04".
+	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
+		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?(?:[\s,;)|]|$)`)
 	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
 	// format", and how those for tests mark what failed.
 	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
@@ -53,10 +55,15 @@ var (
 )
 
 // LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
-// its language says of a crash, or else of its own last lines the last one of the best kind. Lines of Ray and of its
-// workers do not count. It returns "" if there is no line.
+// its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
+// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. It returns "" if
+// there is no line.
 func LastWords(log string) string {
-	if said, _ := Crash(log); said != "" {
+	if crash, at := Crash(log); crash != "" {
+		said := LastError(behindStack(log[at:]), false)
+		if said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) || ofCrash().MatchString(said) {
+			return crash
+		}
 		return said
 	}
 	var last [worthLittle + 1]string
@@ -83,6 +90,22 @@ func LastWords(log string) string {
 		}
 	}
 	return Clip(cmp.Or(last[:]...), MaxTitle)
+}
+
+// ofCrash matches what shells and runtimes print of a crash behind its stack, and Java between two.
+var ofCrash = lazyregexp.New(
+	`core dumped|^(?:Aborted|Killed|Terminated|Segmentation fault|Caused by: |Fatal Python error: |Extension modules: )`)
+
+// behindStack returns a text from behind its first line and its last one that is indented, as those of stacks are.
+func behindStack(text string) string {
+	from, at := 0, 0
+	for line := range strings.Lines(text) {
+		at += len(line)
+		if from == 0 || line[0] == ' ' || line[0] == '\t' {
+			from = at
+		}
+	}
+	return text[from:]
 }
 
 // lastOwn returns the lines at the end of a log that its program printed itself, the last one first: none of Ray or of
@@ -162,12 +185,12 @@ var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
 // that speaks of an error or, if something waited in vain, the last line about a wait; both are "" if there is none of
 // that either.
-func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said string) {
+func SaidByWorkers(log, known string, waited bool, isRays func(class string) bool) (who, said string) {
 	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
 	for i, line := range slices.Backward(lines) {
 		m := ofProcess().FindStringSubmatch(line)
 		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
-			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) ||
+			isRays(m[1]) || saysNothing().MatchString(m[2]) ||
 			closing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
@@ -211,7 +234,8 @@ func worthOf(line string) (worth int, said string) {
 		return worthLittle, said // a bar alone
 	}
 	plain := address().ReplaceAllString(said, "")
-	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) && !noError().MatchString(said) &&
+	plain = noError().ReplaceAllString(plain, "")
+	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
 		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
@@ -221,9 +245,9 @@ func worthOf(line string) (worth int, said string) {
 	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
-	case counts().MatchString(said) && !noError().MatchString(said):
+	case counts().MatchString(plain):
 		return errorCount, said
-	case level >= logline.Error, level == logline.Unknown && speaks:
+	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
 		return anError, said
 	case level == logline.Warning && speaks:
 		return errorWarning, said

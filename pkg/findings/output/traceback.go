@@ -18,35 +18,52 @@ const (
 )
 
 // LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the
-// offset where the text begins; -1 if there is none. Tracebacks of exceptions that did not end their process count only
-// if there are no others.
+// offset where the text begins; -1 if there is none. What was printed last counts, in whatever form.
 func LastTraceback(log string) (text string, at int) {
+	text, at, ended := lastPlain(log)
+	from := 0
+	if ended {
+		from = at
+	}
+	// A program that is not compiled may be a module that another one imports: then it is what the traceback is about.
+	if other, behind := otherTraceback(log[from:]); behind >= 0 &&
+		(!ended || ExceptionOf(log[from:from+behind]).Type != "") {
+		return other, from + behind
+	}
+	return text, at
+}
+
+// lastPlain returns the last traceback in the usual form. Tracebacks of exceptions that did not end their process count
+// only if there are no others, and those of threads only if none before them begins at the module: then ended is false.
+func lastPlain(log string) (text string, at int, ended bool) {
 	at = -1
+	ofThread := false // the text is the traceback of a thread
 	for end := len(log); ; {
 		from := tracebackBefore(log, end)
 		if from < 0 {
-			break
+			return text, at, false
 		}
 		if line := copiedFrom(log, from); line >= 0 {
 			end = line
 			continue
 		}
-		if heading := asideHeading(log, from); heading >= 0 {
+		chain, first := withCauses(log[:end], from)
+		if heading, thread := asideHeading(log, first); heading >= 0 {
 			if at < 0 {
-				text, at = log[from:], from
+				text, at, ofThread = log[first:], first, thread
 			}
 			end = heading
 			continue
 		}
-		if margin := marginOf(log, from, below(log, from)); margin != "" {
-			return withoutMargin(log[:end], margin)
+		margin := marginOf(log, from, below(log, from))
+		switch {
+		case margin != "":
+			text, at = withoutMargin(log[:end], margin)
+		case !ofThread || FromModule(chain):
+			text, at = chain, first
 		}
-		return withCauses(log[:end], from)
+		return text, at, true
 	}
-	if at < 0 {
-		text, at = otherTraceback(log)
-	}
-	return text, at
 }
 
 // Handled returns the exception that a program handled when it raised the one that a text ends with; none if it handled
@@ -61,6 +78,12 @@ func Handled(text string) (e Exception) {
 
 // ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
 var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
+
+// FromModule reports whether the last traceback of a text begins with the frame of its program's module, as that of an
+// exception does that nothing caught.
+func FromModule(text string) bool {
+	return ofModule().MatchString(text[max(0, strings.LastIndex(text, TracebackStart)):])
+}
 
 // EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end
 // is where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
@@ -107,22 +130,47 @@ func copiedFrom(log string, at int) int {
 	return -1
 }
 
+// ofFeeder matches the traceback that the thread of a queue prints, which has no heading.
+var ofFeeder = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]{1,300}/multiprocessing/queues\.py", line \d+, in _feed\n`)
+
 // asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception
-// was raised by a destructor, by a function of atexit, or by a coroutine that nothing waits for. It returns -1 for all
-// other tracebacks.
-func asideHeading(log string, at int) int {
+// was raised by a destructor, by a function of atexit, by a record that could not be logged, by a thread, or by a
+// coroutine that nothing waits for. It returns -1 for all other tracebacks.
+func asideHeading(log string, at int) (heading int, thread bool) {
+	if ofFeeder().MatchString(log[at:]) {
+		return at, true
+	}
 	from, to := lineBefore(log, at)
-	if line := log[from:to]; strings.HasPrefix(line, "Exception ignored ") ||
-		strings.HasPrefix(line, "Error in atexit") {
-		return from
-	} else if strings.HasPrefix(line, "future: ") || strings.HasPrefix(line, "handle: ") {
+	line := log[from:to]
+	switch {
+	case strings.HasPrefix(line, "Exception ignored "), strings.HasPrefix(line, "Error in atexit"),
+		line == "--- Logging error ---":
+		return from, false
+	case strings.HasPrefix(line, "Exception in thread "):
+		return from, true
+	case strings.HasPrefix(line, "future: "), strings.HasPrefix(line, "handle: "):
 		from, to = lineBefore(log, from)
+		line = log[from:to]
 	}
-	if line := log[from:to]; strings.Contains(line, " exception was never retrieved") ||
-		strings.Contains(line, "Exception in callback ") {
-		return from
+	if strings.Contains(line, " exception was never retrieved") || strings.Contains(line, "Exception in callback ") {
+		return from, true
 	}
-	return -1
+	return -1, false
+}
+
+// LastThread returns the exception of the last thread or coroutine that failed; none if none did.
+func LastThread(log string) (what Exception) {
+	for end := len(log); ; {
+		from := tracebackBefore(log, end)
+		if from < 0 {
+			return what
+		}
+		text, first := withCauses(log[:end], from)
+		if heading, thread := asideHeading(log, first); thread && heading < first {
+			return ExceptionOf(text)
+		}
+		end = first
+	}
 }
 
 // lineBefore returns the beginning and the end of the line before the one that begins at an offset.
@@ -257,7 +305,8 @@ func otherTraceback(log string) (text string, at int) {
 		at = boxes[len(boxes)-1][0]
 		return log[at:], at
 	}
-	if m := notCompiled().FindStringIndex(log); m != nil {
+	if all := notCompiled().FindAllStringIndex(log, -1); all != nil {
+		m := all[len(all)-1]
 		return log[m[0]:m[1]], m[0]
 	}
 	at = strings.LastIndex(log, TracebackStart+`\n`) // in a line of JSON

@@ -44,7 +44,7 @@ func keyOf(name []byte) key {
 		return key{keyMessage, 1}
 	case "msg", "event", "body", "text", "@m", "@mt", "log":
 		return key{keyMessage, 2}
-	case "exc_text", "exc_info", "stack_trace", "error.stack_trace", "traceback":
+	case "exc_text", "exc_info", "stack_trace", "error.stack_trace", "exception.stacktrace", "traceback":
 		return key{keyException, 1}
 	case "exception", "stack_info", "stack", "stacktrace", "@x":
 		return key{keyException, 2}

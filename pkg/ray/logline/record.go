@@ -106,6 +106,19 @@ func unquoted(value []byte) (text string) {
 		if text == "" && inner.Type != "" {
 			text = strings.TrimSuffix(string(inner.Type+": "+inner.Value), ": ")
 		}
+	case value[0] == '[': // structlog: [{"exc_type": "KeyError", "exc_value": "'a'", …}, …], the cause behind
+		var raised []struct {
+			Type    scalar `json:"exc_type"`
+			Value   scalar `json:"exc_value"`
+			IsCause bool   `json:"is_cause"` // of the one before
+		}
+		_ = json.Unmarshal(value, &raised)
+		for i, e := range raised {
+			if i > 0 && !e.IsCause {
+				break
+			}
+			text = strings.TrimSuffix(string(e.Type+": "+e.Value), ": ")
+		}
 	}
 	return text
 }
