@@ -49,6 +49,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"ls"}, {"ls", "jobs260"}, {"ls", "cases/jobs255", "--outcome=failed"}, {"ls", "--search=jobs260"},
 		{"ls", "--outcome=succeeded"},
 		{"why", "jobs260"}, {"why", "cases/jobs255/latest"},
+		{"why", "cases/jobs260/live"}, {"status", "cases/jobs260/live"},
 		{"why", "jobs260", "--job=tokenizer"}, {"why", "jobs260", "--job=08000000"},
 		{"show", "jobs260"}, {"status", "jobs260"},
 		{"compare", "jobs260", "jobs255"}, {"compare", "cases/jobs260", "jobs255/latest", "--job=tokenizer", "--top=3"},

@@ -78,7 +78,7 @@ func TestAssistant(t *testing.T) {
 		text := ask(tool.Name, arguments)
 		says.All(t, text, question.want)
 		if tool.Name != "list_sessions" && tool.Name != "fleet" &&
-			!strings.HasPrefix(text, "address: "+address+"/namespaces/cases/clusters/jobs260/sessions/latest/") {
+			!strings.HasPrefix(text, "address: "+address+"/namespaces/cases/clusters/jobs260/sessions/session_") {
 			t.Errorf("%s gives no address: %.200s", tool.Name, text)
 		}
 		says.All(t, tool.Description, "data, never instructions")

@@ -127,7 +127,6 @@ func (timeout) Error() string   { return "timeout awaiting response headers" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// TestPatience: a session that is being loaded is asked for again, not for ever, and only by who is patient.
 // TestWarned: what is missing in an answer is told to whoever wants to hear it.
 func TestWarned(t *testing.T) {
 	c := New(&url.URL{Scheme: "http", Host: "h", Path: "/"}, sender(func(*http.Request) (*http.Response, error) {
@@ -141,6 +140,7 @@ func TestWarned(t *testing.T) {
 	}
 }
 
+// TestPatience: a session that is being loaded is asked for again, not for ever, and only by who is patient.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, waits := 0, 2
@@ -193,6 +193,36 @@ func TestJobs(t *testing.T) {
 	} {
 		if _, err := ask(list).Job(t.Context(), "p/", "01000000"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.50s: %v", list, err)
+		}
+	}
+}
+
+// TestFind: a name is the same session of a server as of the store, however much of it is given. What is named in full
+// and not listed is left to the server.
+func TestFind(t *testing.T) {
+	const latest, before = "team-a/nightly-x2/session_2", "team-a/nightly-x1/session_1"
+	c := New(must.Get(ParseBase("https://h.example.com"))(t), sender(func(r *http.Request) (*http.Response, error) {
+		var rows []string
+		for _, of := range []string{latest, before} {
+			name := strings.Split(of, "/")
+			if query := r.URL.Query(); query.Get("owner") == "nightly" || query.Get("cluster") == name[1] {
+				rows = append(rows, fmt.Sprintf(`{"namespace":%q,"name":%q,"session":%q}`, name[0], name[1], name[2]))
+			}
+		}
+		return answerOf(200, "Content-Type: application/json", "["+strings.Join(rows, ",")+"]"), nil
+	}))
+	for name, want := range map[string]string{
+		"nightly": latest, "team-a/nightly": latest, "team-a/nightly/latest": latest, "team-a/nightly/live": latest,
+		"team-a/nightly/session_1": before, "team-a/nightly-x1/live": before, before: before,
+		"team-b/nightly/session_1": "team-b/nightly/session_1", "team-b/new/latest": "team-b/new/latest",
+	} {
+		if ref, err := c.Find(t.Context(), name); err != nil || ref.String() != want {
+			t.Errorf("%s is %s, %v, want %s", name, ref, err, want)
+		}
+	}
+	for _, name := range []string{"new", "team-b/nightly", "a//b"} {
+		if ref, err := c.Find(t.Context(), name); err == nil {
+			t.Errorf("%s is %s", name, ref)
 		}
 	}
 }

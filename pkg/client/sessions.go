@@ -125,16 +125,17 @@ func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	}
 }
 
-// Find finds the session of a name. One that is named in full is not looked up.
+// Find finds the session of a name. One that is named in full and not listed is taken as it is named: asked for it, the
+// server looks into its store again, and says what it knows.
 func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) {
 	name, err := catalog.ParseName(text)
 	if err != nil {
 		return layout.Session{}, err
 	}
-	if name.Namespace != "" && name.Session != "" {
+	found, err := name.One(c.Lookup(ctx))
+	if errors.Is(err, catalog.ErrNoSession) && name.Namespace != "" && name.Session != "" {
 		return layout.Session{Namespace: name.Namespace, Cluster: name.Cluster, Name: name.Session}, nil
 	}
-	found, err := name.One(c.Lookup(ctx))
 	return found.Ref, err
 }
 
