@@ -84,6 +84,14 @@ func Ago(t, now time.Time) string {
 	return t.UTC().Format(time.DateOnly)
 }
 
+// Cut writes a text in at most so many characters, with … at the end of one that is longer.
+func Cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:max(0, most-1)]) + "…"
+	}
+	return text
+}
+
 // Count writes a number of things whose plural ends in s: "1 object", "2 objects".
 func Count(n int, thing string) string {
 	if n == 1 {

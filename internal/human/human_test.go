@@ -15,6 +15,14 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	for most, want := range map[int]string{0: "…", 1: "…", 3: "lä…", 4: "läng"} {
+		if got := Cut("läng", most); got != want {
+			t.Errorf("%d characters: %q, want %q", most, got, want)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s",
 		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {

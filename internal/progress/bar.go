@@ -9,24 +9,35 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Bar shows the progress of a command that works through a list: on a terminal a line that is redrawn, elsewhere (as in
 // a pod's log) only the lines that Print writes.
 type Bar struct {
-	out      io.Writer
-	terminal bool
-	total    int // entries of the list
+	out   io.Writer
+	width func() int // of the terminal, in columns; nil: it is none
+	total int        // entries of the list
 
-	mu    sync.Mutex
-	n     int // the current entry, from 0
-	name  string
-	width int // of the line that is shown
+	mu   sync.Mutex
+	n    int // the current entry, from 0
+	name string
 }
 
 // NewBar makes a bar for a list of total entries.
 func NewBar(out *os.File, total int) *Bar {
-	return &Bar{out: out, terminal: term.IsTerminal(int(out.Fd())), total: total}
+	b := &Bar{out: out, total: total}
+	if fd := int(out.Fd()); term.IsTerminal(fd) {
+		b.width = func() int {
+			width, _, err := term.GetSize(fd)
+			if err != nil || width == 0 {
+				return 80 // as terminals are that do not say it
+			}
+			return width
+		}
+	}
+	return b
 }
 
 // Begin starts the n-th entry, counted from 0.
@@ -39,7 +50,7 @@ func (b *Bar) Begin(n int, name string) {
 // Follow redraws the bar as counter grows, until stop is called, which may be called again. verb says what is being
 // done: "copying".
 func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
-	if !b.terminal {
+	if b.width == nil {
 		return func() {}
 	}
 	ended := make(chan struct{})
@@ -65,26 +76,24 @@ func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
 
 const barWidth = 24
 
+// draw writes the line again. What does not fit on the terminal is the end of the name: a line that goes on below would
+// stay there when the next one is drawn.
 func (b *Bar) draw(verb string, fraction float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	filled := int(fraction * barWidth)
-	b.replace(fmt.Sprintf("%d/%d %s %s [%s%s] %3.0f%%",
-		b.n+1, b.total, b.name, verb, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*fraction))
+	line := fmt.Sprintf("%d/%d %s [%s%s] %3.0f%% %s", b.n+1, b.total, verb, strings.Repeat("#", filled),
+		strings.Repeat(".", barWidth-filled), 100*fraction, b.name)
+	_, _ = io.WriteString(b.out, "\r"+human.Cut(line, b.width()-1)+eraseRest)
 }
 
-// replace replaces the line that is shown; b.mu must be held.
-func (b *Bar) replace(line string) {
-	blank := max(0, b.width-len(line))
-	b.width = len(line)
-	_, _ = fmt.Fprintf(b.out, "\r%s%s", line, strings.Repeat(" ", blank))
-}
+// eraseRest erases what is right of the cursor (ECMA-48, EL).
+const eraseRest = "\x1b[K"
 
 // clear removes the line that is shown; b.mu must be held.
 func (b *Bar) clear() {
-	if b.terminal {
-		b.replace("")
-		_, _ = fmt.Fprint(b.out, "\r")
+	if b.width != nil {
+		_, _ = io.WriteString(b.out, "\r"+eraseRest)
 	}
 }
 

@@ -41,17 +41,28 @@ func TestBarInLog(t *testing.T) {
 	}
 }
 
-// TestBarOnTerminal: the last state is drawn, and stop may be called again.
+// TestBarOnTerminal: the last state is drawn, stop may be called again, and no line is wider than the terminal, where it
+// could not be replaced.
 func TestBarOnTerminal(t *testing.T) {
-	var out bytes.Buffer
-	var c Counter
-	c.Expect(2, 0)
-	b := &Bar{out: &out, terminal: true, total: 1}
-	stop := b.Follow("copying", &c)
-	c.Did(2, 0)
-	stop()
-	stop()
-	if !strings.HasSuffix(out.String(), "100%") {
-		t.Errorf("%q", out.String())
+	const name = "default/läb/session_2026-11-20_23-19-45_581717_22125"
+	for width, want := range map[int]string{
+		10:  "1/1 copy…",
+		80:  "1/1 copying [########################] 100% default/läb/session_2026-11-20_23-…",
+		200: "1/1 copying [########################] 100% " + name,
+	} {
+		var out bytes.Buffer
+		var c Counter
+		c.Expect(2, 0)
+		b := &Bar{out: &out, width: func() int { return width }, total: 1}
+		b.Begin(0, name)
+		stop := b.Follow("copying", &c)
+		c.Did(2, 0)
+		stop()
+		stop()
+		b.Close()
+		lines := strings.Split(out.String(), "\r")
+		if last := lines[len(lines)-2]; last != want+eraseRest || lines[len(lines)-1] != eraseRest {
+			t.Errorf("%d columns: %q", width, lines)
+		}
 	}
 }

@@ -160,9 +160,6 @@ func (b *whyWriter) evidence(e findings.Evidence) {
 		lines = slices.Concat(lines[:firstLines], []string{"… " + human.Count(cut, "line")}, lines[firstLines+cut:])
 	}
 	for _, line := range lines {
-		if runes := []rune(line); len(runes) > lineLength {
-			line = string(runes[:lineLength]) + "…"
-		}
-		fmt.Fprintf(b, "    | %s\n", line)
+		fmt.Fprintf(b, "    | %s\n", human.Cut(line, lineLength))
 	}
 }
