@@ -126,9 +126,9 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	for _, d := range r.Days {
 		row(w, d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Unknown, d.NotYet)
 	}
-	section(len(r.Causes), "WHAT FAILED FIRST", "SESSIONS", "LAST (UTC)", "IN")
+	section(len(r.Causes), "SESSIONS", "LAST (UTC)", "IN", "WHAT FAILED FIRST")
 	for _, c := range r.Causes {
-		row(w, c.Title, c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session)
+		row(w, c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session, c.Title)
 	}
 	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hourHeads)
 	for _, u := range r.Namespaces {

@@ -126,11 +126,10 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	}
 	return o.print(result, func(w io.Writer) {
 		wide := o.output == "wide"
-		header := []any{"NAMESPACE", "CLUSTER", "SESSION", "BEGAN", "DURATION", "OUTCOME", "CAUSE"}
+		rows := [][]any{{"NAMESPACE", "CLUSTER", "SESSION", "BEGAN", "DURATION", "OUTCOME", "CAUSE"}}
 		if wide {
-			header = slices.Insert(header, 5, []any{"START (UTC)", "OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
+			rows[0] = slices.Insert(rows[0], 5, []any{"START (UTC)", "OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
 		}
-		row(w, header...)
 		for _, e := range entries {
 			duration := "-"
 			if d := e.Duration(now); d > 0 {
@@ -147,6 +146,13 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 				cells = slices.Insert(cells, 5, []any{human.Time(e.Start), owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects,
 					human.Bytes(e.Bytes)}...)
 			}
+			rows = append(rows, cells)
+		}
+		if !wide { // names of sessions give way first, down to their dates: session_2026-11-20…
+			const session, cause = 2, 6
+			o.terminal.fit(rows, shrink{session, 19}, shrink{cause, 16}, shrink{session, 1})
+		}
+		for _, cells := range rows {
 			row(w, cells...)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
@@ -80,7 +81,7 @@ func TestListTellsFailedJobs(t *testing.T) {
 	says.All(t, mustRun(t, "ls", "--local-dir="+dir, "--quiet=1ns", "--outcome=not-known-yet"), "lab")
 }
 
-// TestFormats: the formats of ls name the same sessions, and a table is as wide as the terminal.
+// TestFormats: the formats of ls name the same sessions.
 func TestFormats(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
 	if out := mustRun(t, "ls", "-o", "name", dir); out != recorded+"\n" {
@@ -100,17 +101,51 @@ func TestFormats(t *testing.T) {
 	if strings.Contains(table, "OBJECTS") || !strings.Contains(wide, "OBJECTS") || !strings.Contains(wide, "2.60.0") {
 		t.Errorf("table:\n%swide:\n%s", table, wide)
 	}
-	for _, width := range []int{0, 40, 120} {
-		var cut strings.Builder
-		must.OK(t, terminal{width: width}.writeTable(&cut, table))
-		for line := range strings.Lines(cut.String()) {
-			if n := len([]rune(line)) - 1; width > 0 && n > width {
-				t.Errorf("a line of %d columns on a terminal of %d", n, width)
-			}
+}
+
+// TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and the
+// beginning of why is shown on the narrowest, and nothing is lost elsewhere.
+func TestListFitsTheTerminal(t *testing.T) {
+	const session, cause = "session_2026-11-20_23-19-45_581717_22125", "Node 10.0.0.7 ran out of memory: 12 tasks"
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	entries := []catalog.Entry{{Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: session},
+		Start: now.Add(-60 * time.Hour), End: now.Add(-58 * time.Hour), Described: true,
+		Summary: catalog.Summary{Outcome: "failed", Cause: cause}}}
+	for _, test := range []struct {
+		width         int
+		output, shown string
+		fits          bool
+	}{
+		{0, "table", session, false},
+		{200, "table", session + "  2 days ago  2h 0m     failed   " + cause, true},
+		{120, "table", "session_2026-11-20_23-19-…  2 days ago  2h 0m     failed   " + cause, true},
+		{100, "table", "session_2026-11-20…  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of me…", true},
+		{80, "table", "session_20…  2 days ago  2h 0m     failed   Node 10.0.0.7 r…", true},
+		{40, "table", "…  2 days ago  2h 0m     failed   Node 10.0.0.7 r…", false},
+		{40, "wide", session, false},
+		{40, "name", session, false},
+	} {
+		var out strings.Builder
+		o := operator{common: &common{output: test.output}, out: &out, terminal: terminal{width: test.width}}
+		must.OK(t, o.printSessions(entries, now))
+		longest := 0
+		for line := range strings.Lines(out.String()) {
+			longest = max(longest, utf8.RuneCountInString(line)-1)
 		}
-		if whole := strings.Contains(cut.String(), "CAUSE"); whole != (width != 40) {
-			t.Errorf("width %d:\n%s", width, cut.String())
+		if !strings.Contains(out.String(), test.shown) || test.fits != (longest <= test.width) {
+			t.Errorf("%s on %d columns lacks %q, or has %d columns:\n%s", test.output, test.width, test.shown, longest,
+				out.String())
 		}
+	}
+}
+
+// TestLongLines: of a table nothing is cut away, whatever the terminal's width.
+func TestLongLines(t *testing.T) {
+	const line = "log/metadir/lab_default/session_1/end.json  cut JSON\n"
+	var out strings.Builder
+	must.OK(t, terminal{width: 20}.writeTable(&out, line))
+	if out.String() != line {
+		t.Errorf("%q", out.String())
 	}
 }
 

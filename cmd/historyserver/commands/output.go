@@ -42,7 +42,7 @@ func (o *operator) addOutput(fs *pflag.FlagSet) {
 
 func (o *operator) checkOutput() error {
 	if !slices.Contains(o.outputs, o.output) {
-		return usageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
+		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (o *operator) print(result any, table func(w io.Writer)) error {
 		return o.printResult(result)
 	}
 	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
 	table(w)
 	_ = w.Flush() // a Builder takes everything
 	return o.terminal.writeTable(o.out, text.String())

@@ -2,14 +2,17 @@ package commands
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
@@ -31,19 +34,48 @@ func terminalOf(out io.Writer) terminal {
 	return terminal{width: width, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// writeTable writes the lines of a table. On a terminal they are cut to its width, and words for outcomes are coloured.
+// writeTable writes the lines of a table. On a terminal words for outcomes are coloured. Long lines are left to the
+// terminal: their ends are what the table is for, such as what is damaged, or how two runs differ.
 func (t terminal) writeTable(w io.Writer, table string) error {
 	var b strings.Builder
 	for line := range strings.Lines(table) {
-		line = strings.TrimRight(line, " \n")
-		if runes := []rune(line); t.width > 1 && len(runes) > t.width {
-			line = string(runes[:t.width-1]) + "…"
-		}
-		b.WriteString(t.paint(line) + "\n")
+		b.WriteString(t.paint(strings.TrimRight(line, " \n")) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// shrink makes a column of a table narrower, down to least.
+type shrink struct{ column, least int }
+
+// fit takes from columns, in this order, what the rows of a table are wider than the terminal. What is still too wide
+// goes on in the terminal's next line.
+func (t terminal) fit(rows [][]any, order ...shrink) {
+	if t.width == 0 {
+		return
+	}
+	for _, s := range order {
+		widths := make([]int, len(rows[0]))
+		for _, cells := range rows {
+			for i, cell := range cells {
+				widths[i] = max(widths[i], utf8.RuneCountInString(fmt.Sprint(cell)))
+			}
+		}
+		over := gap*(len(widths)-1) - t.width
+		for _, width := range widths {
+			over += width
+		}
+		if over <= 0 {
+			return
+		}
+		for _, cells := range rows {
+			cells[s.column] = human.Cut(fmt.Sprint(cells[s.column]), max(s.least, widths[s.column]-over))
+		}
+	}
+}
+
+// gap is between two columns of a table.
+const gap = 2
 
 // outcomeWord matches what is coloured: a state or outcome that is a cell of a table, and the severity that begins a
 // finding.
