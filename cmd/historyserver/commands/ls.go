@@ -82,22 +82,32 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 // watchInterval is the time between two lists of --watch.
 const watchInterval = 5 * time.Second
 
-// watch writes a list, and writes it again when it has changed; on a terminal in the same place.
+// watch writes a list, and writes it again when it has changed; on a terminal in the same place. A store or server that
+// has answered once may be out of reach for a while: this is said, and the list is asked for again.
 func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error {
-	out, last := o.out, ""
-	for {
+	out, erase, last, trouble := o.out, "", "", ""
+	if o.terminal.width > 0 {
+		erase = "\x1b[H\x1b[2J" // to the top of an empty screen
+	}
+	for first := true; ; first = false {
 		var text strings.Builder
-		if err := list(&text); err != nil {
+		err := list(&text)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil && first:
 			return err
-		}
-		if now := text.String(); now != last {
-			if o.terminal.width > 0 {
-				now = "\x1b[H\x1b[2J" + now // to the top of an empty screen
-			}
-			if _, err := io.WriteString(out, now); err != nil {
+		case err != nil && err.Error() != trouble:
+			fmt.Fprintln(o.errOut, "historyserver:", printableLines(err.Error()))
+		case err == nil && (text.String() != last || erase != "" && trouble != ""):
+			last = text.String()
+			if _, err := io.WriteString(out, erase+last); err != nil {
 				return err
 			}
-			last = text.String()
+		}
+		trouble = ""
+		if err != nil {
+			trouble = err.Error()
 		}
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"strings"
@@ -160,23 +161,45 @@ func TestPaint(t *testing.T) {
 	}
 }
 
-// TestWatch: a list is written again when it has changed.
+// TestWatch: a list is written again when it has changed. What cannot be listed at first ends it; later that is said,
+// and the list comes again.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var out strings.Builder
-		o, lists := &operator{out: &out}, []string{"a", "a", "b"}
-		must.OK(t, o.watch(ctx, func(w io.Writer) error {
-			_, err := io.WriteString(w, lists[0])
-			if lists = lists[1:]; len(lists) == 0 {
-				cancel()
+	for name, test := range map[string]struct {
+		lists       []string // ! is an error
+		width       int
+		out, errOut string
+		fails       bool
+	}{
+		"changes":          {lists: []string{"a", "a", "b"}, out: "ab"},
+		"nothing at first": {lists: []string{"!refused", "a"}, errOut: "", fails: true},
+		"away for a while": {lists: []string{"a", "!refused", "!refused", "!timeout", "a", "!refused", "b"}, out: "ab",
+			errOut: "historyserver: refused\nhistoryserver: timeout\nhistoryserver: refused\n"},
+		"empty, then away": {lists: []string{"", "!refused", "b"}, out: "b", errOut: "historyserver: refused\n"},
+		"away, on a terminal": {lists: []string{"a", "a", "!refused", "a"}, width: 80,
+			out: "\x1b[H\x1b[2Ja\x1b[H\x1b[2Ja", errOut: "historyserver: refused\n"},
+		"interrupted": {lists: []string{"a", "!context canceled"}, out: "a"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var out, errOut strings.Builder
+			o := &operator{out: &out, errOut: &errOut, terminal: terminal{width: test.width}}
+			err := o.watch(ctx, func(w io.Writer) error {
+				list := test.lists[0]
+				if test.lists = test.lists[1:]; len(test.lists) == 0 {
+					cancel()
+				}
+				if why, fails := strings.CutPrefix(list, "!"); fails {
+					return errors.New(why)
+				}
+				_, err := io.WriteString(w, list)
+				return err
+			})
+			cancel()
+			if (err != nil) != test.fails || out.String() != test.out || errOut.String() != test.errOut {
+				t.Errorf("%s: %q, %q, %v", name, out.String(), errOut.String(), err)
 			}
-			return err
-		}))
-		if out.String() != "ab" {
-			t.Errorf("written: %q", out.String())
-		}
-	})
+		})
+	}
 }
 
 // TestCompletions: a shell completes clusters, and sessions of a cluster that is typed.
