@@ -94,7 +94,7 @@ func (l *login) run(ctx context.Context) error {
 	case mode == access.OIDC && l.server.token == "" && l.server.tokenFile == "":
 		credentials, err = l.provider(about.SignIn, credentials.Server, network).SignIn(ctx)
 	default:
-		credentials.Token, err = l.token()
+		credentials.Token, err = l.token(ctx)
 	}
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (l *login) provider(s access.SignIn, server string, network http.RoundTripp
 const maxToken = 64 << 10
 
 // token reads the user's token. A terminal does not show it.
-func (l *login) token() (token string, err error) {
+func (l *login) token(ctx context.Context) (token string, err error) {
 	var read []byte
 	terminal, isFile := l.in.(*os.File)
 	switch {
@@ -144,7 +144,7 @@ func (l *login) token() (token string, err error) {
 		read, err = os.ReadFile(l.server.tokenFile)
 	case isFile && term.IsTerminal(int(terminal.Fd())):
 		fmt.Fprint(l.errOut, "Your token: ")
-		read, err = term.ReadPassword(int(terminal.Fd()))
+		read, err = readHidden(ctx, int(terminal.Fd()))
 		fmt.Fprintln(l.errOut)
 	default:
 		read, err = io.ReadAll(io.LimitReader(bufio.NewReader(l.in), maxToken))
@@ -156,6 +156,28 @@ func (l *login) token() (token string, err error) {
 		return "", errors.New("the server wants a token: give it with --token-file, or on standard input")
 	}
 	return token, nil
+}
+
+// readHidden reads a line that the terminal does not show, until the user interrupts it: then the terminal shows again
+// what is typed.
+func readHidden(ctx context.Context, fd int) ([]byte, error) {
+	shown, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	var line []byte
+	read := make(chan error, 1)
+	go func() {
+		var err error
+		line, err = term.ReadPassword(fd)
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		return line, err
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), term.Restore(fd, shown))
+	}
 }
 
 // opener opens a browser of this machine; nil where there is none to see.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -99,7 +100,7 @@ func (t terminal) paint(text string) string {
 
 // page writes a long text: on a terminal through the user's pager.
 func (o *operator) page(write func(io.Writer) error) error {
-	pager := strings.Fields(cmp.Or(os.Getenv("PAGER"), "less"))
+	pager := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("PAGER")), "less"))
 	if o.terminal.width == 0 || slices.Equal(pager, []string{"cat"}) {
 		return write(o.out)
 	}
@@ -112,6 +113,10 @@ func (o *operator) page(write func(io.Writer) error) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(painted), o.out, o.errOut
 	// a short text stays on the screen, colours are shown
 	cmd.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
+	// Ctrl-C is the pager's, as often as it is pressed: without this process it would leave the terminal as it set it.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
 	if err := cmd.Start(); err != nil { // there is no such program
 		_, err := io.WriteString(o.out, painted)
 		return err
