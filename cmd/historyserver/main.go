@@ -55,7 +55,7 @@ func command() *cobra.Command {
 	serve := func(cmd *cobra.Command, _ []string) error {
 		log, err := o.complete(cmd.Flags(), os.Environ())
 		if err != nil {
-			return err
+			return commands.UsageError(err)
 		}
 		return o.listenAndServe(cmd.Context(), log)
 	}

@@ -88,6 +88,7 @@ func helpOf(t *testing.T, root *cobra.Command, args ...string) string {
 
 // TestExitCodes: wrong usage ends with 2, and so does grep that fails; what is not found with 1.
 func TestExitCodes(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	at := "--local-dir=" + t.TempDir()
 	for _, c := range []struct {
 		args []string
@@ -104,6 +105,46 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"ls", at, "--outcome=lost"}, 2, "outcome"},
 		{[]string{"ls", at, "-o", "xml"}, 2, "want table or wide or name or csv or json or yaml"},
 		{[]string{"ls", "--local-dir=/nothing/here"}, 1, "no such folder"},
+		{[]string{"ls", at, "--from=x"}, 2, "--from"},
+		{[]string{"ls", "--storage-backend=s4"}, 2, "want one of"},
+		{[]string{"ls", "--server=nowhere"}, 2, "want an address"},
+		{[]string{"show", "a//b", at}, 2, "names no session"},
+		{[]string{"status", "lab", "--at=x", at}, 2, "x"},
+		{[]string{"compare", "lab", "--top=0", at}, 2, "--top"},
+		{[]string{"fleet", at, "--from=x"}, 2, "--from"},
+		{[]string{"fleet", at, "--from=2026-12-01", "--to=2026-11-01"}, 2, "--from"},
+		{[]string{"fleet", at, "--by=gold"}, 2, "--by"},
+		{[]string{"fleet", at, "--top=0"}, 2, "--top"},
+		{[]string{"fleet", at, "--table=typo"}, 2, "--table"},
+		{[]string{"fleet", at, "--prices=/nothing/here"}, 2, "--prices"},
+		{[]string{"fleet", "--server=http://127.0.0.1:1", "--prices=x"}, 2, "--prices"},
+		{[]string{"note", at, "--pin", "--unpin"}, 2, "contradict"},
+		{[]string{"note", at, "--pin"}, 2, "name the session"},
+		{[]string{"note", at, "--pin", "lab"}, 2, "lab/latest"},
+		{[]string{"du", at, "a//b"}, 2, "names no session"},
+		{[]string{"export", at}, 2, "usage: historyserver export"},
+		{[]string{"export-metrics", at, "/"}, 2, "names no session"},
+		{[]string{"import", at}, 2, "usage: historyserver import"},
+		{[]string{"verify", at}, 2, "--all"},
+		{[]string{"compact", at}, 2, "--all"},
+		{[]string{"compact", at, "lab"}, 2, "lab/latest"},
+		{[]string{"copy", at, "lab/latest", "--all"}, 2, "--all"},
+		{[]string{"copy", at, "--all"}, 2, "--to local-dir"},
+		{[]string{"copy", at, "--all", "--to=local-dir=x", "--layout=2"}, 2, "--layout"},
+		{[]string{"copy", at, "--all", "--to=nothing=x"}, 2, "storage flag"},
+		{[]string{"copy", at, "--all", "--to=storage-backend=s4"}, 2, "want one of"},
+		{[]string{"index", at, "--all", "--shard=2/2"}, 2, "--shard"},
+		{[]string{"rm", at}, 2, "--older-than"},
+		{[]string{"rm", at, "--older-than=-1h"}, 2, "--older-than"},
+		{[]string{"rm", at, "--older-than=1d", "--rules=x"}, 2, "use one of them"},
+		{[]string{"rm", at, "--rules=/nothing/here"}, 2, "--rules"},
+		{[]string{"coverage", "--state=lost"}, 2, "--state"},
+		{[]string{"coverage", "--server=nowhere"}, 2, "want an address"},
+		{[]string{"login"}, 2, "want an address"},
+		{[]string{"logout", "--server=nowhere"}, 2, "want an address"},
+		{[]string{"mcp", "--token=a", "--token-file=b"}, 2, "contradicts"},
+		{[]string{"serve", "--listen=:0", at, "--catalog-requests=1"}, 2, "--catalog-requests"},
+		{[]string{"webhook"}, 2, "--storage-backend"},
 		{[]string{"serve", "extra"}, 2, "usage: historyserver serve"},
 	} {
 		root := command()

@@ -25,11 +25,11 @@ func mcpCommand() *cobra.Command {
 	logs.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ(), command().Flags()); err != nil {
-			return err
+			return commands.UsageError(err)
 		}
 		log, err := logs.New(cmd.ErrOrStderr())
 		if err != nil {
-			return err
+			return commands.UsageError(err)
 		}
 		asked, err := server.NewClient()
 		if err != nil {

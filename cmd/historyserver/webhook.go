@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
@@ -31,12 +32,12 @@ func webhookCommand() *cobra.Command {
 		Short: "Run the admission webhook, which adds collectors to KubeRay's objects",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
-				return err
+			err := o.complete(cmd.Flags(), os.Environ())
+			if err == nil {
+				o.Log, err = o.log.New(os.Stderr)
 			}
-			var err error
-			if o.Log, err = o.log.New(os.Stderr); err != nil {
-				return err
+			if err != nil {
+				return commands.UsageError(err)
 			}
 			return admission.Run(cmd.Context(), o.Options)
 		},

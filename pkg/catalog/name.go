@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ type Name struct {
 	text string
 }
 
+// ErrName says that a text is no name, or not one of a session where one is wanted.
+var ErrName = errors.New("names no session")
+
 // nameForms says what ParseName takes.
 const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session " +
 	"may be latest"
@@ -24,7 +28,7 @@ func ParseName(text string) (Name, error) {
 	parts := strings.Split(text, "/")
 	for _, part := range parts {
 		if part == "" || part == "." || part == ".." {
-			return Name{}, fmt.Errorf("%.200q names no session: want %s", text, nameForms)
+			return Name{}, fmt.Errorf("%.200q %w: want %s", text, ErrName, nameForms)
 		}
 	}
 	isSession := func(part string) bool { return strings.HasPrefix(part, "session_") || part == Latest }
@@ -41,7 +45,7 @@ func ParseName(text string) (Name, error) {
 	case len(parts) == 3:
 		n.Namespace, n.Cluster, n.Session = parts[0], parts[1], parts[2]
 	default:
-		return Name{}, fmt.Errorf("%.200q names no session: want %s", text, nameForms)
+		return Name{}, fmt.Errorf("%.200q %w: want %s", text, ErrName, nameForms)
 	}
 	return n, nil
 }
@@ -178,7 +182,8 @@ func SelectBy(lookup Lookup, names []string, clusters bool) ([]Entry, error) {
 			return nil, err
 		}
 		if n.Session == "" && !clusters {
-			return nil, fmt.Errorf("%s names a cluster: name one of its sessions, such as %s/%s", text, text, Latest)
+			return nil, fmt.Errorf("%s %w but a cluster: name one of its sessions, such as %s/%s", text, ErrName, text,
+				Latest)
 		}
 		found, err := n.All(lookup)
 		if err != nil {

@@ -34,7 +34,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.IntVar(&c.top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {
 		if c.top < 1 || c.top > compare.MaxTop {
-			return fmt.Errorf("--top=%d: want 1 to %d", c.top, compare.MaxTop)
+			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.top, compare.MaxTop))
 		}
 		c.session = args[0]
 		if len(args) == 2 {

@@ -75,21 +75,24 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 // open opens the target.
 func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.Store, string, error) {
 	if len(c.to) == 0 {
-		return nil, "", errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
-			"storage-backend=s3 --to s3-bucket=history")
+		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
+			"storage-backend=s3 --to s3-bucket=history"))
 	}
 	if c.layout != "" && c.layout != inventory.LayoutNames[layout.V16] &&
 		c.layout != inventory.LayoutNames[layout.V17] {
-		return nil, "", fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout)
+		return nil, "", UsageError(fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout))
 	}
 	config := backend.Config{Unchecked: true}
 	fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
 	config.AddFlags(fs)
 	if err := c.set(fs); err != nil {
-		return nil, "", err
+		return nil, "", UsageError(err)
 	}
 	store, err := backend.Open(ctx, config, log)
-	return store, config.Root, err
+	if err != nil {
+		return nil, "", UsageError(fmt.Errorf("--to: %w", err))
+	}
+	return store, config.Root, nil
 }
 
 // set sets the storage flags of the target.

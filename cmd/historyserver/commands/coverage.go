@@ -38,11 +38,11 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	o.addOutput(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
-			return err
+			return UsageError(err)
 		}
 		for _, s := range states {
 			if !slices.Contains(coverage.States, coverage.State(s)) {
-				return fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates())
+				return UsageError(fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates()))
 			}
 		}
 		if err := o.checkOutput(); err != nil {

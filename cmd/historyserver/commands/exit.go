@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
 // ErrNoMatches is the end of a search that found nothing. Nothing went wrong: as of grep, the exit code alone says so.
@@ -22,7 +24,8 @@ func (e *exitError) Unwrap() error { return e.error }
 // grep.
 const codeUsage = 2
 
-func usageError(err error) error { return &exitError{err, codeUsage} }
+// UsageError is an error of who called the program: in a flag, an argument or a setting.
+func UsageError(err error) error { return &exitError{err, codeUsage} }
 
 // ExitCode is the code that a process ends with after an error.
 func ExitCode(err error) int {
@@ -32,6 +35,8 @@ func ExitCode(err error) int {
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.Is(err, catalog.ErrName):
+		return codeUsage
 	}
 	return 1
 }
@@ -39,7 +44,7 @@ func ExitCode(err error) int {
 // Arguments makes wrong flags and arguments of a command, and of those below it, end with the code for wrong usage.
 func Arguments(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath()))
+		return UsageError(fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath()))
 	})
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -48,7 +53,7 @@ func Arguments(cmd *cobra.Command) {
 				err = fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
 			}
 			if err != nil {
-				return usageError(err)
+				return UsageError(err)
 			}
 			return nil
 		}

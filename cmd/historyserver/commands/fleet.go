@@ -47,19 +47,19 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		q.Filter = f.Filter
 		if by != "" && !slices.Contains(fleet.Resources, by) {
-			return fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", "))
+			return UsageError(fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", ")))
 		}
 		if rows < 1 || rows > fleet.MaxTop {
-			return fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop)
+			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop))
 		}
-		if (o.output == "csv") != slices.Contains(fleet.Tables, table) {
-			return fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table,
-				strings.Join(fleet.Tables, ", "))
+		if csv := o.output == "csv"; csv != (table != "") || csv && !slices.Contains(fleet.Tables, table) {
+			return UsageError(fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table,
+				strings.Join(fleet.Tables, ", ")))
 		}
 		f.form.Set("by", by)
 		f.form.Set("top", strconv.Itoa(rows))
 		if q, err = q.Bounded(); err != nil {
-			return fmt.Errorf("--%w", err)
+			return UsageError(fmt.Errorf("--%w", err))
 		}
 		report, err := o.history.fleet(ctx, q, f.form, prices)
 		if err != nil {

@@ -56,7 +56,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	return cmd, func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
 		if err := flags.complete(&q); err != nil {
-			return usageError(err)
+			return UsageError(err)
 		}
 		err := o.grep(ctx, &q, args[1])
 		if err != nil && !errors.Is(err, ErrNoMatches) {

@@ -62,7 +62,7 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	fs.StringVar(&l.clientID, "client-id", "", "client ID at the OpenID provider; empty: the one that the server names")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
-			return err
+			return UsageError(err)
 		}
 		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		return l.run(cmd.Context())
@@ -201,7 +201,7 @@ func logoutCommand(known *pflag.FlagSet) *cobra.Command {
 	server.AddFlags(cmd.Flags(), "", "address of the history server")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
-			return err
+			return UsageError(err)
 		}
 		base, err := server.Base()
 		if err != nil {

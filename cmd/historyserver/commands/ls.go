@@ -62,7 +62,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()
 		if err != nil {
-			return usageError(err)
+			return err
 		}
 		list := func(out io.Writer) error {
 			entries, err := o.history.sessions(ctx, args, f)
@@ -241,9 +241,12 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 		f.Filter, err = catalog.ParseFilter(f.form)
 		var wrong *param.Error
 		if errors.As(err, &wrong) {
-			return f, fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)
+			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)
 		}
-		return f, err
+		if err != nil {
+			return f, UsageError(err)
+		}
+		return f, nil
 	}
 }
 

@@ -37,11 +37,11 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 		var err error
 		switch {
 		case pin && unpin:
-			return errors.New("--pin and --unpin contradict each other")
+			return UsageError(errors.New("--pin and --unpin contradict each other"))
 		case edit == notes.Edit{}:
 			result, err = o.history.notes(ctx, args)
 		case len(args) == 0:
-			return errors.New("name the session to pin or to write a note on; `historyserver ls` lists them")
+			return UsageError(errors.New("name the session to pin or to write a note on; `historyserver ls` lists them"))
 		default:
 			result, err = o.history.annotate(ctx, args, edit)
 		}

@@ -80,16 +80,16 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 	asks, err := o.asksServer(cmd.Flags())
 	if err != nil {
-		return usageError(err)
+		return UsageError(err)
 	}
 	if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
-		return usageError(err)
+		return UsageError(err)
 	}
 	if err := o.checkOutput(); err != nil {
 		return err
 	}
 	if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
-		return usageError(err)
+		return UsageError(err)
 	}
 	o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	o.terminal = terminalOf(o.out)
@@ -108,8 +108,10 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 	}
 	o.storage.Unchecked = true
 	o.history = ofStore{o}
-	o.store, err = backend.Open(cmd.Context(), o.storage, o.log)
-	return err
+	if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
+		return UsageError(err) // no request is sent yet
+	}
+	return nil
 }
 
 // asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command
@@ -242,7 +244,7 @@ func among(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entr
 // namedOrAll is like entries, for commands that require either names or --all.
 func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
 	if all == (len(names) > 0) {
-		return nil, errors.New("name the sessions, or use --all for all of them")
+		return nil, UsageError(errors.New("name the sessions, or use --all for all of them"))
 	}
 	return o.entries(ctx, names)
 }

@@ -108,7 +108,7 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 
 func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values, prices string) (*fleet.Report, error) {
 	if prices != "" {
-		return nil, errors.New("--prices: the server has its own; set its --prices, or read the store")
+		return nil, UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
 	}
 	var report fleet.Report
 	return &report, s.Data(ctx, "api/history/fleet", form, &report)

@@ -43,9 +43,15 @@ func (s *Server) flags() *pflag.FlagSet {
 func ServerFlags() *pflag.FlagSet { return new(Server).flags() }
 
 // Base is the server's address.
-func (s *Server) Base() (*url.URL, error) { return client.ParseBase(s.address) }
+func (s *Server) Base() (*url.URL, error) {
+	base, err := client.ParseBase(s.address)
+	if err != nil {
+		return nil, UsageError(err)
+	}
+	return base, nil
+}
 
-var errTwoTokens = errors.New("--token contradicts --token-file: set one of them")
+var errTwoTokens = UsageError(errors.New("--token contradicts --token-file: set one of them"))
 
 // NewClient makes a client of the server.
 func (s *Server) NewClient() (*client.Client, error) {

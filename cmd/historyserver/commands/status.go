@@ -28,7 +28,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
 		if _, err := dashboard.ParseAt(at); err != nil {
-			return usageError(err)
+			return UsageError(err)
 		}
 		ref, text, err := o.history.status(ctx, args[0], at)
 		if err != nil {

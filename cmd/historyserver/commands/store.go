@@ -161,7 +161,7 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
-		return nil, fmt.Errorf("--prices: %w", err)
+		return nil, UsageError(fmt.Errorf("--prices: %w", err))
 	}
 	o.packed = true
 	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
