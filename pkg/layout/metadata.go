@@ -49,7 +49,8 @@ type EndMetadata struct {
 }
 
 // JoinedMetadata is session/joined.json. Compaction stores it before it joins chunks of an ended session, because from
-// then on the times when first chunks were stored do not tell when the session was written.
+// then on the times when first chunks were stored do not tell when the session was written. A copy of a session without
+// an end has it, too.
 type JoinedMetadata struct {
 	// End is when the session had ended (UTC).
 	End time.Time `json:"end"`

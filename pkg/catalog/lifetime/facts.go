@@ -37,6 +37,7 @@ type Facts struct {
 	joined       mark
 	nodes        map[rayid.Node]*writes // of the node nil: what belongs to no node
 	named        time.Time              // the latest time in an object's name
+	until        time.Time              // likewise, but of an hour its end
 }
 
 // mark is a metadata object: a head started, or ended.
@@ -72,9 +73,10 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.addMark(parsed, o)
 		return
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
-		f.named = latest(f.named, valid(time.UnixMilli(parsed.Offset)))
-	default:
-		f.named = latest(f.named, parsed.Hour)
+		taken := valid(time.UnixMilli(parsed.Offset))
+		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
+	case !parsed.Hour.IsZero():
+		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
 	}
 	w := f.nodes[parsed.Node]
 	if w == nil && len(f.nodes) >= maxNodes {

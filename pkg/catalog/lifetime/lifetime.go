@@ -10,7 +10,8 @@
 // Times are compared by the store's clock, when objects were stored, because clocks of nodes differ. A time that a node
 // tells is believed only if it is not later than that. Two things rewrite what is stored: compaction, which first
 // records that the session had ended (layout.Joined), and copies of a store, whose objects are all newer than the end
-// that they tell of. Then names are used instead: later offsets, hours and times in keys.
+// that they tell of or, without an end, than all times in their names. Then names are used instead: later offsets,
+// hours and times in keys.
 package lifetime
 
 import (
@@ -22,6 +23,10 @@ import (
 
 // Idle is the time without writes after which a session without an end counts as ended, unless a flag says otherwise.
 const Idle = 10 * time.Minute
+
+// late is how long after the times in their names the objects of a session may all have been stored first that nobody
+// copied: some collectors store an hour's events when it is over.
+const late = time.Hour
 
 // grace is how long after a session's end the nodes that had written before may store their last data: the pods of a
 // cluster end within seconds of each other.
@@ -74,7 +79,11 @@ func (f *Facts) Life(now time.Time) Life {
 	}
 	life := Life{Start: StartOf(f.recordedStart(), f.ref.Name, f.Marked, f.first)}
 	end, stored := f.newestEnd()
-	if end.IsZero() || f.continued(end, stored) && !f.rewritten(end, stored, now) {
+	switch {
+	case end.IsZero():
+		life.End = f.copiedUntil(now)
+		return life
+	case f.continued(end, stored) && !f.rewritten(end, stored, now):
 		return life
 	}
 	if end.Before(life.Start) { // by a clock that was behind
@@ -96,6 +105,10 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	}
 	if life.Start = f.recordedStart(); life.Start.IsZero() || life.Start.After(now) {
 		life.Start = named
+	}
+	if !f.EndStored() && f.until.Before(now) {
+		life.End = f.until
+		return life, true
 	}
 	ends := f.ends
 	if f.hasJoined() {
@@ -182,6 +195,16 @@ func (f *Facts) rewritten(end, stored, now time.Time) bool {
 // copied says whether everything was stored after the session's end, so by somebody who copied it.
 func (f *Facts) copied(end time.Time) bool {
 	return f.first.After(end.Add(grace))
+}
+
+// copiedUntil is the latest time that names of a session without an end tell, if all that is stored of it was stored
+// long after that: by somebody who copied it, or by a collector that the store did not answer for hours. It is zero
+// while more may come of a session that runs: nothing else shows that it does.
+func (f *Facts) copiedUntil(now time.Time) time.Time {
+	if f.until.IsZero() || !f.first.After(f.until.Add(late)) || now.Sub(f.LastWrite) < Idle {
+		return time.Time{}
+	}
+	return f.until
 }
 
 func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }

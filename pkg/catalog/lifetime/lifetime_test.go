@@ -157,7 +157,9 @@ var (
 	joined   step = func(w *world) { w.join(w.over) }
 	replaced step = (*world).replace
 	folder   step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
-	index    step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
+	// hourIsOver: of the end no more is known than the hour that events are stored of, the session's first.
+	hourIsOver step = func(w *world) { w.over = begin.Add(time.Hour) }
+	index      step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
 )
 
 func wait(d time.Duration) step   { return func(*world) { time.Sleep(d) } }
@@ -166,6 +168,9 @@ func start(node rayid.Node) step  { return func(w *world) { w.start(node) } }
 func copied(d time.Duration) step { return func(w *world) { w.copied(d) } }
 func endIn(years int) step        { return func(w *world) { w.end(time.Now().AddDate(years, 0, 0)) } }
 func metadata(end string) step    { return func(w *world) { w.metadata(layout.End, end) } }
+func events(node rayid.Node) step {
+	return func(w *world) { w.put(layout.NodeEventsKey(root, ref, node, time.Now()), "{}\n") }
+}
 func nextHour(node rayid.Node) step {
 	return func(w *world) { w.put(layout.NodeEventsKey(root, ref, node, time.Now().Add(time.Hour)), "{}\n") }
 }
@@ -210,6 +215,13 @@ func TestStates(t *testing.T) {
 			wait(2 * time.Minute), write(newHead), write(newHead), over, told, wait(2 * time.Minute), joined},
 		"copied": {over, told, wait(5 * time.Hour),
 			copied(2 * time.Minute)},
+		"copied, without an end": {events(head), hourIsOver, wait(5 * time.Hour), copied(time.Minute), wait(Idle)},
+		"copied, without an end, and an old worker's next hour": {events(head), wait(5 * time.Hour),
+			copied(time.Second), wait(time.Hour), nextHour(worker)},
+		"copied, without an end, and nothing that names a time": {wait(5 * time.Hour), copied(0), over, wait(Idle)},
+		"a collector that was cut off and stores all of it, which goes on": {events(head), wait(5 * time.Hour),
+			copied(0), wait(5 * time.Minute), write(worker), wait(9 * time.Minute)},
+		"no end, one late object": {events(head), wait(5 * time.Hour), write(worker), over, wait(Idle)},
 		"copied, two ends": {end, wait(2 * time.Second), write(newHead),
 			wait(time.Hour), over, told, wait(5 * time.Hour), copied(2 * time.Minute)},
 		"copied, and a new head": {end, wait(5 * time.Hour), copied(time.Second),
@@ -312,6 +324,7 @@ func TestOneEarlyTime(t *testing.T) {
 		end      time.Time
 	}{
 		"no end":                  {end: time.Time{}},
+		"no end, with metrics":    {nil, later, later.Add(time.Hour)},
 		"an end":                  {map[string]layout.EndMetadata{layout.End: {End: told}}, time.Time{}, told},
 		"an end without a time":   {map[string]layout.EndMetadata{layout.End: {}}, time.Time{}, begin},
 		"the same with metrics":   {map[string]layout.EndMetadata{layout.End: {}}, later, later},

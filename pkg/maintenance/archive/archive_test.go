@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -91,6 +93,23 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 	must.OK(t, put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")))
 	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over other content: %v, want os.ErrExist", err)
+	}
+}
+
+// TestEndOfAnImport: a session whose head was lost ended when its last object was stored, also once it is imported.
+func TestEndOfAnImport(t *testing.T) {
+	from, to := storetest.New(), storetest.New()
+	put(t, from, layout.MarkerKey("log", ref), "")
+	put(t, from, layout.LogKey("log", ref, rayid.Node{1}, "raylet.out"), "line\n")
+	from.Age(48 * time.Hour)
+	want := must.Get(inventory.List(t.Context(), from, "log", ref))(t)
+	file := export(t, from, "log")
+	for range 2 {
+		must.Get(Import(t.Context(), bytes.NewReader(file), options(to, "log")))(t)
+		got := must.Get(inventory.List(t.Context(), to, "log", ref))(t)
+		if want.Ended || !got.Ended || !got.End.Equal(want.LastWrite.Truncate(time.Second)) {
+			t.Errorf("what was imported ended %v at %s, want at %s", got.Ended, got.End, want.LastWrite)
+		}
 	}
 }
 

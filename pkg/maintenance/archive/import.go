@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -159,6 +160,11 @@ func (i *importer) read(r io.Reader) error {
 		i.result.Kept++
 		return nil
 	}
+	if !i.ended && !i.written.IsZero() && time.Since(i.written) > inventory.Abandoned {
+		if err := inventory.RecordEnd(i.ctx, i.opts.Store, i.opts.Root, i.ref, i.written); err != nil {
+			return err
+		}
+	}
 	return i.store(i.marker, strings.NewReader(""), 0)
 }
 
@@ -208,7 +214,9 @@ type importer struct {
 	seen     map[string]bool // keys
 	objects  int
 	bytes    int64
-	marker   string // its key, once it was seen
+	marker   string    // its key, once it was seen
+	ended    bool      // an end is among the objects
+	written  time.Time // when the newest of them had been stored
 	result   Result
 }
 
@@ -292,6 +300,11 @@ func (i *importer) object(h *tar.Header) error {
 	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
 		return fmt.Errorf("%w: %.300q does not belong to its session", errBad, h.Name)
 	}
+	if h.ModTime.After(i.written) {
+		i.written = h.ModTime
+	}
+	o, _ := layout.ParseObject(layout.DefaultRoot, i.ref, key) // of a key that the layout does not know, nothing
+	i.ended = i.ended || o.Kind == layout.Metadata && !strings.HasPrefix(o.Path, layout.Start)
 	if err := i.entry(target, h.Size); err != nil {
 		return fmt.Errorf("%.300q: %w", h.Name, err)
 	}

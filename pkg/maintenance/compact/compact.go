@@ -11,10 +11,8 @@
 package compact
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,10 +43,6 @@ type Options struct {
 // settled is how long after the end of an hour its events count as complete: they come late if a node was cut off. An
 // even later event becomes a chunk of its own.
 const settled = time.Hour
-
-// abandoned is the time without writes after which a session without an end marker counts as ended, because its head
-// was lost.
-const abandoned = 24 * time.Hour
 
 // concurrency is how many streams are joined at a time.
 const concurrency = 4
@@ -81,7 +75,7 @@ var errSkipped = errors.New("left as it is")
 // be either. Nothing of it is joined until it counts as abandoned: joining writes objects, and the time of the last
 // write is the only sign of when such a session ended.
 func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Stream {
-	over := isOver(s, now)
+	_, over := s.Over(now)
 	if !over && now.Sub(s.LastWrite) > quiet {
 		return nil
 	}
@@ -92,11 +86,6 @@ func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inv
 		}
 	}
 	return found
-}
-
-// isOver says whether a session has ended.
-func isOver(s *inventory.Session, now time.Time) bool {
-	return s.Ended || now.Sub(s.LastWrite) > abandoned
 }
 
 // closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector
@@ -120,7 +109,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 	if err != nil {
 		return result, err
 	}
-	result.Over = isOver(s, time.Now())
+	_, result.Over = s.Over(time.Now())
 	if len(Candidates(s, opts.Quiet, time.Now())) == 0 && len(s.Of(layout.OldIndex)) == 0 {
 		return result, nil
 	}
@@ -170,8 +159,12 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 			return err
 		}
 		if !recorded && slices.ContainsFunc(joined, func(j *joining) bool { return !j.covered() }) {
-			if err := recordEnd(ctx, opts, s); err != nil {
-				return err
+			// After the first object is written again, the store's times do not tell it. Where nothing can be joined,
+			// nothing is stored: each record is a write of the session, whose age counts from its last one.
+			if end, over := s.Over(time.Now()); over {
+				if err := inventory.RecordEnd(ctx, opts.Store, opts.Root, s.Ref, end); err != nil {
+					return err
+				}
 			}
 			recorded = true
 		}
@@ -280,26 +273,4 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 	}
 	err = g.Wait()
 	return on, err
-}
-
-// recordEnd stores when an ended session ended, before the first of its objects is written again: after that, the
-// store's times do not tell it. Where nothing can be joined, nothing is stored: each record is a write of the session,
-// whose age counts from its last one.
-func recordEnd(ctx context.Context, opts Options, s *inventory.Session) error {
-	if !isOver(s, time.Now()) {
-		return nil
-	}
-	end := s.End
-	if !s.Ended {
-		end = s.LastWrite
-	}
-	metadata, err := json.Marshal(layout.JoinedMetadata{End: end.UTC()})
-	if err != nil {
-		return err
-	}
-	if err := opts.Store.Put(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.Joined),
-		bytes.NewReader(metadata)); err != nil {
-		return fmt.Errorf("record when the session ended: %w", err)
-	}
-	return nil
 }

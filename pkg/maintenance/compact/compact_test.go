@@ -314,9 +314,9 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 func TestWithoutEndMarker(t *testing.T) {
 	for silent, joined := range map[time.Duration]int{2 * time.Hour: 0, 48 * time.Hour: 1} {
 		store := storetest.New()
-		whole := layout.NodeEventsKey("log", ref, node, hour)
-		fill(t, store, whole, false, arrangements["plain"].pieces)
 		last := time.Now().Add(-silent).Truncate(time.Second)
+		whole := layout.NodeEventsKey("log", ref, node, last)
+		fill(t, store, whole, false, arrangements["plain"].pieces)
 		for _, key := range keys(t, store, whole) {
 			store.Written(key, last)
 		}

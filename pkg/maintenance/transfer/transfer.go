@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -45,7 +46,8 @@ const concurrency = 8
 // Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can
 // continue, and a second copy of a running session adds what is new. If the sizes differ, the larger object stays: only
 // compaction changes chunks, and it makes them larger. The marker is stored last, so a session appears when it is
-// complete. The findings that are kept of a session are kept of its copy.
+// complete. The findings that are kept of a session are kept of its copy. If no end is stored of a session that is
+// over, the copy gets a record of it, because its objects' times do not tell it.
 func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, error) {
 	var result Result
 	s, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
@@ -120,11 +122,20 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	if err := unchanged(ctx, from, s); err != nil {
 		return result, err
 	}
+	record := layout.MetadataKey(to.Root, to.Ref, layout.Joined)
+	_, recorded := stored[record]
+	if end, over := s.Over(time.Now()); over && !s.Ended && !end.IsZero() && (result.Copied > 0 || !recorded) {
+		if err := inventory.RecordEnd(ctx, to.Store, to.Root, to.Ref, end); err != nil {
+			return result, err
+		}
+	}
 	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, to.Ref), strings.NewReader(""))
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return result, err
 	}
 	return result, kept.Keep(ctx, to.Store, to.Root, to.Ref, func(now []inventory.Object) bool {
+		delete(copies, record)
+		now = slices.DeleteFunc(now, func(o inventory.Object) bool { return o.Object.Key == record })
 		same := len(now) == len(copies) && lossless(result.Skipped, from)
 		for _, o := range now {
 			size, copied := copies[o.Object.Key]
