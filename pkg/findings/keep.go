@@ -23,7 +23,11 @@ import (
 
 // The findings of an ended session are kept as two lines of JSON: a Head, which is all that the list of sessions reads,
 // and the Report. Like everything that is stored they are untrusted input. They are ignored if they are damaged or too
-// large, have another version, or describe another state than the one that is stored now.
+// large, or describe another state than the one that is stored now.
+//
+// Servers of several versions may share a store. The list of sessions shows what any version found out. What a later
+// one found out, or gave up, stays: an earlier one would take back what the other finds out again, and so on for ever.
+// Only a Report of exactly this version answers requests: another one may have what this one cannot show.
 
 // KeptVersion changes when the same session would get another report.
 const KeptVersion = 49
@@ -101,14 +105,15 @@ func (h Head) encode(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry turns the kept findings of one session into those of another session with the same content: from is the same
-// session before its objects were joined, or the original of a copy. Both sessions may be loaded or only listed.
+// Carry turns the kept findings of one session, by whichever version, into those of another session with the same
+// content: from is the same session before its objects were joined, or the original of a copy. Both sessions may be
+// loaded or only listed.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	h, report, err := split(kept, from.Ref)
 	if err != nil {
 		return nil, err
 	}
-	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || PageOf(from.Ref) != PageOf(to.Ref) {
+	if !h.describes(from) || PageOf(from.Ref) != PageOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
@@ -156,10 +161,13 @@ const givenUp = "The server could not find out: "
 // not say that nothing of its jobs is stored.
 func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 
-// EncodeGivenUp returns what is kept of a session whose findings cannot be computed: what an earlier version found out,
-// if before holds that, else why they cannot, as its cause. Of the latter whoever opens the session has its findings
+// EncodeGivenUp returns what is kept of a session whose findings cannot be computed: what another version found out, if
+// before holds that, else why they cannot, as its cause. Of the latter whoever opens the session has its findings
 // computed. lastWrite is when its newest object was stored.
 func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
+	if h, err := ReadHead(bytes.NewReader(before), ref); err == nil && h.Holds(lastWrite) && h.Tried() >= KeptVersion {
+		return before, nil
+	}
 	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Holds(lastWrite) {
 		h.GivenUp = KeptVersion
 		return h.encode(report)
@@ -171,13 +179,13 @@ func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why s
 	return h.encode([]byte(`{"findings":[]}`))
 }
 
-// ReadHead reads the Head of kept findings, of this version or an earlier one. It checks the session and the outcome.
+// ReadHead reads the Head of kept findings, of any version. It checks the session and the outcome.
 func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
 	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
 }
 
 // readHead reads the first line of kept findings. They are stored objects and not trusted: errNotKept if the line is
-// longer than kept's buffer, no head, of another session or of a later version.
+// longer than kept's buffer, no head, or of another session.
 func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	line, err := kept.ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
@@ -186,11 +194,8 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if err != nil || json.Unmarshal(line, &h) != nil {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
-	if h.Version < 1 || h.Version > KeptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
+	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
-	}
-	if h.GivenUp < 0 || h.GivenUp > KeptVersion {
-		h.GivenUp = 0
 	}
 	h.Cause = shortLine(h.Cause)
 	if u := h.Used; u != nil && (u.CPU < 0 || u.GPU < 0 || u.Memory < 0) {
@@ -209,20 +214,25 @@ func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored
 // Tried is the last version that found out what is kept, or gave it up.
 func (h Head) Tried() int { return max(h.Version, h.GivenUp) }
 
-// UpToDate reports whether the kept findings describe the session as it is now.
+// describes reports whether the report is about the session as it is now.
+func (h Head) describes(s *session.Session) bool {
+	return h.Of == moment.StateOf(s) && h.Holds(s.LastStored())
+}
+
+// UpToDate reports whether the kept findings describe the session as it is now, by today's rules or later ones. If this
+// version gave up finding them out, it tries again here, where somebody has the session loaded.
 func UpToDate(kept io.Reader, s *session.Session) (bool, error) {
 	h, err := ReadHead(kept, s.Ref)
 	if errors.Is(err, errNotKept) {
 		return false, nil
 	}
-	return err == nil && h.Version == KeptVersion && h.Of == moment.StateOf(s) && h.Holds(s.LastStored()), err
+	return err == nil && h.Version >= KeptVersion && h.describes(s), err
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
 func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
-	version := moment.StateOf(r.Session)
 	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool {
-		return h.Version == KeptVersion && h.Of == version
+		return h.Version == KeptVersion && h.describes(r.Session)
 	}, r.Memory)
 	if err == nil {
 		return report

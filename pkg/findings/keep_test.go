@@ -138,8 +138,8 @@ func TestKept(t *testing.T) {
 		"too much memory":        kept([]byte(`{"findings":[` + strings.Repeat("{},", 1<<20) + `]}`)),
 		"a head without an end":  []byte(strings.Repeat(`{`, 1<<20)),
 	}
-	for what, version := range map[string]int{"an earlier version": findings.KeptVersion - 1, "a later version": 0,
-		"another version": 0} {
+	for what, version := range map[string]int{"an earlier version": findings.KeptVersion - 1,
+		"a later version": findings.KeptVersion + 1, "another version": 0} {
 		if h, err := findings.ReadHead(bytes.NewReader(refused[what]), ref); (err == nil) != (version > 0) ||
 			h.Version != version {
 			t.Errorf("the head of %s: %+v, %v", what, h, err)
@@ -162,6 +162,17 @@ func TestKept(t *testing.T) {
 		t.Errorf("of a session that was given up: %+v, %v", got, err)
 	}
 	refused["given up"] = givenUp
+	later := refused["a later version"]
+	if is, err := findings.UpToDate(bytes.NewReader(later), load(t, dir, ref, nil)); !is || err != nil {
+		t.Errorf("what a later version found out is not up to date: %v", err)
+	}
+	for what, kept := range map[string][]byte{"found out": later, "gave up": replaced(t, givenUp,
+		fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion+1))} {
+		if now, err := findings.EncodeGivenUp(kept, ref, head.Stored, "its events are damaged"); err != nil ||
+			!bytes.Equal(now, kept) {
+			t.Errorf("what a later version %s is kept as %q, %v", what, now, err)
+		}
+	}
 	before := replaced(t, sized(len(edited)-1, edited), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
 		fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1))
 	stays := must.Get(findings.EncodeGivenUp(before, ref, head.Stored, "the store is down"))(t)

@@ -44,11 +44,10 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 		if err != nil || !of.LastStored().Equal(listed.LastWrite) {
 			return err // they are for objects that were stored since
 		}
-		is, err := findings.UpToDate(bytes.NewReader(kept), of)
-		if is {
+		if _, err := findings.Carry(kept, of, of); err == nil {
 			f = &Findings{kept, of}
 		}
-		return err
+		return nil // they are damaged or of another state, and are computed again when somebody asks for them
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the findings of session %s: %w", listed.Ref, err)
@@ -77,7 +76,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 		if kept, err := findings.Carry(f.kept, f.of, now); err == nil {
 			return store.Put(ctx, layout.FindingsKey(root, ref), bytes.NewReader(kept))
 		}
-		return nil // they are damaged, and are computed again when somebody asks for them
+		return nil // not as they are: their links lead elsewhere
 	})
 	if err != nil {
 		return fmt.Errorf("keep the findings of session %s: %w", ref, err)

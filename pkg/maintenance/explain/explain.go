@@ -267,14 +267,14 @@ func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 	return err
 }
 
-// isKept says whether the findings of the session as it is listed are kept, by the rules of today, or are given up by
-// them.
+// isKept says whether the findings of the session as it is listed are kept, by the rules of today or later ones, or are
+// given up by them.
 func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
 	head, ok := outcomes.Read(ctx, x.opts.Kept, e)
-	return ok && head.Tried() == findings.KeptVersion
+	return ok && head.Tried() >= findings.KeptVersion
 }
 
-// giveUp keeps what an earlier version found out about a session that cannot be explained now, or else why it cannot.
+// giveUp keeps what another version found out about a session that cannot be explained now, or else why it cannot.
 func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) error {
 	var before []byte
 	body, err := x.opts.Kept(ctx, e.Ref, findings.MaxKeptBytes)

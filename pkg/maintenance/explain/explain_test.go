@@ -255,6 +255,25 @@ func TestKeepsWhatWasKnown(t *testing.T) {
 	})
 }
 
+// TestLaterVersionIsLeftAlone: what a later version found out, or gave up, is not tried by this one.
+func TestLaterVersionIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails = func(layout.Session) error { return errors.New("its events are damaged") }
+		e := w.end("team", "later")
+		must.OK(t, w.keep(t.Context(), e.Ref, keptBy(findings.KeptVersion+1, e.Ref, "failed")))
+		x := w.server()
+		x.Start()
+		defer x.Close()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if head, ok := w.outcome(e); !ok || head.Version != findings.KeptVersion+1 || head.Outcome != findings.Failed ||
+			w.tried["later"] > 0 {
+			t.Errorf("after %d tries: %v, %+v", w.tried["later"], ok, head)
+		}
+	})
+}
+
 // TestTimeEndsAfterTheFindings: a session whose findings are kept is explained, though what is made of it after that takes
 // longer than there is time.
 func TestTimeEndsAfterTheFindings(t *testing.T) {
