@@ -111,9 +111,6 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	case c.opts.Facts:
 		facts = c.learn(ctx, ref, d, from)
 	}
-	if err == nil && quiet && d.Objects == 0 {
-		d.Outcome = unknownOutcome // only its marker is stored
-	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -140,8 +137,20 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	if d.end.IsZero() && !quiet && before.details != nil && c.isQuiet(before) {
 		c.unpack(ref) // it continues
 	}
+	if facts != nil {
+		row := *facts
+		if s.details != nil {
+			known := s.details.facts(ref)
+			known.Seen = time.Time{} // what was read now counts, whatever the clock was before
+			row = packs.Merge(known, row)
+		}
+		d.take(&row)
+	}
+	if quiet && d.Objects == 0 {
+		d.Outcome = unknownOutcome // only its marker is stored
+	}
 	switch {
-	case facts == nil || c.packed.denied:
+	case facts == nil || c.opts.Packs == nil || c.packed.denied:
 	case !quiet && len(c.packed.fresh) < maxUnpacked:
 		c.packed.fresh[ref] = facts
 	case quiet:

@@ -96,7 +96,7 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
 }
 
 // learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays
-// unknown. It returns the facts to keep; nil: none.
+// unknown.
 func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
@@ -124,11 +124,16 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 		}
 	}
 	f = f.Bounded()
-	d.take(&f)
-	if c.packs() {
-		return &f
+	return &f
+}
+
+// facts are the details as a row of a pack, without what the list does not hold.
+func (d *details) facts(ref layout.Session) packs.Facts {
+	return packs.Facts{
+		Ref: ref, Seen: d.readAt, OwnerKind: d.OwnerKind, OwnerName: d.OwnerName, RayVersion: d.RayVersion,
+		Start: d.start, End: d.end, LastWrite: d.lastWrite, Bytes: d.Bytes, Objects: d.Objects, Nodes: d.Nodes,
+		Outcome: d.Outcome, Cause: d.Cause, Version: d.explained, Text: d.text,
 	}
-	return nil
 }
 
 // take keeps the facts that the list needs.

@@ -43,13 +43,6 @@ type packing struct {
 	wake    chan struct{}     // has a token when many facts wait
 }
 
-// packs says whether facts of ended sessions are packed: the catalog has packs, and the store lets it write them.
-func (c *Catalog) packs() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.opts.Packs != nil && !c.packed.denied
-}
-
 // keepPacking packs until ctx ends.
 func (c *Catalog) keepPacking(ctx context.Context) {
 	for {
@@ -143,11 +136,17 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 	maps.DeleteFunc(c.packed.read, func(key string, _ bool) bool { return !keys[key] })
 }
 
-// adopt adds a row of a pack to the list, unless more is known; c.mu must be held.
+// adopt adds a row of a pack to the list, unless as much is known; c.mu must be held. Of several rows of a session the
+// later one may know less: somebody could not read how it ended.
 func (c *Catalog) adopt(f *packs.Facts) {
 	s, ok := c.table.get(f.Ref)
-	if s.details != nil && !f.Seen.After(s.details.readAt) {
-		return
+	row := *f
+	if known := s.details; known != nil {
+		fills := known.Outcome == "" && f.Outcome != "" && f.LastWrite.Equal(known.lastWrite)
+		if !fills && !f.Seen.After(known.readAt) {
+			return
+		}
+		row = packs.Merge(known.facts(f.Ref), row)
 	}
 	if !ok {
 		if c.fullAt.After(f.Seen) {
@@ -155,10 +154,12 @@ func (c *Catalog) adopt(f *packs.Facts) {
 		}
 		s.marked = f.LastWrite
 	}
-	c.packed.drop(f.Ref)
+	if row.Seen.Equal(f.Seen) && row.Outcome == f.Outcome { // what waits to be packed is older, and knows no more
+		c.packed.drop(f.Ref)
+	}
 	delete(c.jobs, f.Ref)
 	s.details = &details{}
-	s.details.take(f)
+	s.details.take(&row)
 	c.table.put(f.Ref, s)
 }
 

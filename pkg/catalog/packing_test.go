@@ -362,6 +362,46 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 	}
 }
 
+// TestOutcomeThatCannotBeRead: a replica that describes a session while it cannot read how it ended makes nobody forget
+// that, in whichever order packs are read, nor does it forget it.
+func TestOutcomeThatCannotBeRead(t *testing.T) {
+	store, _ := bucket()
+	ref := ended(t, store, "fails")
+	store.Age(time.Hour)
+	knows, _ := server(store)
+	fresh(t, knows)
+	must.OK(t, knows.Pack(t.Context()))
+	time.Sleep(2 * time.Millisecond) // as in TestOutcomeLearnedLater
+	other, _ := server(store)
+	other.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{}, false }
+	fresh(t, other)
+	must.OK(t, other.Pack(t.Context()))
+	if all := must.Get(other.opts.Packs.List(t.Context()))(t); len(all) != 2 {
+		t.Fatalf("%d packs; both replicas have described the session", len(all))
+	}
+	tells := func(who string, c *Catalog) {
+		t.Helper()
+		if e := entriesOf(c.Cached())[0]; e.Outcome != "failed" || e.Cause != "Task f failed" {
+			t.Errorf("%s: %+v", who, e)
+		}
+	}
+	must.OK(t, knows.Pack(t.Context())) // it reads what the other one packed
+	tells("who knew it", knows)
+	must.OK(t, other.Pack(t.Context()))
+	again, _ := server(store)
+	again.begin(t.Context())
+	tells("after a restart", again)
+	again.opts.Ending = other.opts.Ending
+	again.Reread(ref)
+	fresh(t, again)
+	tells("after it could not be read", again)
+	must.OK(t, again.Pack(t.Context()))
+	must.Get(again.opts.Packs.Join(t.Context(), layout.PackDay(ref), func(layout.Session) bool { return false }))(t)
+	if f := packed(t, store)[ref]; f.Outcome != "failed" || f.Findings == nil || f.Hours == nil || f.Hours.Used == nil {
+		t.Errorf("the rows together: %+v", f)
+	}
+}
+
 // TestOutcomeLearnedLater: what a session's findings tell once it was opened comes into a newer pack.
 func TestOutcomeLearnedLater(t *testing.T) {
 	store, _ := bucket()

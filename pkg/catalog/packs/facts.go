@@ -170,6 +170,10 @@ func Merge(a, b Facts) Facts {
 	text := false
 	if a.Outcome == "" && b.Outcome != "" {
 		a.Outcome, a.Cause, a.Findings, a.Version, text = b.Outcome, b.Cause, b.Findings, b.Version, true
+		if a.Hours != nil && a.Hours.Used == nil && b.Hours != nil { // it comes from the same findings
+			hours := *a.Hours
+			hours.Used, a.Hours = b.Hours.Used, &hours
+		}
 	}
 	if a.Jobs == nil && b.Jobs != nil {
 		a.Jobs, text = b.Jobs, true
