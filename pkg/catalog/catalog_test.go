@@ -169,15 +169,21 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestSessionInBothLayoutsIsListedOnce, as what its address opens, whatever else the two collectors say of it.
 func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
-	store, c := bucket()
-	ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
-	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster",
-		Name: ours.Name}
-	put(t, store, layout.MarkerKey(root, theirs), "")
-	put(t, store, layout.MarkerKey(root, ours), "")
-	if l := fresh(t, c); len(entriesOf(l)) != 1 || entriesOf(l)[0].Ref != ours {
-		t.Errorf("%+v", entriesOf(l))
+	for _, start := range []string{"2026-11-19T23:59:59Z", "2026-11-20T00:00:00Z", "2026-11-20T00:00:00.5Z"} {
+		store, c := bucket()
+		ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
+		theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster",
+			Name: ours.Name}
+		put(t, store, layout.MarkerKey(root, theirs), "")
+		put(t, store, layout.MarkerKey(root, ours), "")
+		put(t, store, layout.MetadataKey(root, ours, layout.Start), `{"start":"`+start+`"}`)
+		l := fresh(t, c)
+		opens := must.Get(c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: ours.Name}))(t)
+		if all := entriesOf(l); len(all) != 1 || all[0].Ref != ours || opens.Ref != ours || l.Totals(now64).Sessions != 1 {
+			t.Errorf("%s: %+v; its address opens %+v", start, all, opens.Ref)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"errors"
 	"iter"
 	"runtime"
@@ -39,27 +38,61 @@ type namespaceCounts struct {
 // place is the position of a row in a list.
 type place struct{ block, row int32 }
 
-// summary counts sessions, and finds those that are stored in both layouts: only the first row of these is shown.
+// summary counts sessions, and finds those that are stored in both layouts, or twice in the newer one: of these only
+// the row is shown that their address opens, which is that of the older layout, or else the first.
 func (l *list) summary() *summary {
 	l.once.Do(func() {
 		s := summary{twice: make(map[place]bool)}
-		sessions := make([]int, len(l.names.clusters))
-		var before *block
-		last := 0
-		for at, b := range l.blocks {
-			for i := range b.rows {
-				if before != nil && l.same(before, last, b, i) {
-					s.twice[place{int32(at), int32(i)}] = true
-				} else {
-					sessions[l.names.clusters[b.rows[i].cluster].plain]++
+		clusters := l.names.clusters
+		stored := make([]bool, len(clusters))
+		for _, r := range l.everyRow() {
+			stored[r.cluster] = true
+		}
+		ways := make([]int, len(clusters)) // in which sessions of a cluster are stored, by its plain number
+		for number, c := range clusters {
+			ways[c.plain] += boolToInt(stored[number])
+		}
+		type session struct {
+			plain uint32
+			name  string
+		}
+		sessions, shown := make([]int, len(clusters)), make(map[session]place)
+		for p, r := range l.everyRow() {
+			c := &clusters[r.cluster]
+			if ways[c.plain] > 1 {
+				of := session{c.plain, string(l.blocks[p.block].name(int(p.row)))}
+				other, known := shown[of]
+				switch {
+				case !known:
+					shown[of] = p
+				case c.version == layout.V16:
+					shown[of], s.twice[other] = p, true
+				default:
+					s.twice[p] = true
 				}
-				before, last = b, i
+				if known {
+					continue
+				}
 			}
+			sessions[c.plain]++
 		}
 		s.namespaces = l.countNamespaces(sessions)
 		l.counted = s
 	})
 	return &l.counted
+}
+
+// everyRow returns all rows with their positions.
+func (l *list) everyRow() iter.Seq2[place, *row] {
+	return func(yield func(place, *row) bool) {
+		for at, b := range l.blocks {
+			for i := range b.rows {
+				if !yield(place{int32(at), int32(i)}, &b.rows[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // countNamespaces adds up, for each namespace, numbers that are given for each cluster.
@@ -82,23 +115,13 @@ func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 	return counts
 }
 
-// same says whether two rows are the same session, stored in both layouts.
-func (l *list) same(a *block, i int, b *block, j int) bool {
-	x, y := &a.rows[i], &b.rows[j]
-	return x.start == y.start && l.names.clusters[x.cluster].plain == l.names.clusters[y.cluster].plain &&
-		bytes.Equal(a.name(i), b.name(j))
-}
-
 // all returns the positions of all rows, without the second rows of sessions that are stored in both layouts.
 func (l *list) all() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		twice := l.summary().twice
-		for at, b := range l.blocks {
-			for i := range b.rows {
-				p := place{int32(at), int32(i)}
-				if (len(twice) == 0 || !twice[p]) && !yield(p) {
-					return
-				}
+		for p := range l.everyRow() {
+			if (len(twice) == 0 || !twice[p]) && !yield(p) {
+				return
 			}
 		}
 	}

@@ -109,11 +109,13 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 	slices.SortFunc(l, func(a, b simpleSession) int {
 		return compareKeys(key{micros(a.Start), a.Ref}, key{micros(b.Start), b.Ref})
 	})
-	l = slices.CompactFunc(l, func(a, b simpleSession) bool {
-		return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace &&
-			a.Start.Equal(b.Start)
-	})
-	return l
+	shown := make(map[string]layout.Session)
+	for _, e := range l {
+		if _, known := shown[e.Ref.String()]; !known || e.Ref.Version == layout.V16 {
+			shown[e.Ref.String()] = e.Ref
+		}
+	}
+	return slices.DeleteFunc(l, func(e simpleSession) bool { return shown[e.Ref.String()] != e.Ref })
 }
 
 // part answers a query.

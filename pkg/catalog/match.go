@@ -168,7 +168,7 @@ func (n *names) matching(condition func(string) bool) []bool {
 	return is
 }
 
-// match returns the selected rows, by block. For a session stored in both layouts this is the first row.
+// match returns the selected rows, by block. Of a session stored in both layouts only the row that is shown is.
 func (m *matcher) match() []rowSet {
 	found := make([]rowSet, len(m.blocks))
 	twice := m.summary().twice
