@@ -8,6 +8,7 @@ import socket
 import subprocess
 import urllib.request
 
+import commands as ray
 import lab as raylab
 
 
@@ -149,17 +150,18 @@ UNSTABLE = re.compile(r"={4,} .* ={4,}|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*|
 
 def commands(report, lab, live, base):
     """Ray's own command line prints for the stored session what it printed for the live one."""
-    ray = [raylab.venv(lab.version) / "bin/python", "-m", "ray.scripts.scripts"]
-    for want in live:
-        arguments = want["arguments"] + ["--address", base]
-        done = subprocess.run([*ray, *arguments], capture_output=True, text=True, timeout=120, env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"})
+    shell = [raylab.venv(lab.version) / "bin/python"], {"PATH": "/usr/bin:/bin", "COLUMNS": "200"}
+    *others, last = [want["arguments"] + ["--address", base] for want in live]
+    # The last is started as a user does, of the live ones the first: so both ways are held against each other, too.
+    stored = [*ray.fork(*shell, others), ray.start(*shell, last)]
+    for want, got in zip(live, stored, strict=True):
         name = "ray " + " ".join(want["arguments"])
-        report.check(f"{name}: exit code", done.returncode, want["code"])
+        report.check(f"{name}: exit code", got["code"], want["code"])
         if "objects" in want["arguments"]:
             # References to objects come and go with each question; what is told of each does not.
-            report.check(f"{name}: columns", columns(done.stdout), columns(want["stdout"]))
+            report.check(f"{name}: columns", columns(got["stdout"]), columns(want["stdout"]))
             continue
-        left, right = stable(done.stdout), stable(want["stdout"])
+        left, right = stable(got["stdout"]), stable(want["stdout"])
         report.none(f"{name}: {len(right)} lines, those that differ", sorted(left ^ right))
 
 

@@ -113,7 +113,7 @@ class Scenario:
         folder = self.work / "golden"
         folder.mkdir()
         golden.Recorder(lab.dashboard, str(folder)).record()
-        commands = [record.ray(lab, *c) for c in record.COMMANDS + record.gets(lab)]
+        commands = record.ask(lab)
         clients = checks.ask_clients(lab, lab.dashboard)
         rows = {e: checks.rows(lab.dashboard, e) for e in ("tasks", "actors", "nodes")}
         rows["jobs"] = lab.api("/api/jobs/")

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import time
 
+import commands
 import golden
 from lab import EVENT_TYPES, EVENTS_PORT, HERE, HOME, PYTHON, Lab, run, wait
 
@@ -73,7 +74,7 @@ def workload(lab):
     lab.submit("stopped-job", PYTHON, "-c", "import ray, time; ray.init(); time.sleep(600)")
     lab.submit("running-job", PYTHON, "steady.py", STEADY)
     wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], 120, "stopped-job's driver")
-    ray(lab, "job", "stop", "stopped-job")
+    commands.start(*shell(lab), ["job", "stop", "stopped-job"])
     ends = {"SUCCEEDED", "FAILED", "STOPPED"}
     wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, 300, "six jobs to end")
     wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 180, "running-job's driver")
@@ -117,12 +118,15 @@ def dead_nodes(lab):
     return sum(n["state"] == "DEAD" for n in lab.api("/api/v0/nodes")["data"]["result"]["result"])
 
 
-def ray(lab, *arguments):
-    """Ray's command line, its output and exit code."""
-    command = [PYTHON, "-m", "ray.scripts.scripts", *arguments]
-    env = lab.ray_env({"RAY_ADDRESS": lab.dashboard, "COLUMNS": "200"})
-    done = subprocess.run(lab.head.enter(command), env=lab.head.environment(env), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    return {"arguments": list(arguments), "code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+def shell(lab):
+    """The pod's Python and environment in which Ray's command line asks the live cluster."""
+    return lab.head.enter([PYTHON]), lab.head.environment(lab.ray_env({"RAY_ADDRESS": lab.dashboard, "COLUMNS": "200"}))
+
+
+def ask(lab):
+    """What Ray's command line prints for the live cluster. The first command is started as a user does."""
+    first, *others = COMMANDS + gets(lab)
+    return [commands.start(*shell(lab), first), *commands.fork(*shell(lab), others)]
 
 
 def gets(lab):
@@ -159,7 +163,7 @@ def record(version, folder, work):
             shutil.rmtree(work / "golden", ignore_errors=True)
             (work / "golden").mkdir()
             golden.Recorder(lab.dashboard, str(work / "golden")).record()
-            commands = [ray(lab, *c) for c in COMMANDS + gets(lab)]
+            printed = ask(lab)
             lab.kill_ray()
             for driver in drivers:
                 driver.wait()
@@ -173,7 +177,7 @@ def record(version, folder, work):
             pack_tree(pod.tmp_ray, folder / f"tmp-ray-{pod.name}.tar.gz", "")
         pack_tree(work / "golden", folder / "golden.tar.gz", "golden/")
         with gzip.GzipFile(folder / "commands.json.gz", "wb", mtime=0) as f:
-            f.write(scrub(json.dumps(commands, indent=1).encode()))
+            f.write(scrub(json.dumps(printed, indent=1).encode()))
 
 
 def start_sink(pod, work):
