@@ -126,6 +126,9 @@ func TestServesUntilToldToStop(t *testing.T) {
 		"/namespaces/default/clusters/lab/sessions/latest/api/v0/logs/stream?filename=raylet.out&node_id=" +
 		node.String()))(t)
 	defer func() { _ = following.Body.Close() }()
+	if following.Uncompressed {
+		t.Error("a stream is compressed, which holds lines back")
+	}
 	stop()
 	if text, err := io.ReadAll(following.Body); string(text) != "line\n" || err == nil {
 		t.Errorf("a stream that the server ends: %q, %v", text, err)

@@ -295,12 +295,12 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 func TestNothingIsSentBeforeAnErrorOfAJob(t *testing.T) {
 	dir, node := t.TempDir(), rayid.Node{0x11, 27: 0x58}
 	whole := layout.LogKey(layout.DefaultRoot, lab, node, "job-driver-good.log")
-	const head = "2026-11-20 23:20:47,496\tINFO\nRunning entrypoint for job good: x\n"
-	lost := layout.LogChunkKey(whole, int64(len(head)), layout.Plain)
-	put(t, dir, layout.LogChunkKey(whole, 0, layout.Plain), head)
-	put(t, dir, lost, "hello\n")
+	put(t, dir, whole, "2026-11-20 23:20:47,496\tINFO\nRunning entrypoint for job good: x\n")
 	a := newAsker(t, load(t, dir, lab), Options{})
-	must.OK(t, os.Remove(filepath.Join(dir, lost)))
+	if w := a.get("/api/jobs/good/logs"); w.Code != http.StatusOK {
+		t.Fatalf("%d %q", w.Code, w.Body)
+	}
+	must.OK(t, os.Remove(filepath.Join(dir, whole)))
 	if w := a.get("/api/jobs/good/logs"); w.Code != http.StatusServiceUnavailable ||
 		w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "entrypoint") {
 		t.Errorf("%d %q", w.Code, w.Body)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -67,6 +68,19 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 				t.Error("a refresh made another session though nothing was stored")
 			}
 		})
+	}
+}
+
+// TestRefreshWhileAnotherOneHangs: who waits for another refresh waits no longer than it may.
+func TestRefreshWhileAnotherOneHangs(t *testing.T) {
+	b := newBucket()
+	b.objects[testWhole] = []byte(lines(0, 10))
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{}))(t)
+	must.OK(t, s.source.refreshing.Acquire(t.Context(), 1))
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.Refresh(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left waits: %v", err)
 	}
 }
 
