@@ -2,7 +2,7 @@
 //
 // Objects keep the order of their keys, numbers keep their spelling (1 and 1.0 differ), strings are escaped to ASCII,
 // separators are ", " and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for
-// writing also Go's integers, float64, Raw, []string, map[string]string and map[string]float64.
+// writing also Go's integers, float64, Raw, []string, and maps of strings, of float64 and of any of these.
 package pyjson
 
 import (

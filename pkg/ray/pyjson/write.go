@@ -46,6 +46,8 @@ func Append(b []byte, v any) []byte {
 		return appendMap(b, v)
 	case map[string]float64:
 		return appendMap(b, v)
+	case map[string]any:
+		return appendMap(b, v)
 	}
 	panic(fmt.Sprintf("pyjson: cannot write a %T", v))
 }

@@ -71,9 +71,9 @@ func (c *Counts) Add(d Counts) {
 func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry, sessionName string) *Decoder {
 	d := &Decoder{
 		sink: to, strings: strings, states: states, sessionName: []byte(sessionName),
-		resources: jsonTexts{append: appendNumbers},
-		labels:    jsonTexts{append: appendStrings},
-		fallbacks: jsonTexts{append: appendSnakeCase},
+		resources: jsonTexts{restate: restateMap(double)},
+		labels:    jsonTexts{restate: restateMap(text)},
+		fallbacks: jsonTexts{restate: snakeCase},
 	}
 	d.earliest = Earliest(sessionName)
 	return d

@@ -2,7 +2,6 @@ package eventjson
 
 import (
 	"hash/fnv"
-	"math"
 	"reflect"
 	"strings"
 
@@ -178,7 +177,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *uint64:
 		*p = uint64(c.integer())
 	case *float64:
-		*p = c.finite()
+		*p = finite(c.scalar())
 	case *rayid.Actor:
 		*p = idOf[rayid.Actor](c.rawString())
 	case *rayid.Job:
@@ -192,14 +191,14 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *map[string]string:
 		*p = mapOf(c, func() string { return d.str(c) })
 	case *map[string]float64:
-		*p = mapOf(c, c.finite)
+		*p = mapOf(c, func() float64 { return finite(c.scalar()) })
 	case *map[int32]rayid.Node:
 		d.placements(c, p)
 	case *[]byte:
 		if f.form == "parent" {
 			*p = parentOf(c.rawString())
 		} else if raw := c.value(); raw != nil {
-			*p = appendMessage(nil, &cursor{b: raw, whole: true})
+			*p = appendRestated(nil, raw, camelCase)
 		}
 	default: // a list of messages
 		for c.list(); c.more(); {
@@ -242,15 +241,6 @@ func mapOf[V any](c *cursor, value func() V) (m map[string]V) {
 		put(&m, string(unquote(c.key, nil)), value())
 	}
 	return m
-}
-
-// finite is float for rows, which are written to an index as JSON: infinities and NaN, which JSON lacks, are 0.
-func (c *cursor) finite() float64 {
-	f := c.float()
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0
-	}
-	return f
 }
 
 // placement is where a bundle of a placement group is.

@@ -26,6 +26,15 @@ func wholeFloat(s []byte, neg bool) int64 {
 	return int64(f)
 }
 
+// finite reads a number for JSON, which lacks infinities and NaN: these, and what is no number, are 0.
+func finite[T string | []byte](s T) float64 {
+	f, err := strconv.ParseFloat(string(s), 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0
+	}
+	return f
+}
+
 // parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. Years that int64 nanoseconds cannot
 // hold, or that no clock of a cluster shows, are refused.
 func parseTime(s []byte) (ns int64, ok bool) {

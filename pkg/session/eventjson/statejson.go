@@ -5,9 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"math"
-	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -20,8 +19,8 @@ import (
 // jsonTexts interns such JSON by the JSON of events.
 type jsonTexts struct {
 	cache textCache
-	// append writes the value at c as the State API does; nothing where it is empty.
-	append func(b []byte, c *cursor) []byte
+	// restate makes of a value what the State API answers; nil where that is nothing.
+	restate func(v any) any
 }
 
 // json interns a value; 0 where it is absent or empty.
@@ -32,154 +31,124 @@ func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
 	if id, ok := t.cache.get(raw); ok {
 		return id
 	}
-	c := cursor{b: raw, whole: true}
-	if d.build = t.append(d.build[:0], &c); !json.Valid(d.build) {
-		d.build = d.build[:0]
-	}
+	d.build = appendRestated(d.build[:0], raw, t.restate)
 	return t.cache.put(raw, d.strings.Intern(d.build))
 }
 
-type member struct{ key, value []byte }
+// maxValue bounds the memory of a value while it is written. An event may have 16 MiB, of which values that matter have
+// a few kilobytes.
+const maxValue = 32 << 20
 
-// members reads an object's keys and values, sorted by key: a map of protobuf comes in any order. Of repeated keys the
-// last one counts.
-func members(c *cursor) []member {
-	var all []member
-	c.object()
-	for c.next() {
-		key := bytes.Clone(unquote(c.key, nil))
-		all = append(all, member{key, c.value()})
+// appendRestated writes what restate makes of the JSON raw; nothing where that is nothing, or no JSON.
+func appendRestated(b, raw []byte, restate func(any) any) []byte {
+	v, _, err := pyjson.ParseWithin(raw, maxValue)
+	if err == nil {
+		v = restate(v)
 	}
-	slices.Reverse(all)
-	slices.SortStableFunc(all, func(a, b member) int { return bytes.Compare(a.key, b.key) })
-	return slices.CompactFunc(all, func(a, b member) bool { return bytes.Equal(a.key, b.key) })
-}
-
-// appendMap writes a map of protobuf; nothing if it is empty.
-func appendMap(b []byte, c *cursor, appendValue func([]byte, *cursor) []byte) []byte {
-	all := members(c)
-	if len(all) == 0 {
+	if v == nil {
 		return b
 	}
-	b = append(b, '{')
-	for n, m := range all {
-		b = appendComma(b, n)
-		b = pyjson.AppendString(b, string(m.key))
-		b = append(b, ": "...)
-		b = appendValue(b, &cursor{b: m.value, whole: true})
-	}
-	return append(b, '}')
-}
-
-// appendNumbers writes a map of doubles.
-func appendNumbers(b []byte, c *cursor) []byte {
-	return appendMap(b, c, func(b []byte, c *cursor) []byte { return pyjson.AppendFloat(b, c.finite()) })
-}
-
-// appendStrings writes a map of strings.
-func appendStrings(b []byte, c *cursor) []byte {
-	return appendMap(b, c, func(b []byte, c *cursor) []byte { return appendString(b, c.rawString()) })
-}
-
-func appendString(b, raw []byte) []byte { return pyjson.AppendString(b, string(unquote(raw, nil))) }
-
-// appendValue writes any value as Python's json module does; key spells an object's keys.
-func appendValue(b []byte, c *cursor, key func([]byte) []byte) []byte {
-	switch c.peek() {
-	case '{':
-		b = append(b, '{')
-		c.object()
-		for n := 0; c.next(); n++ {
-			b = appendComma(b, n)
-			b = appendString(b, key(c.key))
-			b = append(b, ": "...)
-			b = appendValue(b, c, key)
-		}
-		return append(b, '}')
-	case '[':
-		b = append(b, '[')
-		c.list()
-		for n := 0; c.more(); n++ {
-			b = appendComma(b, n)
-			b = appendValue(b, c, key)
-		}
-		return append(b, ']')
-	case '"':
-		return appendString(b, c.rawString())
-	}
-	return appendWord(b, c.word())
-}
-
-// appendComma separates element n from the one before it.
-func appendComma(b []byte, n int) []byte {
-	if n > 0 {
-		b = append(b, ", "...)
+	if text := pyjson.Append(b, v); json.Valid(text[len(b):]) {
+		return text
 	}
 	return b
 }
 
-// appendWord writes a number, true, false or null. Python reads what has a point or an exponent as a float.
-func appendWord(b, word []byte) []byte {
-	if bytes.ContainsAny(word, ".eE") {
-		if f, err := strconv.ParseFloat(string(word), 64); err == nil {
-			return pyjson.AppendFloat(b, f)
+// restateMap makes a map of one of protobuf; nil if it is empty.
+func restateMap[V any](value func(any) V) func(any) any {
+	return func(v any) any {
+		object, _ := v.(*pyjson.Object)
+		if object.Len() == 0 {
+			return nil
 		}
+		all := make(map[string]V, object.Len())
+		for key, v := range object.All() {
+			all[key] = value(v)
+		}
+		return all
 	}
-	return append(b, word...)
 }
 
-// appendSnakeCase writes a message of protobuf with the names its definition has.
-func appendSnakeCase(b []byte, c *cursor) []byte { return appendValue(b, c, snakeCase) }
+// double reads a number, spelled as one or as a string.
+func double(v any) float64 {
+	switch v := v.(type) {
+	case pyjson.Number:
+		return finite(string(v))
+	case string:
+		return finite(v)
+	}
+	return 0
+}
 
-func snakeCase(name []byte) []byte {
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// asPython changes a value's numbers to those that Python's json module writes, which reads what has a point or an
+// exponent as a float. name spells the keys of objects.
+func asPython(v any, name func(string) string) any {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		o := &pyjson.Object{}
+		for key, value := range v.All() {
+			o.Set(name(key), asPython(value, name))
+		}
+		return o
+	case []any:
+		for i := range v {
+			v[i] = asPython(v[i], name)
+		}
+	case pyjson.Number:
+		if f, err := strconv.ParseFloat(string(v), 64); err == nil && strings.ContainsAny(string(v), ".eE") {
+			return f
+		}
+	}
+	return v
+}
+
+// snakeCase gives a message of protobuf the names that its definition has.
+func snakeCase(v any) any { return asPython(v, snakeCaseName) }
+
+func snakeCaseName(name string) string {
 	var out []byte
-	for _, ch := range name {
+	for _, ch := range []byte(name) {
 		if 'A' <= ch && ch <= 'Z' {
 			out = append(out, '_', ch+'a'-'A')
 		} else {
 			out = append(out, ch)
 		}
 	}
-	return out
+	return string(out)
 }
 
-// appendMessage writes a message of protobuf with camelCase keys, sorted. The event may have either spelling, in any
-// order.
-func appendMessage(b []byte, c *cursor) []byte {
-	switch c.peek() {
-	case '{':
-		b = append(b, '{')
-		for n, m := range members(c) {
-			b = appendComma(b, n)
-			b = pyjson.AppendString(b, fieldName(string(m.key)))
-			b = append(b, ": "...)
-			b = appendMessage(b, &cursor{b: m.value, whole: true})
+// camelCase gives a message of protobuf camelCase keys, sorted: an event may have either spelling, in any order.
+func camelCase(v any) any {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		sorted := make(map[string]any, v.Len())
+		for key, value := range v.All() {
+			sorted[fieldName(key)] = camelCase(value)
 		}
-		return append(b, '}')
-	case '[':
-		b = append(b, '[')
-		c.list()
-		for n := 0; c.more(); n++ {
-			b = appendComma(b, n)
-			b = appendMessage(b, c)
+		return sorted
+	case []any:
+		for i := range v {
+			v[i] = camelCase(v[i])
 		}
-		return append(b, ']')
+		return v
 	}
-	if len(c.b) == 0 {
-		return append(b, "null"...) // as members gives it
-	}
-	return appendValue(b, c, sameName)
+	return asPython(v, sameName)
 }
 
-func sameName(name []byte) []byte { return name }
+func sameName(name string) string { return name }
 
-// float reads a number, spelled as one or as a string; 0 if it is none.
-func (c *cursor) float() float64 {
-	f, err := strconv.ParseFloat(string(c.scalar()), 64)
-	if err != nil && !math.IsInf(f, 0) {
-		return 0
+// object is a value if it is an object that is not empty. Ray's own dashboard answers with an error if a profile
+// event's extra data is none; here it is left out.
+func object(v any) any {
+	if o, ok := v.(*pyjson.Object); ok && o.Len() > 0 {
+		return asPython(o, sameName)
 	}
-	return f
+	return nil
 }
 
 // extraData interns a profile event's extra data, JSON in a string, with the task's own ID taken out.
@@ -197,15 +166,8 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 		return id
 	}
 	key := bytes.Clone(d.build)
-	d.build = d.build[:0]
-	c := cursor{b: d.unquote(raw), whole: true}
-	// Ray's own dashboard answers with an error if it is no object; here it is left out.
-	if object := c.value(); len(object) > len("{}") && object[0] == '{' && !c.bad {
-		if d.build = appendValue(d.build, &cursor{b: object, whole: true}, sameName); !json.Valid(d.build) {
-			d.build = d.build[:0]
-		}
-		d.build = bytes.ReplaceAll(d.build, own[:], []byte{OwnIDMark})
-	}
+	d.build = appendRestated(d.build[:0], d.unquote(raw), object)
+	d.build = bytes.ReplaceAll(d.build, own[:], []byte{OwnIDMark})
 	return d.extras.put(key, d.strings.Intern(d.build))
 }
 
