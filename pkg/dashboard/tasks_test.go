@@ -1,12 +1,10 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,60 +14,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
-	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
-
-// eventAnswers are requests that events alone answer.
-var eventAnswers = []string{
-	"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?detail=1&limit=10000&exclude_driver=false",
-	"/api/v0/tasks?limit=7",
-	"/api/v0/tasks?filter_keys=state&filter_predicates=!%3D&filter_values=FINISHED&detail=1",
-	"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline",
-	"/api/v0/actors?detail=1&limit=10000", "/logical/actors", "/api/v0/workers?detail=1&limit=10000",
-	"/api/v0/nodes?detail=1", "/api/jobs/",
-}
-
-// TestAnswersDoNotDependOnStorage: the same events, in another order, some twice, in the other layout, compressed, in
-// other files, answer the same to the byte.
-func TestAnswersDoNotDependOnStorage(t *testing.T) {
-	rec := recording.OpenNamed(t, "ray-2.60-wide")
-	events := rec.Events()
-	v16, v17 := rec.Session, rec.Session
-	v17.Version, v17.OwnerKind = layout.V17, "raycluster"
-	node := rayid.Node{1}.String()
-	v16Path := func(int) string { return layout.Prefix("log", v16) + "job_events/AQAAAA==/" + node + "-2026-11-20-23" }
-	want := newAsker(t, load(t, layouttest.WriteEvents(t, events, v16Path), v16), Options{})
-
-	random := rand.New(rand.NewPCG(5, 6))
-	mixed := append(slices.Clone(events), events[:len(events)/2]...)
-	random.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	for name, a := range map[string]*asker{
-		"mixed, V16": newAsker(t, load(t, layouttest.WriteEvents(t, mixed, func(i int) string {
-			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", v16), node, i%7)
-		}), v16), Options{}),
-		"mixed, V17, gzip": newAsker(t, load(t, layouttest.WriteEvents(t, mixed, func(i int) string {
-			return fmt.Sprintf("%s%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", layout.Prefix("log", v17),
-				node, i%5+1, node, i%3)
-		}), v17), Options{}),
-	} {
-		for _, url := range eventAnswers {
-			got, want := a.get(url), want.get(url)
-			if got.Code != http.StatusOK || !bytes.Equal(got.Body.Bytes(), want.Body.Bytes()) {
-				at := 0
-				for at < min(got.Body.Len(), want.Body.Len()) && got.Body.Bytes()[at] == want.Body.Bytes()[at] {
-					at++
-				}
-				t.Errorf("%s: %s: status %d; byte %d differs:\n got …%.200s\nwant …%.200s", name, url, got.Code, at,
-					got.Body.Bytes()[max(0, at-80):], want.Body.Bytes()[max(0, at-80):])
-			}
-		}
-	}
-}
 
 // TestTasksRefuse: what Ray refuses is refused in its words.
 func TestTasksRefuse(t *testing.T) {

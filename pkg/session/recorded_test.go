@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -26,91 +25,7 @@ func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	return s
 }
 
-// TestOrderDoesNotMatter: events in any order, any number of times, in any number of files, in either spelling, make
-// the same tables.
-func TestOrderDoesNotMatter(t *testing.T) {
-	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
-		t.Run(name, func(t *testing.T) {
-			rec := recording.OpenNamed(t, name)
-			ref := rec.Session
-			events := rec.Events()
-			want := dump(loadEvents(t, ref, events))
-			random := rand.New(rand.NewPCG(1, 2))
-			shuffled := func(list []string) []string {
-				list = slices.Clone(list)
-				random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-				return list
-			}
-			same := func(what string, s *Session) {
-				t.Helper()
-				diff(t, what, dump(s), want)
-			}
-			slices.Reverse(events)
-			same("reversed", loadEvents(t, ref, events))
-			same("shuffled", loadEvents(t, ref, shuffled(events)))
-			same("shuffled and doubled", loadEvents(t, ref, shuffled(append(slices.Clone(events), events...))))
-
-			snake := make([]string, len(events))
-			for i, e := range events {
-				snake[i] = snakeEvent(t, e)
-			}
-			same("snake_case, keys sorted", loadEvents(t, ref, shuffled(snake)))
-
-			b := newBucket()
-			for i, e := range shuffled(append(slices.Clone(events), snake[:len(snake)/2]...)) {
-				key := layout.JobEventsKey(layout.DefaultRoot, ref, layoutJob(i%5), testNode, testHour)
-				b.objects[key] = append(b.objects[key], e+"\n"...)
-			}
-			s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{Concurrency: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
-			same("in five files", s)
-		})
-	}
-}
-
 func layoutJob(n int) (j [4]byte) { j[0] = byte(n + 1); return j }
-
-// snakeEvent spells an event with the names of protobuf's definitions, keys sorted, every string escaped, as another
-// writer might.
-func snakeEvent(t testing.TB, event string) string {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(event))
-	d.UseNumber()
-	var v map[string]any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(snakeKeys(v, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// snakeKeys changes names, but not the keys of maps, which users chose.
-func snakeKeys(v any, depth int) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, value := range v {
-			switch k {
-			case "requiredResources", "labelSelector", "labels", "resources", "metadata", "refIds", "unitResources",
-				"customFields":
-			default:
-				value = snakeKeys(value, depth+1)
-			}
-			out[snakeCaseOf(k)] = value
-		}
-		return out
-	case []any:
-		for i := range v {
-			v[i] = snakeKeys(v[i], depth+1)
-		}
-	}
-	return v
-}
 
 // diff shows where the first line that differs does.
 func diff(t *testing.T, what, got, want string) {
