@@ -63,37 +63,6 @@ func quarantined(t *testing.T, dir string) []string {
 	return names
 }
 
-// TestTornTail: wherever the process was killed, the batches before are there, whole, and nothing of the torn one.
-func TestTornTail(t *testing.T) {
-	w := threeBatches(t)
-	for size := range w.bytes {
-		dir, s := openWith(t, w.name, w.bytes[:size])
-		var want []string
-		whole := size == 0 || size == len(segmentMagic)
-		for i, end := range w.ends {
-			if end <= size {
-				want = append(want, w.lines[i]...)
-			}
-			whole = whole || end == size
-		}
-		if n := count(s.metrics.torn); n != map[bool]float64{true: 0, false: 1}[whole] {
-			t.Errorf("cut at %d: %v torn segments", size, n)
-		}
-		// What comes next is not disturbed by what was cut off.
-		mustAppend(t, s, line("a", 100))
-		b := newStore()
-		drain(t, s, b, 1<<20)
-		checkStored(t, b, append(want, line("a", 100)), 1)
-		if n := count(s.metrics.damaged); n != 0 {
-			t.Errorf("cut at %d: taken for damage", size)
-		}
-		if tails := quarantined(t, dir); len(tails) > 0 == whole {
-			t.Errorf("cut at %d: set aside %v", size, tails)
-		}
-		must.OK(t, s.Close())
-	}
-}
-
 // TestTornTailOnAFailingDisk: the batches before a torn end are stored also if the end cannot be set aside or cut off;
 // the next start sets it aside.
 func TestTornTailOnAFailingDisk(t *testing.T) {
@@ -122,46 +91,6 @@ func TestTornTailOnAFailingDisk(t *testing.T) {
 			checkStored(t, b, slices.Concat(w.lines[:2]...), 1)
 			must.OK(t, s.Close())
 		}
-	}
-}
-
-// TestFlippedBits: whichever byte is damaged, only lines of its own batch are lost, the damage is counted and the file
-// set aside.
-func TestFlippedBits(t *testing.T) {
-	w := threeBatches(t)
-	for at := range w.bytes {
-		damaged := bytes.Clone(w.bytes)
-		damaged[at] ^= 1 << (at % 8)
-		dir, s := openWith(t, w.name, damaged)
-		b := newStore()
-		drain(t, s, b, 1<<20)
-		stored := b.lines()
-		for i, lines := range w.lines {
-			hurt := at < w.ends[i] && (i == 0 && at >= len(segmentMagic) || i > 0 && at >= w.ends[i-1])
-			lost := 0
-			for _, l := range lines {
-				key := batchOf(l)[0].Stream + ": " + l
-				if stored[key] == 0 {
-					lost++
-				} else if stored[key] > 1 {
-					t.Errorf("byte %d: %q is stored %d times", at, l, stored[key])
-				}
-				delete(stored, key)
-			}
-			if hurt != (lost > 0) {
-				t.Errorf("byte %d: batch %d lost %d lines", at, i, lost)
-			}
-		}
-		if len(stored) > 0 {
-			t.Errorf("byte %d: stored %v", at, stored)
-		}
-		if n := count(s.metrics.damaged) + count(s.metrics.torn); n != 1 {
-			t.Errorf("byte %d: counted %v", at, n)
-		}
-		if names := quarantined(t, dir); len(names) != 1 {
-			t.Errorf("byte %d: set aside %v", at, names)
-		}
-		must.OK(t, s.Close())
 	}
 }
 
@@ -385,40 +314,63 @@ func sealed(segment []byte) []byte {
 	return b
 }
 
-// FuzzDamage: a valid segment that is flipped at one place and cut at another loses nothing but what stood there.
+// FuzzDamage: of a segment that is cut where the process was killed, or flipped at one place, only lines of the batch
+// there are lost, of a torn batch all. That is counted, the file is set aside, and what comes next is stored.
 func FuzzDamage(f *testing.F) {
-	f.Add(uint16(40), uint8(1), uint16(0))
-	f.Add(uint16(0), uint8(0), uint16(300))
+	w := threeBatches(f)
+	for i := range w.bytes {
+		f.Add(uint16(i), uint8(1<<(i%8)), uint16(0))
+		f.Add(uint16(0), uint8(0), uint16(i+1))
+	}
+	f.Add(uint16(40), uint8(1), uint16(300))
 	f.Fuzz(func(t *testing.T, at uint16, flip uint8, cut uint16) {
-		w := threeBatches(t)
-		size := len(w.bytes)
-		if cut > 0 {
-			size = int(cut) % size
-		}
+		size := len(w.bytes) - int(cut)%(len(w.bytes)+1)
+		flipped := flip != 0 && int(at) < size
 		damaged := bytes.Clone(w.bytes[:size])
-		if int(at) < size {
+		if flipped {
 			damaged[at] ^= flip
 		}
-		_, s := openWith(t, w.name, damaged)
+		dir, s := openWith(t, w.name, damaged)
+		next := line("a", 100)
+		mustAppend(t, s, next)
 		b := newStore()
 		drain(t, s, b, 1<<20)
 		stored := b.lines()
-		start := len(segmentMagic)
-		for i, lines := range w.lines {
-			if good := w.ends[i] <= size && (flip == 0 || int(at) >= w.ends[i] || int(at) < start); good {
-				for _, l := range lines {
-					if stored[batchOf(l)[0].Stream+": "+l] != 1 {
-						t.Fatalf("%q of an undamaged batch is lost", l)
-					}
-				}
-			}
+		takeOut := func(lines []string) (lost int) {
 			for _, l := range lines {
-				delete(stored, batchOf(l)[0].Stream+": "+l)
+				key := batchOf(l)[0].Stream + ": " + l
+				if stored[key] == 0 {
+					lost++
+				} else if stored[key] > 1 {
+					t.Errorf("%q is stored %d times", l, stored[key])
+				}
+				delete(stored, key)
 			}
-			start = w.ends[i]
+			return lost
 		}
-		if len(stored) > 0 {
-			t.Fatalf("stored what was never appended: %v", stored)
+		start, whole := len(segmentMagic), size == 0 || size == len(segmentMagic)
+		for i, lines := range w.lines {
+			end, lost := w.ends[i], takeOut(lines)
+			hurt := flipped && start <= int(at) && int(at) < end
+			if size < end && lost < len(lines) || size >= end && hurt != (lost > 0) {
+				t.Errorf("batch %d, which ends at %d of %d, lost %d of %d lines", i, end, size, lost, len(lines))
+			}
+			start, whole = end, whole || size == end
 		}
+		if takeOut([]string{next}) > 0 || len(stored) > 0 {
+			t.Errorf("what comes next is lost, or stored is what was never appended: %v", stored)
+		}
+		torn, bad, aside := count(s.metrics.torn), count(s.metrics.damaged), len(quarantined(t, dir))
+		switch {
+		case flipped && size == len(w.bytes):
+			if torn+bad != 1 || aside != 1 {
+				t.Errorf("flipped: %v torn, %v damaged, %d set aside", torn, bad, aside)
+			}
+		case !flipped:
+			if bad != 0 || torn != map[bool]float64{true: 0, false: 1}[whole] || aside > 0 == whole {
+				t.Errorf("cut: %v torn, %v damaged, %d set aside", torn, bad, aside)
+			}
+		}
+		must.OK(t, s.Close())
 	})
 }
