@@ -106,7 +106,7 @@ test-release: ## make a release twice, push it to a registry, and use its images
 
 .PHONY: test-browser
 test-browser: browser-setup ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
-	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
+	cd test && $(GO) test -v -count=1 -timeout 60m ./browser | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
 test-ray: build browser-setup ## test with real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)

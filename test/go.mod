@@ -12,7 +12,6 @@ require (
 	github.com/rayhistory/historyserver v0.0.0
 	github.com/sirupsen/logrus v1.10.2
 	github.com/zitadel/oidc/v3 v3.51.17
-	golang.org/x/oauth2 v0.37.0
 )
 
 require (
@@ -99,6 +98,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
