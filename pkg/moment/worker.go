@@ -179,11 +179,11 @@ func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.O
 type laterCache struct{ workers shared.Value[map[string]bool] }
 
 // workersAfter are those workers of missing, by their IDs in hex, in which, by events, an actor or a task began after a
-// list of workers was saved that does not have them. Where workers have events, and where it is not known when the list
-// was saved, there are none. It goes through all tasks, so only where a worker is missing, and once for a moment:
+// list of workers was saved that does not have them. Where it is not known when the list was saved, there are none. It
+// goes through all tasks, so only where a worker is missing, and once for a moment:
 // missing depends on nothing else.
 func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[string]bool) (map[string]bool, error) {
-	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) || len(m.Session.Workers) > 0 {
+	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) {
 		return nil, nil
 	}
 	key := fmt.Sprint(StateOf(m.Session), " ", m.At)

@@ -25,6 +25,9 @@ func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktabl
 			}
 		}
 	}
+	if err := s.savedDeaths(ctx, t, workers); err != nil {
+		return ends, err
+	}
 	for i := range s.Workers {
 		w := &s.Workers[i]
 		for _, tr := range w.Transitions {
@@ -33,10 +36,7 @@ func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktabl
 			}
 		}
 	}
-	if len(s.Workers) == 0 {
-		err = s.savedDeaths(ctx, t, workers)
-	}
-	return tasktable.Ends{Jobs: jobs, Workers: workers}, err
+	return tasktable.Ends{Jobs: jobs, Workers: workers}, nil
 }
 
 // newDeath returns a death at endMs, Unix milliseconds; if that is 0, at other, Unix nanoseconds.
@@ -49,7 +49,7 @@ func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
 }
 
 // savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has
-// no events of them.
+// no events of them, and later ones may be lost.
 func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table,
 	workers map[stringtable.ID]tasktable.Death) error {
 	for _, url := range s.Snapshots.URLs("/api/v0/workers") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -589,6 +590,35 @@ func TestAbandoned(t *testing.T) {
 				t.Errorf("ended %d ns after the start, want %d s", last.Time-testStart*1e9, tt.at)
 			}
 		})
+	}
+}
+
+// TestLostDeath: of a worker whose last event was lost the saved list tells the death. Where an event tells it, that
+// counts.
+func TestLostDeath(t *testing.T) {
+	const event = `{"workerLifecycleEvent":{"workerId":%q,"stateTransitions":[{"state":%q,"timestamp":"2026-11-20T23:20:02Z",` +
+		`"deathInfo":{"exitType":"INTENDED_USER_EXIT","exitDetail":"by an event"}}]}}` + "\n"
+	lost, told := rayid.Worker{5, 1}, rayid.Worker{6, 1}
+	events := fmt.Sprintf(event, base64Of(lost[:]), "ALIVE") + fmt.Sprintf(event, base64Of(told[:]), "DEAD")
+	for i, node := range []byte{5, 6} {
+		running := task{n: i + 1, name: "f", states: "RUNNING@1", node: node}
+		events += strings.Join(running.events(t), "\n") + "\n"
+	}
+	var rows []string
+	for _, id := range []rayid.Worker{lost, told} {
+		rows = append(rows, fmt.Sprintf(`{"worker_id":%q,"is_alive":false,"end_time_ms":%d,"exit_type":"SYSTEM_ERROR",`+
+			`"exit_detail":"by the list"}`, id, (testStart+3)*1000))
+	}
+	b := newBucket()
+	b.objects[testWhole] = []byte(events)
+	b.objects[layout.SnapshotKey(layout.DefaultRoot, testSession, "/api/v0/workers"+layout.AllRows)] = fmt.Appendf(nil,
+		`{"result":true,"data":{"result":{"result":[%s]}}}`, strings.Join(rows, ","))
+	s := loadBucket(t, b)
+	for i, want := range []string{"by the list", "by an event"} {
+		r := s.Tasks.Row(i, 0)
+		if _, text, failed := r.Failure(); !failed || !strings.Contains(string(text), want) {
+			t.Errorf("task %d is %s: %q, want %q", i, r.State(), text, want)
+		}
 	}
 }
 
