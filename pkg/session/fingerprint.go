@@ -17,7 +17,8 @@ func (s *Session) Fingerprint() string { return s.fingerprint }
 
 // sourceHash computes the fingerprint of a session's sources while its objects are listed in order.
 //
-// Of logs it covers the names only, which Table.DeriveLogs uses. So compacting logs does not change the fingerprint.
+// Of logs it covers the names only, by their first chunks, which Table.DeriveLogs uses. So compacting logs does not
+// change the fingerprint.
 type sourceHash struct {
 	hash hash.Hash
 	log  string // the log listed last
@@ -36,7 +37,7 @@ func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	case layout.Index, layout.OldIndex, layout.Series, layout.Metrics, layout.GrafanaDashboard:
 		return
 	case layout.Log:
-		if o.Stream == h.log {
+		if o.Offset > 0 || o.Stream == h.log { // a compressed first chunk and what it became may both be there
 			return
 		}
 		h.log = o.Stream

@@ -53,6 +53,13 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			if err != nil || f.Size() != 11 {
 				t.Errorf("the log has %d bytes (%v), want 11", f.Size(), err)
 			}
+			b.objects[layout.LogKey(layout.DefaultRoot, testSession, testNode, "worker.out.1")] = []byte("rotated\n")
+			changed("a log of another name between a log's chunks")
+			b.objects[log] = []byte("first\nlast\n")
+			delete(b.objects, layout.LogChunkKey(log, 6, layout.Plain))
+			if refresh(); !tags[s.Fingerprint()] {
+				t.Error("the fingerprint changed when the chunks of a log were joined")
+			}
 			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12))
 			changed("late events")
 			if got := finished(s); !slices.Equal(got, span(0, 12)) {
