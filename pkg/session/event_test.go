@@ -174,6 +174,25 @@ func checkKeptJSON(t *testing.T, r tasktable.Row) {
 	}
 }
 
+// TestNullBesideAnEvent: fields of other events, which are null, change nothing.
+func TestNullBesideAnEvent(t *testing.T) {
+	id := taskID(1)
+	for _, event := range []string{
+		fmt.Sprintf(`"taskDefinitionEvent":{"taskId":%q,"taskName":"f"}`, base64Of(id[:])),
+		fmt.Sprintf(`"taskLifecycleEvent":{"taskId":%q,"workerPid":7}`, base64Of(id[:])),
+		fmt.Sprintf(`"actorDefinitionEvent":{"actorId":%q}`, base64Of(testActor[:])),
+	} {
+		want, bad := decodeOne([]byte("{" + event + "}"))
+		for _, other := range []string{"taskDefinitionEvent", "actor_task_definition_event", "taskLifecycleEvent",
+			"task_profile_events", "nodeLifecycleEvent"} {
+			got, alsoBad := decodeOne(fmt.Appendf(nil, "{%s,%q:null}", event, other))
+			if bad || alsoBad || got != want {
+				t.Errorf("%s with %s: %s, want %s", event, other, got, want)
+			}
+		}
+	}
+}
+
 // TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's
 // own bytes.
 func TestManyElements(t *testing.T) {

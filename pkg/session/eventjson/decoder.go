@@ -164,6 +164,10 @@ func (d *Decoder) read(c *cursor) {
 	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes
 	c.object()
 	for c.next() {
+		if c.peek() == '{' {
+			about = d.body(c, about)
+			continue
+		}
 		switch string(c.key) {
 		case "timestamp":
 			head.at = c.scalar()
@@ -173,20 +177,8 @@ func (d *Decoder) read(c *cursor) {
 			head.id = c.rawString()
 		case "severity":
 			head.severity = c.scalar()
-		case "taskDefinitionEvent", "task_definition_event":
-			about = d.taskDefinition(c)
-		case "actorTaskDefinitionEvent", "actor_task_definition_event":
-			about = d.actorTaskDefinition(c)
-		case "taskLifecycleEvent", "task_lifecycle_event":
-			about = d.taskLifecycle(c)
-		case "taskProfileEvents", "task_profile_events":
-			about = d.taskProfile(c)
-		case "sourceType", "source_type", "eventType", "event_type", "message", "nodeId", "node_id":
-			c.skip()
 		default:
-			if of, ok := d.entity(c); ok {
-				about = of
-			}
+			c.skip()
 		}
 	}
 	foreign := len(head.session) > 0 && !bytes.Equal(head.session, d.sessionName)
@@ -202,6 +194,27 @@ func (d *Decoder) read(c *cursor) {
 		return
 	}
 	d.merge(about, head)
+}
+
+// body reads the object at c if its key says that it is the event that the RayEvent has; otherwise it skips it. about
+// is what was read before.
+func (d *Decoder) body(c *cursor, about subject) subject {
+	switch string(c.key) {
+	case "taskDefinitionEvent", "task_definition_event":
+		return d.taskDefinition(c)
+	case "actorTaskDefinitionEvent", "actor_task_definition_event":
+		return d.actorTaskDefinition(c)
+	case "taskLifecycleEvent", "task_lifecycle_event":
+		return d.taskLifecycle(c)
+	case "taskProfileEvents", "task_profile_events":
+		return d.taskProfile(c)
+	}
+	event, known := entityEvents[fieldName(string(c.key))]
+	if !known {
+		c.skip()
+		return about
+	}
+	return d.entity(c, event)
 }
 
 // merge passes the decoded update to the sink.

@@ -36,17 +36,12 @@ var entityEvents = func() map[string]entityEvent {
 // rowOf is the row of an update's kind.
 func rowOf(u *entities.Update) reflect.Value { return reflect.ValueOf(u.Row()).Elem() }
 
-// entity reads the value at c if its key names an event that is not a task's; otherwise it skips it.
-func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
-	event, known := entityEvents[fieldName(string(c.key))]
-	if !known || c.peek() != '{' {
-		c.skip()
-		return noSubject, false
-	}
+// entity reads an event that is not a task's.
+func (d *Decoder) entity(c *cursor, event entityEvent) (about subject) {
 	// The object is found first: its text tells one event from another.
 	raw := c.value()
 	if c.bad {
-		return noSubject, false
+		return noSubject
 	}
 	d.scratch = entities.Update{Kind: event.kind, Defines: event.defines, Hash: hashOf(raw)}
 	in, row := cursor{b: raw, whole: true}, rowOf(&d.scratch)
@@ -54,11 +49,11 @@ func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
 	c.bad = in.bad
 	switch {
 	case event.kind == entities.KindPlatformEvent:
-		return ofPlatform, true // its ID is the RayEvent's
+		return ofPlatform // its ID is the RayEvent's
 	case row.FieldByName("ID").IsZero():
-		return unidentified, true
+		return unidentified
 	}
-	return ofEntity, true
+	return ofEntity
 }
 
 // mergePlatform passes an event of the platform to the sink. Its ID, severity and time are the RayEvent's. The platform
