@@ -181,8 +181,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		d.Objects++
 		d.Bytes += o.Size
 		hasMetadata = hasMetadata || o.Key == metadataKey
-		from.add(c.opts.Root, ref, o)
 		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // zero after an error, as Add takes it
+		from.add(parsed, o)
 		facts.Add(parsed, o)
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)

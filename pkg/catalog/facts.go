@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,8 @@ type Ending struct {
 	Used           *packs.Used // the nodes' resources that were used; nil: not known
 }
 
-// The dashboard's last answers from which facts are read.
-const (
-	jobsURL  = "/api/jobs/"
-	nodesURL = "/api/v0/nodes" + layout.AllRows
-)
+// The paths of the dashboard's last answers from which facts are read.
+const jobsPath, nodesPath = "/api/jobs", "/api/v0/nodes"
 
 // Limits for reading such an answer.
 const (
@@ -47,20 +45,27 @@ type answer struct {
 }
 
 // sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means
-// none. A listing is in the order of keys, so the last answer is the newest.
+// none. Of a list that was saved under several addresses, the newest counts that has all columns and, where that is not
+// known, the one with the most rows.
 type sources struct {
 	jobs, nodes answer
+	nodesBy     []int64 // when nodes was saved, and how many rows it may have
 	labels      map[string]string
 }
 
-func (s *sources) add(root string, ref layout.Session, o blob.Object) {
-	for _, of := range []struct {
-		url  string
-		last *answer
-	}{{jobsURL, &s.jobs}, {nodesURL, &s.nodes}} {
-		if rest, ok := strings.CutPrefix(o.Key, layout.SnapshotKey(root, ref, of.url)); ok &&
-			(rest == "" || strings.HasPrefix(rest, ".@")) {
-			*of.last = answer{o.Key, o.ETag, o.Size}
+// add adds an object, in the order of keys.
+func (s *sources) add(parsed layout.Object, o blob.Object) {
+	if parsed.Kind != layout.Snapshot {
+		return
+	}
+	switch path, query, _ := strings.Cut(parsed.Path, "?"); {
+	case path == jobsPath && query == "":
+		s.jobs = answer{o.Key, o.ETag, o.Size}
+	case path == nodesPath:
+		detail, rows, whole := layout.ListedBy(query)
+		by := []int64{parsed.Offset, int64(rows)}
+		if detail && whole && slices.Compare(by, s.nodesBy) >= 0 {
+			s.nodes, s.nodesBy = answer{o.Key, o.ETag, o.Size}, by
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (r *runs) body(key string, body io.Reader) io.Reader {
 // store stores the nth answer about jobs.
 func (r *runs) store(n int, jobs string) {
 	r.t.Helper()
-	key := layout.SnapshotKey(root, r.ref, jobsURL)
+	key := layout.SnapshotKey(root, r.ref, jobsPath)
 	if n > 0 {
 		key = layout.SnapshotVersionKey(key, time.UnixMilli(int64(n)))
 	}
@@ -187,7 +187,7 @@ func TestFailedJobsOfAPackedSession(t *testing.T) {
 // TestFailedJobsOfKubeRay: its collectors overwrite the answer.
 func TestFailedJobsOfKubeRay(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
-	key := layout.SnapshotKey(root, r.ref, jobsURL)
+	key := layout.SnapshotKey(root, r.ref, jobsPath)
 	for n, jobs := range []string{`[]`, oneFailed, twoFailed} {
 		must.OK(t, r.Put(t.Context(), key, strings.NewReader(jobs)))
 		for range 2 {

@@ -39,7 +39,7 @@ func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
 	put(t, store, layout.MetadataKey(root, ref, layout.Start),
 		`{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2025-11-21T00:00:00Z"}`)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
-	jobs, nodes := layout.SnapshotKey(root, ref, jobsURL), layout.SnapshotKey(root, ref, nodesURL)
+	jobs, nodes := layout.SnapshotKey(root, ref, jobsPath), layout.SnapshotKey(root, ref, nodesPath+layout.AllRows)
 	put(t, store, jobs, `[]`)
 	put(t, store, layout.SnapshotVersionKey(jobs, time.UnixMilli(1763683300000)), twoJobs)
 	put(t, store, nodes, twoNodes)
@@ -123,6 +123,29 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" ||
 		f.OwnerName != "nightly" {
 		t.Errorf("facts %+v", f)
+	}
+}
+
+// TestHoursOfAnyList: the last list of nodes that says when each began tells the hours, however its query was written.
+func TestHoursOfAnyList(t *testing.T) {
+	store, _ := bucket()
+	ref := ended(t, store, "lab")
+	store.Age(time.Hour)
+	const oneNode = `{"data":{"result":{"result":[{"start_time_ms":1763683200000,"resources_total":{"CPU":1}}]}}}`
+	for i, saved := range []struct {
+		query, body string
+		node        float64
+	}{
+		{"?detail=1&limit=20000", oneNode, 1}, {layout.AllRows, twoNodes, 1.5}, {"?detail=true", oneNode, 1},
+		{"", twoNodes, 1}, {"?detail=1&filter_keys=state", twoNodes, 1},
+	} {
+		key := layout.SnapshotKey(root, ref, nodesPath+saved.query)
+		put(t, store, layout.SnapshotVersionKey(key, time.UnixMilli(1763683300000+int64(i))), saved.body)
+		c, _ := server(store)
+		fresh(t, c)
+		if f := c.Unpacked()[ref]; f == nil || f.Hours == nil || f.Hours.Node != saved.node {
+			t.Errorf("with %s: %+v", saved.query, f)
+		}
 	}
 }
 

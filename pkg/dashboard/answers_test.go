@@ -304,6 +304,33 @@ func TestWorkersAfterTheLastListAreSoughtOnce(t *testing.T) {
 	}
 }
 
+// TestSpellingsOfAList: of a list that was saved under several addresses, the last one with all columns answers, and at
+// a moment none from after it.
+func TestSpellingsOfAList(t *testing.T) {
+	dir := t.TempDir()
+	for query, clocks := range map[string][]string{
+		"?detail=1&limit=20000": {"23:20:10", "23:20:20"}, // before the collector was replaced
+		"?detail=1&limit=10000": {"23:20:30", "23:20:40"},
+		"?limit=30000":          {"23:20:50"},
+	} {
+		for _, clock := range clocks {
+			list := layout.SnapshotKey(layout.DefaultRoot, lab, "/api/v0/placement_groups"+query)
+			put(t, dir, layout.SnapshotVersionKey(list, time.Unix(0, at(clock))), `{"result": true, "data": {"result": {`+
+				`"total": 1, "result": [{"placement_group_id": "`+strings.Repeat("ab", 18)+`", "name": "`+clock+`"}]}}}`)
+		}
+	}
+	a := newAsker(t, load(t, dir, lab), Options{})
+	for clock, want := range map[string]string{"": "23:20:40", "23:20:35": "23:20:30", "23:20:25": "23:20:20",
+		"23:20:05": "23:20:10"} {
+		if a.at = 0; clock != "" {
+			a.at = at(clock)
+		}
+		if got := a.column("/api/v0/placement_groups", "placement_group_id", "name"); !strings.HasSuffix(got, want) {
+			t.Errorf("at %s: %s, want %s", clock, got, want)
+		}
+	}
+}
+
 // withLateWorkers is a session whose last list of workers has aa. There are the logs of so many of aa, bb and cc; a
 // task began in bb before the list was saved, and one in cc after it.
 func withLateWorkers(t *testing.T, logs int) *session.Session {

@@ -106,7 +106,9 @@ func TestPlatformEventsOverSnapshot(t *testing.T) {
 				row("dWlkLWJhY2stb2ZmLWM=", "2026-11-22T10:09:00Z", "12"), // newer
 				row("b25seQ==", "2026-11-22T10:10:00Z", "1"),              // of which no event tells
 				`null, 3, {"eventId": 7, "timestamp": "x"}`,
-			}, ", ") + `]}}`})
+			}, ", ") + `]}}`,
+		"/api/v0/platform_events": `{"result": true, "msg": "", "data": {"events": [` + // earlier in the alphabet
+			row("b25seQ==", "2026-11-22T10:06:00Z", "0") + `]}}`})
 	got := platformList(a)
 	for _, want := range []string{"2026-11-22T10:10:00Z saved 1", "2026-11-22T10:09:00Z saved 12",
 		"2026-11-22T10:03:00Z FailedScheduling 5"} {

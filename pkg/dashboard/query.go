@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -13,8 +13,8 @@ import (
 // parseListQuery reads the parameters of a State API list as ray/dashboard/state_api_utils.py does (options_from_req).
 // Its errors are Ray's, but for the wrapping that pydantic puts around one of them.
 func parseListQuery(r *Request) (tasktable.Query, error) {
-	q := tasktable.Query{Limit: moment.DefaultLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
-	limit, err := intOr(r, "limit", moment.DefaultLimit)
+	q := tasktable.Query{Limit: layout.DefaultRows, ExcludeDriver: true, At: r.At, Stop: r.Stop}
+	limit, err := intOr(r, "limit", layout.DefaultRows)
 	switch {
 	case err != nil:
 		return q, err

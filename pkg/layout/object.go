@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -107,6 +108,23 @@ func EmptyLogsKey(root string, s Session, node rayid.Node) string {
 // default (RAY_MAX_LIMIT_FROM_API_SERVER). Keys of snapshots have it, so what collectors stored before a change of it
 // lies under other keys.
 const AllRows = "?detail=1&limit=10000"
+
+// DefaultRows is how many rows such a list has if its query does not say it (ray/util/state/common.py).
+const DefaultRows = 100
+
+// ListedBy says what a list of the State API has by its query: all columns, and so many rows at most. whole is false if
+// it has only rows that match a filter.
+func ListedBy(query string) (detail bool, rows int, whole bool) {
+	q, err := url.ParseQuery(query)
+	if rows, _ = strconv.Atoi(q.Get("limit")); rows == 0 {
+		rows = DefaultRows
+	}
+	switch q.Get("detail") {
+	case "True", "true", "1":
+		detail = true
+	}
+	return detail, rows, err == nil && !q.Has("filter_keys")
+}
 
 // SnapshotKey is where the first answer to a dashboard URL (path and query) is stored: slashes become "__", one at the
 // end is dropped.

@@ -149,16 +149,14 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	return all[:min(len(all), maxPlatformEvents)], nil
 }
 
-// savedPlatformEvents returns the events of the last saved answer that has any.
+// savedPlatformEvents returns the events of the last saved answer in each spelling.
 func (m *Moment) savedPlatformEvents(ctx context.Context) (rows []*pyjson.Object, err error) {
 	for _, url := range m.Session.Snapshots.URLs("/api/v0/platform_events") {
 		data, _, err := m.SavedData(ctx, url)
 		if err != nil {
 			return nil, err
 		}
-		if rows = Objects(data.List("events")); len(rows) > 0 {
-			break
-		}
+		rows = append(rows, Objects(data.List("events"))...)
 	}
 	return rows, nil
 }

@@ -3,19 +3,15 @@ package moment
 import (
 	"context"
 	"errors"
-	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
-
-// DefaultLimit is how many rows a list of the State API has by default (ray/util/state/common.py).
-const DefaultLimit = 100
 
 // Saved returns the last saved answer to url before the moment, and when it was given (0: not known); nil if there is
 // none. An answer that cannot be parsed counts as none: events still give the rest.
@@ -52,25 +48,31 @@ func (m *Moment) SavedData(ctx context.Context, url string) (*pyjson.Object, int
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList returns the result of a saved State API list: of all saved answers for path, the one with the most columns
-// and rows. Nil if there is none.
+// SavedList returns the result of a saved State API list. Of the answers for path, however its query was written, the
+// last one with all columns counts, if there is one, and of those of which it is not known when they were given, the
+// one with the most rows. Nil if there is none.
 func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, int64, error) {
-	best, bestScore := "", -1
+	var best string
+	var most []int64 // detail, time, rows
 	for _, u := range m.Session.Snapshots.URLs(path) {
 		_, query, _ := strings.Cut(u, "?")
-		q, err := url.ParseQuery(query)
-		if err != nil || q.Has("filter_keys") {
+		detail, rows, whole := layout.ListedBy(query)
+		if !whole {
 			continue
 		}
-		score := DefaultLimit
-		if n, err := strconv.Atoi(q.Get("limit")); err == nil {
-			score = n
+		last, err := m.Session.Snapshots.Last(u, m.At)
+		if err != nil {
+			return nil, 0, err
 		}
-		if slices.Contains([]string{"True", "true", "1"}, q.Get("detail")) {
-			score += 1 << 30
+		has := []int64{0, last.Taken, int64(rows)}
+		if detail {
+			has[0] = 1
 		}
-		if score > bestScore {
-			best, bestScore = u, score
+		if m.At != 0 && last.Taken > m.At {
+			has[1] = -last.Taken // after the moment, the sooner the better
+		}
+		if best == "" || slices.Compare(has, most) > 0 {
+			best, most = u, has
 		}
 	}
 	if best == "" {
