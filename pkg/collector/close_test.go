@@ -140,6 +140,7 @@ func TestEndWithoutRaysFolder(t *testing.T) {
 // TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another
 // until the end, or does not answer, and the error names only that one.
 func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"refuses": storetest.Refuse, "denies": storetest.Denied,
 		"does not answer": storetest.Stall} {
 		t.Run(name, func(t *testing.T) {
@@ -172,6 +173,7 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 
 // TestHangs: whatever never ends, the collector does, and says what is left.
 func TestHangs(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	hang := func(w http.ResponseWriter, r *http.Request) {

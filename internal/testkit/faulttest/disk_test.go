@@ -17,9 +17,10 @@ import (
 // TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage:
 // what was answered 200 is stored, and so are the logs. It needs the right to mount a small disk.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, ourselves("down"))
 	spool := r.smallDisk(2 << 20)
-	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
+	w := &writers{dir: r.logs(), written: map[string]*bytes.Buffer{}}
 	write := func() {
 		for _, name := range []string{"raylet.out", "worker.out"} {
 			must.OK(t, w.append(name, "a line of "+name+"\n"))
@@ -48,6 +49,7 @@ func TestFullDisk(t *testing.T) {
 // TestFlippedBit: of a spool that the disk gives back otherwise than it was written, all but the damaged part is
 // stored, and that is set aside and counted.
 func TestFlippedBit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, ourselves("down"))
 	r.start(false)
 	r.waitReady()
@@ -73,7 +75,7 @@ func TestFlippedBit(t *testing.T) {
 		return damaged > 0
 	})
 	r.end()
-	stored := storedEvents(t, r.subject.Store(t, r.dir))
+	stored := r.storedEvents(r.subject.Store(t, r.dir))
 	missing := 0
 	for id := range e.sent {
 		if !stored[id] {
@@ -92,7 +94,7 @@ func TestFlippedBit(t *testing.T) {
 func (r *rig) post(enough func() bool) *events {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
-	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
+	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{}}
 	var posting sync.WaitGroup
 	posting.Go(func() { e.run(ctx, r.t) })
 	defer posting.Wait()

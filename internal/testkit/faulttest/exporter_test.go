@@ -56,14 +56,13 @@ func (r *rig) export() *exporter {
 	// Only the end of a socket's path counts, and the path of the rig's folder may be too long for one.
 	short := must.Get(os.MkdirTemp("", "ray"))(r.t)
 	r.t.Cleanup(func() { _ = os.RemoveAll(short) })
-	sockets := filepath.Join(short, session.Name, "sockets")
+	sockets := filepath.Join(short, r.session.Name, "sockets")
 	must.OK(r.t, os.MkdirAll(sockets, 0o755))
 	r.raylet = must.Get(net.Listen("unix", filepath.Join(sockets, "raylet")))(r.t)
 	r.t.Cleanup(func() { _ = r.raylet.Close() })
-	folder := filepath.Join(r.dir, "ray", session.Name)
 	port := strconv.Itoa(server.Listener.Addr().(*net.TCPAddr).Port)
-	must.OK(r.t, os.WriteFile(filepath.Join(folder, "metrics_export_port_"+nodeID.String()), []byte(port), 0o644))
-	must.OK(r.t, os.Symlink(folder, filepath.Join(r.dir, "ray", "session_latest")))
+	must.OK(r.t, os.WriteFile(filepath.Join(r.folder, "metrics_export_port_"+nodeID.String()), []byte(port), 0o644))
+	must.OK(r.t, os.Symlink(r.folder, filepath.Join(r.dir, "ray", "session_latest")))
 	return e
 }
 

@@ -28,6 +28,7 @@ var variants = []struct {
 
 // TestKills is the fault suite: SIGKILL at random instants, under load, and a store that fails.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	kills := setting("FAULTTEST_KILLS", 0)
 	var mu sync.Mutex
 	figures := map[string]Figures{}

@@ -15,21 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-var (
-	// The rig's raylets and those of other packages' tests are in one list of the kernel's, so each process has a
-	// session of its own.
-	session = layout.Session{Namespace: "default", Cluster: "lab",
-		Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
-	nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
-)
+var nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
 
 // events posts batches as Ray's aggregator agent does: one after the other, each again until it is answered 200.
 type events struct {
 	url     string
+	session string
 	sent    map[string]bool // IDs of events that were answered for
 	secrets bool            // they have secrets
 }
@@ -38,7 +32,7 @@ func (e *events) run(ctx context.Context, t *testing.T) {
 	// Long enough for a loaded machine: of a batch that is sent twice, damage to the one costs nothing.
 	client := &http.Client{Timeout: time.Minute}
 	for n := 0; ctx.Err() == nil; n++ {
-		ids, body := batch(n)
+		ids, body := batch(e.session, n)
 		if e.secrets {
 			body = bytes.ReplaceAll(body, []byte(`"pad":"`), secretPad)
 		}
@@ -70,7 +64,7 @@ func (e *events) run(ctx context.Context, t *testing.T) {
 const mostInBatch = 40
 
 // batch makes the events of a post: of a few jobs and of the node, in a few hours.
-func batch(n int) (ids []string, body []byte) {
+func batch(session string, n int) (ids []string, body []byte) {
 	random := rand.New(rand.NewPCG(uint64(n), 3))
 	var list []any
 	for i := range 1 + random.IntN(mostInBatch) {
@@ -78,7 +72,7 @@ func batch(n int) (ids []string, body []byte) {
 		ids = append(ids, id)
 		job := rayid.Job{byte(1 + random.IntN(3))}
 		list = append(list, map[string]any{
-			"eventId": id, "sourceType": "CORE_WORKER", "severity": "INFO", "sessionName": session.Name,
+			"eventId": id, "sourceType": "CORE_WORKER", "severity": "INFO", "sessionName": session,
 			"eventType": "TASK_LIFECYCLE_EVENT",
 			"timestamp": time.Date(2026, 11, 20, 22+random.IntN(2), 59, i, 0, time.UTC).Format(time.RFC3339Nano),
 			"taskLifecycleEvent": map[string]any{

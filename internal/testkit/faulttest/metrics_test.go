@@ -3,7 +3,6 @@ package faulttest
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ const metricsOften = metricsVariable + "=400ms"
 // failure, stores what the exporter told and nothing else; at most the read under way is lost at each end. Events and
 // logs are whole.
 func TestMetricsKills(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, ourselves("all", metricsOften))
 	e := r.export()
 	r.run(4, 11)
@@ -46,6 +46,7 @@ func TestMetricsKills(t *testing.T) {
 // TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again
 // costs its own figures only, and each is told.
 func TestMetricsOfAnExporter(t *testing.T) {
+	t.Parallel()
 	const maxSeries = hugeSeries / 15
 	// Half of it is the time for a read, enough for many series on a loaded machine.
 	r := newRig(t, ourselves("", metricsVariable+"=1s", fmt.Sprintf("%s=%d", seriesVariable, maxSeries)))
@@ -107,6 +108,7 @@ func TestMetricsOfAnExporter(t *testing.T) {
 // TestMetricsGiveWay: while the store is down, metrics take no more than half of the spool, or of a disk that is
 // smaller; the rest is for events. Those left out are told, and the others are stored once the store is back.
 func TestMetricsGiveWay(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		disk bool // the disk is the limit
@@ -123,7 +125,7 @@ func TestMetricsGiveWay(t *testing.T) {
 				r.smallDisk(limit)
 			}
 			e := r.export()
-			w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
+			w := &writers{dir: r.logs(), written: map[string]*bytes.Buffer{}}
 			write := func() {
 				must.OK(t, w.append("raylet.out", "a line\n"))
 			}

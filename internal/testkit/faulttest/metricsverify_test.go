@@ -23,6 +23,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
@@ -30,6 +31,7 @@ import (
 // storedMetrics are a session's metrics as the history server reads them.
 type storedMetrics struct {
 	t        *testing.T
+	session  layout.Session
 	database *metrics.Database
 	reads    []storedRead // whole ones, in order of time
 	gaveUp   int          // reads that are stored as failed, or only in part: a loaded machine is slow
@@ -46,8 +48,8 @@ type storedRead struct {
 func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 	r.t.Helper()
 	store := r.subject.Store(r.t, r.dir)
-	hours := func(ctx context.Context) ([]metrics.Hour, error) { return metrics.List(ctx, store, "log", session) }
-	s := &storedMetrics{t: r.t, database: metrics.NewDatabase(store, hours, 0, 256<<20)}
+	hours := func(ctx context.Context) ([]metrics.Hour, error) { return metrics.List(ctx, store, "log", r.session) }
+	s := &storedMetrics{t: r.t, session: r.session, database: metrics.NewDatabase(store, hours, 0, 256<<20)}
 	times := make(map[int64]map[string]float64)
 	for _, series := range s.find(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, "ray_test_.+")) {
 		name := series.Labels().Get(model.MetricNameLabel)
@@ -149,7 +151,7 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 // compareExport looks whether what `historyserver export-metrics` writes has each sample once, and in order.
 func (s *storedMetrics) compareExport(store blob.Store) {
 	s.t.Helper()
-	hours := must.Get(metrics.List(s.t.Context(), store, "log", session))(s.t)
+	hours := must.Get(metrics.List(s.t.Context(), store, "log", s.session))(s.t)
 	var text bytes.Buffer
 	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours,
 		func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
@@ -203,7 +205,7 @@ func (s *storedMetrics) ask(query string, at int64) float64 {
 	s.t.Helper()
 	api := promapi.New(promapi.Options{MaxSamples: 10_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
 	scope := promapi.Scope{
-		Sessions: []promapi.Session{{Name: session.Name, Open: func() *metrics.Database { return s.database }}},
+		Sessions: []promapi.Session{{Name: s.session.Name, Open: func() *metrics.Database { return s.database }}},
 		Until:    time.UnixMilli(at),
 	}
 	form := url.Values{"query": {query}, "time": {strconv.FormatFloat(float64(at)/1000, 'f', 3, 64)}}

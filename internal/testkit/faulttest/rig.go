@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Subject is a collector under test.
@@ -55,7 +56,9 @@ type Life struct {
 type rig struct {
 	t       *testing.T
 	subject Subject
+	session layout.Session
 	dir     string
+	folder  string // Ray's, of the session
 	port    int
 	lives   uint64
 	log     *os.File
@@ -66,14 +69,20 @@ type rig struct {
 	ended   []int64      // Unix ms
 }
 
+// rigs counts those of this process.
+var rigs atomic.Int64
+
 func newRig(t *testing.T, subject Subject) *rig {
 	r := &rig{t: t, subject: subject, dir: t.TempDir(), port: freeport.Port(t)}
-	logs := filepath.Join(r.dir, "ray", session.Name, "logs")
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	// All raylets of the machine are in one list of the kernel's, so each rig has a session of its own.
+	r.session = layout.Session{Namespace: "default", Cluster: "lab",
+		Name: fmt.Sprintf("session_2026-11-20_23-19-45_%06d_%d", rigs.Add(1), os.Getpid())}
+	r.folder = filepath.Join(r.dir, "ray", r.session.Name)
+	if err := os.MkdirAll(r.logs(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, "ray", session.Name, "metrics_agent_port_"+nodeID.String()),
-		[]byte("1"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.folder, "metrics_agent_port_"+nodeID.String()), []byte("1"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -135,6 +144,9 @@ func (r *rig) looked() (life, times int64, ok bool) {
 	n, err := r.read("rayhistory_collector_logs_scan_seconds_count")
 	return life, int64(n), err == nil && life == r.started.Load()
 }
+
+// logs is the folder of the session's logs.
+func (r *rig) logs() string { return filepath.Join(r.folder, "logs") }
 
 func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path) }
 

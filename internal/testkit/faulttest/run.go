@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
 	"text/tabwriter"
@@ -57,8 +56,9 @@ func (r *rig) run(kills int, seed uint64) Figures {
 // load posts and writes until the returned function is called.
 func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}, secrets: r.subject.Redact != nil}
-	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked,
+	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{},
+		secrets: r.subject.Redact != nil}
+	w := &writers{dir: r.logs(), files: files, looked: r.looked,
 		written: map[string]*bytes.Buffer{}, secrets: r.subject.Redact != nil}
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, r.t) })

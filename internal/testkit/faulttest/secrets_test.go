@@ -16,21 +16,22 @@ import (
 // TestRedactionKills: a collector that redacts and is killed again and again, over a store with every kind of failure,
 // stores all events and logs, and no secret of an event, a log, an answer of the dashboard, or a label.
 func TestRedactionKills(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, zip string }{{"plain", ""}, {"compressed", "1"}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			dashboard := httptest.NewServer(http.HandlerFunc(answerSecrets))
+			r := newRig(t, Subject{})
+			dashboard := httptest.NewServer(secretDashboard(r.session.Name))
 			t.Cleanup(dashboard.Close)
-			subject := ourselves("all", redactVariable+"=1", dashboardVariable+"="+dashboard.URL,
+			r.subject = ourselves("all", redactVariable+"=1", dashboardVariable+"="+dashboard.URL,
 				zipVariable+"="+tt.zip)
-			subject.Redact = must.Get(redact.New(Redaction))(t)
-			r := newRig(t, subject)
+			r.subject.Redact = must.Get(redact.New(Redaction))(t)
 			f := r.run(setting("FAULTTEST_KILLS", 4), 21)
 			kinds := map[layout.Kind]int{}
-			for object, err := range subject.Store(t, r.dir).List(t.Context(), layout.Prefix("log", session),
+			for object, err := range r.subject.Store(t, r.dir).List(t.Context(), layout.Prefix("log", r.session),
 				blob.ListOptions{}) {
 				must.OK(t, err)
-				kinds[must.Get(layout.ParseObject("log", session, object.Key))(t).Kind]++
+				kinds[must.Get(layout.ParseObject("log", r.session, object.Key))(t).Kind]++
 			}
 			for _, kind := range []layout.Kind{layout.JobEvents, layout.Log, layout.Snapshot, layout.Metadata} {
 				if kinds[kind] == 0 {
@@ -42,16 +43,18 @@ func TestRedactionKills(t *testing.T) {
 	}
 }
 
-// answerSecrets answers as a dashboard whose every answer has secrets.
-func answerSecrets(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/api/version") {
-		_ = json.NewEncoder(w).Encode(map[string]string{"ray_version": "2.60.0", "session_name": session.Name,
-			"a": secretLine})
-		return
+// secretDashboard is a session's dashboard whose every answer has secrets.
+func secretDashboard(session string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/version") {
+			_ = json.NewEncoder(w).Encode(map[string]string{"ray_version": "2.60.0", "session_name": session,
+				"a": secretLine})
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/timezone") {
+			_, _ = w.Write([]byte("no JSON, " + secretLine))
+			return
+		}
+		_, _ = w.Write(secretJSON)
 	}
-	if strings.HasPrefix(r.URL.Path, "/timezone") {
-		_, _ = w.Write([]byte("no JSON, " + secretLine))
-		return
-	}
-	_, _ = w.Write(secretJSON)
 }

@@ -55,16 +55,17 @@ func (s soakers) run(ctx context.Context, t *testing.T) {
 // TestSoak runs a collector under load for FAULTTEST_SOAK seconds (default 12): its memory, goroutines and open files
 // must not grow.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	seconds := setting("FAULTTEST_SOAK", 12)
 	r := newRig(t, ourselves("all"))
 	r.start(false)
 	r.waitReady()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
-	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
+	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{}}
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, t) })
-	running.Go(func() { soakers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: 50}.run(ctx, t) })
+	running.Go(func() { soakers{dir: r.logs(), files: 50}.run(ctx, t) })
 	names := []string{"process_resident_memory_bytes", "go_goroutines", "process_open_fds"}
 	samples := map[string][]float64{}
 	for ctx.Err() == nil {
@@ -84,7 +85,7 @@ func TestSoak(t *testing.T) {
 	r.start(true)
 	r.waitReady()
 	r.end()
-	stored := storedEvents(t, r.subject.Store(t, r.dir))
+	stored := r.storedEvents(r.subject.Store(t, r.dir))
 	for id := range e.sent {
 		if !stored[id] {
 			t.Errorf("event %s is not stored", id)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -23,11 +22,11 @@ func (r *rig) verify(e *events, w *writers) Figures {
 	r.t.Helper()
 	store := r.subject.Store(r.t, r.dir)
 	logs := sessionlogs.New(store)
-	for object, err := range store.List(r.t.Context(), layout.LogPrefix("log", session, nodeID), blob.ListOptions{}) {
+	for object, err := range store.List(r.t.Context(), layout.LogPrefix("log", r.session, nodeID), blob.ListOptions{}) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		o, err := layout.ParseObject("log", session, object.Key)
+		o, err := layout.ParseObject("log", r.session, object.Key)
 		if err != nil {
 			r.t.Error(err)
 			continue
@@ -59,7 +58,7 @@ func (r *rig) verify(e *events, w *writers) Figures {
 	if r.subject.Redact != nil {
 		r.verifySecrets(store)
 	}
-	stored := storedEvents(r.t, store)
+	stored := r.storedEvents(store)
 	missing := 0
 	for id := range e.sent {
 		if !stored[id] {
@@ -104,15 +103,15 @@ func difference(a, b []byte) int {
 }
 
 // storedEvents reads the IDs of all stored events.
-func storedEvents(t *testing.T, store blob.Store) map[string]bool {
-	t.Helper()
+func (r *rig) storedEvents(store blob.Store) map[string]bool {
+	r.t.Helper()
 	ids := map[string]bool{}
-	for object, err := range store.List(t.Context(), layout.Prefix("log", session)+"job_events/", blob.ListOptions{}) {
+	for object, err := range store.List(r.t.Context(), layout.Prefix("log", r.session)+"job_events/", blob.ListOptions{}) {
 		if err == nil {
-			err = readEvents(t.Context(), store, object.Key, ids)
+			err = readEvents(r.t.Context(), store, object.Key, ids)
 		}
 		if err != nil {
-			t.Error(err)
+			r.t.Error(err)
 			break
 		}
 	}
