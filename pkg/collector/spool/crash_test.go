@@ -336,11 +336,16 @@ func appendUntilKilled(dir string) error {
 			}
 		}()
 	}
+	folder := filepath.Join(dir, "store")
+	b, err := readFolder(folder) // nobody else writes there now
+	if err != nil {
+		return err
+	}
 	go func() {
 		known := make(map[string]bool)
 		for {
 			for _, st := range s.Streams() {
-				if err := shipToFolder(st, filepath.Join(dir, "store"), known); err != nil {
+				if err := shipToFolder(st, b, folder, known); err != nil {
 					failed <- err
 				}
 			}
@@ -349,12 +354,8 @@ func appendUntilKilled(dir string) error {
 	return <-failed
 }
 
-// shipToFolder ships a chunk as a file, stream or not at all.
-func shipToFolder(st *Stream, dir string, known map[string]bool) error {
-	b, err := readFolder(dir)
-	if err != nil {
-		return err
-	}
+// shipToFolder ships a chunk as a file, whole or not at all; b is what the folder has.
+func shipToFolder(st *Stream, b *store, dir string, known map[string]bool) error {
 	offset, before := b.stored(st.Key()), b.stored(st.Key())
 	if _, err := shipOne(st, b, 2000, known, lost); err != nil {
 		return err
