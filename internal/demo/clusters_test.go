@@ -13,8 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// The clusters that the demo adds have ended, as long after their start as they ran.
-func TestAddClusters(t *testing.T) {
+// The clusters that the demo adds have ended, as long after their start as they ran. The picture of the list shows one
+// that runs and has failed jobs.
+func TestClusters(t *testing.T) {
 	data := t.TempDir()
 	must.OK(t, addClusters(data))
 	listing := list(t, data)
@@ -26,12 +27,6 @@ func TestAddClusters(t *testing.T) {
 			t.Errorf("%s: running %t, %s", e.Ref, e.Running, d)
 		}
 	}
-}
-
-// The picture of the list shows a cluster that runs and has failed jobs.
-func TestShowRunning(t *testing.T) {
-	data := t.TempDir()
-	must.OK(t, addClusters(data))
 	must.OK(t, showRunning(data, "even260"))
 	for e := range list(t, data).All() {
 		if shown := e.Ref.Cluster == "even260"; e.Running != shown || e.FailedJobs > 0 != shown {
