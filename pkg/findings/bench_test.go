@@ -32,16 +32,18 @@ func benchmark(b *testing.B, tasks int) {
 		b.Fatal(err)
 	}
 	writeIndex(b, dir, stats.Session, false)
-	read := func(s *session.Session) *findings.Report { return report(b, s) }
+	read := func(s *session.Session) *findings.Report { return reportWith(b, s, nil) }
 	readKept := func(s *session.Session) *findings.Report { return reportKept(b, dir, s, false) }
+	fromEvents := func() *session.Session { return load(b, dir, stats.Session, nil) }
+	fromIndex := func() *session.Session { return indexed(b, folder(b, dir), fromEvents()) }
 	for _, from := range []struct {
 		name string
 		open func() *session.Session
 		read func(*session.Session) *findings.Report
 	}{
-		{"events", func() *session.Session { return load(b, dir, stats.Session, nil) }, read},
-		{"index", func() *session.Session { return indexed(b, folder(b, dir), stats.Session) }, read},
-		{"kept", func() *session.Session { return indexed(b, folder(b, dir), stats.Session) }, readKept},
+		{"events", fromEvents, read},
+		{"index", fromIndex, read},
+		{"kept", fromIndex, readKept},
 	} {
 		b.Run(from.name, func(b *testing.B) {
 			for b.Loop() {

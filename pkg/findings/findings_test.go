@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,25 +80,25 @@ func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes sessio
 	return s
 }
 
-// indexed writes a session's index and loads the session from it.
-func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Session {
+// indexed writes the index of a session that was loaded from its events, and loads it from there.
+func indexed(t testing.TB, store blob.Store, events *session.Session) *session.Session {
 	t.Helper()
 	opener := &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
 	w := index.Writer{Opener: opener, Put: store.Put}
-	must.OK(t, w.Write(t.Context(), loadFrom(t, store, ref, nil), nil))
-	s := loadFrom(t, store, ref, opener)
+	must.OK(t, w.Write(t.Context(), events, nil))
+	s := loadFrom(t, store, events.Ref, opener)
 	if s.Tasks.InMemory() {
 		t.Fatal("the session was not loaded from its index")
 	}
 	return s
 }
 
+// report returns a session's findings, which may be kept.
 func report(t testing.TB, s *session.Session) *findings.Report {
 	t.Helper()
-	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
-	found, err := findings.Reader{}.Read(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
+	found := reportWith(t, s, nil)
+	if _, err := findings.Encode(s, found, nil); err != nil {
+		t.Errorf("it cannot be kept: %v", err)
 	}
 	return found
 }
@@ -211,7 +212,7 @@ func readTruths(t *testing.T) (truths map[string]truth) {
 }
 
 // TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and
-// without snapshots. Each report may be kept. test/raylab/failures.py records more of them. What is known to be missed
+// without snapshots. test/raylab/failures.py records more of them. What is known to be missed
 // is listed, and has to be taken off the list when it is found.
 func TestRecordedFailures(t *testing.T) {
 	truths := readTruths(t)
@@ -242,14 +243,11 @@ func TestRecordedFailures(t *testing.T) {
 					!strings.HasSuffix(name, "_gcs") {
 					t.Errorf("%s: a finding says that the GCS ended, and it did not before the head", from)
 				}
-				if _, err := findings.Encode(s, r, nil); err != nil {
-					t.Errorf("%s: it cannot be kept: %v", from, err)
-				}
 			}
 			store, ref := recorded(t, name)
-			loaded := func() *session.Session { return loadFrom(t, store, ref, nil) }
-			check(0, "events", loaded)
-			check(1, "index", func() *session.Session { return indexed(t, store, ref) })
+			events := sync.OnceValue(func() *session.Session { return loadFrom(t, store, ref, nil) })
+			check(0, "events", events)
+			check(1, "index", func() *session.Session { return indexed(t, store, events()) })
 			all := len(store.Objects)
 			maps.DeleteFunc(store.Objects, func(key string,
 				_ []byte) bool {
@@ -258,7 +256,7 @@ func TestRecordedFailures(t *testing.T) {
 			if len(store.Objects) == all {
 				t.Fatal("the recording has no snapshots")
 			}
-			check(2, "no snapshots", loaded)
+			check(2, "no snapshots", func() *session.Session { return loadFrom(t, store, ref, nil) })
 			for _, field := range want.Miss {
 				if !missed[field] && !race.Enabled {
 					t.Errorf("%s is right now: take it off the known misses in testdata/truth.json", field)
@@ -305,27 +303,35 @@ func (want told) is(f *findings.Finding, r *findings.Report) bool {
 		(want.Because == "" || len(because) == 1 && says(want.Because, because[0]))
 }
 
+// toldOf is what is told of recorded clusters.
+type toldOf struct {
+	Of      []string
+	Outcome string
+	Told    []told
+	Fine    []string // submissions of which no finding is an error
+	None    string   // a severity that no finding has
+	Lacks   string   // what no title has
+}
+
+func readTold(t *testing.T) (all []toldOf) {
+	t.Helper()
+	readJSON(t, "told.json", &all)
+	return all
+}
+
 // TestTold: recorded clusters of several versions were made to fail in known ways, which testdata/told.json lists. For
 // each failure there is a finding, from events and from an index, and none is an error of a job that was fine.
 func TestTold(t *testing.T) {
-	var all []struct {
-		Of      []string
-		Outcome string
-		Told    []told
-		Fine    []string // submissions of which no finding is an error
-		None    string   // a severity that no finding has
-		Lacks   string   // what no title has
-	}
-	readJSON(t, "told.json", &all)
-	for i, want := range all {
+	for i, want := range readTold(t) {
 		if thinned(i) {
 			continue
 		}
 		for _, name := range want.Of {
 			t.Run(name, func(t *testing.T) {
 				store, ref := recordedAnywhere(t, name)
-				for from, s := range map[string]*session.Session{"events": loadFrom(t, store, ref, nil),
-					"index": indexed(t, store, ref)} {
+				events := loadFrom(t, store, ref, nil)
+				for from, s := range map[string]*session.Session{"events": events,
+					"index": indexed(t, store, events)} {
 					r := report(t, s)
 					checkOrder(t, r)
 					if r.Outcome != want.Outcome {
@@ -361,11 +367,20 @@ func recordedAnywhere(t *testing.T, name string) (blob.Store, layout.Session) {
 	return folder(t, dir), must.Get(archive.Session())(t)
 }
 
+// cause is the first of a failed job's causes.
+type cause struct{ Kind, Find string }
+
+// readJobs returns the causes of the failed jobs of recordings, by recording and job.
+func readJobs(t *testing.T) (jobs map[string]map[string]cause) {
+	t.Helper()
+	readJSON(t, "jobs.json", &jobs)
+	return jobs
+}
+
 // TestJobs: each failed job of recorded clusters that ran one after the other is explained by its own cause, of which
 // testdata/jobs.json has the kind, and what the title and evidence must contain.
 func TestJobs(t *testing.T) {
-	var jobs map[string]map[string]struct{ Kind, Find string }
-	readJSON(t, "jobs.json", &jobs)
+	jobs := readJobs(t)
 	for i, name := range slices.Sorted(maps.Keys(jobs)) {
 		if thinned(i) {
 			continue
@@ -398,6 +413,23 @@ func TestJobs(t *testing.T) {
 			}
 			checkOrder(t, r)
 		})
+	}
+}
+
+// TestNoRecordingIsLeftOut: each recorded cluster is asked about above.
+func TestNoRecordingIsLeftOut(t *testing.T) {
+	asked := slices.AppendSeq(slices.Collect(maps.Keys(readTruths(t))), maps.Keys(readJobs(t)))
+	for _, told := range readTold(t) {
+		asked = append(asked, told.Of...)
+	}
+	archives, err := filepath.Glob("testdata/*.tar.gz")
+	if err != nil || len(archives) < 10 {
+		t.Fatalf("%d recordings, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		if name := strings.TrimSuffix(filepath.Base(archive), ".tar.gz"); !slices.Contains(asked, name) {
+			t.Errorf("no file of testdata says what is true of %s", name)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func TestPods(t *testing.T) {
 	if !strings.Contains(node, "Pod lab-worker-b: Evicted: The node was low on resource: memory.") {
 		t.Errorf("the node that died: %s", node)
 	}
-	if again := report(t, indexed(t, folder(t, dir), rayevents.Session)); len(again.Findings) != len(r.Findings) {
+	if again := report(t, indexed(t, folder(t, dir), s)); len(again.Findings) != len(r.Findings) {
 		t.Errorf("%d findings from the index, %d from events", len(again.Findings), len(r.Findings))
 	}
 }
