@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -39,7 +40,11 @@ func TestCheckpointInRuns(t *testing.T) {
 	b.objects[testWhole] = []byte(text.String())
 	want := loadBucket(t, b)
 	b.objects[layout.ChunkKey(testWhole, int64(text.Len()), layout.Plain)] = []byte(lines(tasks, tasks+1))
-	for room := int64(6 << 20); room < 16<<20; room += 1 << 20 {
+	more := int64(1 << 20)
+	if race.Enabled {
+		more = 4 << 20
+	}
+	for room := int64(6 << 20); room < 16<<20; room += more {
 		got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{
 			Index: heldIndex{t, want.Tables()}, Concurrency: 1, Reserve: func(held int64) bool { return held <= room },
 		})
