@@ -29,7 +29,10 @@ STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
 # Tests store thousands of small files, each with an fsync, which takes no time in memory. The path does not change, because Go's cache of
 # results depends on it. Go's own files stay where they were. Without such a folder, tests use the system's.
 TEST_TMP    ?= $(shell scripts/test-tmp.sh)
-GO_TEST     := GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$(TEST_TMP) $(GO) test
+# More tests run at once than there are processors, because many of them mostly wait.
+GO_TEST     := GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$(TEST_TMP) $(GO) test -p 4 -parallel 8
+# These take longest, so they begin first.
+LONG_TESTS  := ./pkg/session/index ./pkg/findings ./internal/testkit/faulttest
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,15 +72,20 @@ browser-setup: # what tests in a browser need
 	for version in 2.55.1 2.57.0 2.60.0; do scripts/dashboard.sh $$version $(BUILD)/dashboard; done
 	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
 
-.PHONY: test
-test: vet ## vet, and all tests that need no servers, clusters or browsers
+.PHONY: test test-dashboard test-others
+test: ## vet, and all tests that need no servers, clusters or browsers
+	@$(MAKE) --no-print-directory --jobs --keep-going vet test-dashboard test-others
+
+# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
+test-dashboard:
 	@mkdir -p $(BUILD)
-	@# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
 	@$(GO_TEST) -vet=off -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
 	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
 	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
-	$(GO_TEST) -vet=off -p 4 $$($(GO) list ./... | grep -v /pkg/dashboard$$)
+
+test-others:
+	$(GO_TEST) -vet=off $(LONG_TESTS) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit

@@ -406,7 +406,9 @@ def main():
         sys.exit("guest.py: namespaces and users need root")
     began, report = time.monotonic(), checks.Report(f"A guest of Ray {a.ray}")
     shutil.rmtree(a.work, ignore_errors=True)
-    image = ["go", "build", "-o", f"{a.work.resolve()}/image/", "./cmd/collector"]  # static, as in the image
+    # Static, with the image's flags: so a release need not compile the packages again.
+    flags = ["-trimpath", "-tags=disable_grpc_modules,grpcnotrace"]
+    image = ["go", "build", *flags, "-o", f"{a.work.resolve()}/image/", "./cmd/collector"]
     subprocess.run(image, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
     for scenario in (volume_above, moved, native, mistakes, machine):
         pod = ReadOnlyPod(scenario.__name__, "10.77.1.1", a.work.resolve() / scenario.__name__)
