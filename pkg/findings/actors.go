@@ -60,7 +60,7 @@ func (b *builder) readActors() {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, b.r.At)
-		if !existed || isOfRay(a) && causeOf(state.Death).context != outOfMemory {
+		if !existed || runsForRay(a.Class) && causeOf(state.Death).context != outOfMemory {
 			continue
 		}
 		for _, p := range state.FormerProcesses {
@@ -73,12 +73,6 @@ func (b *builder) readActors() {
 			b.actorDied(a, state, c)
 		}
 	}
-}
-
-// isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a
-// job or a deployment of Serve; but that its memory ran out only its own death tells.
-func isOfRay(a *entities.Actor) bool {
-	return strings.HasPrefix(a.Name, supervisor) || runsForRay(a.Class)
 }
 
 // actorName returns an actor's class, and its name if it has one of its own.

@@ -476,7 +476,7 @@ func (b *builder) dropForgiven(f *finding) {
 // lastSubmitted returns when a driver last submitted a task, a call or an actor, as far as its first maxChildren show,
 // Unix ns.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
-	if last, known := b.submitted[driver]; known || driver.Nil() {
+	if last, known := b.submitted[driver]; known || driver.Nil() || len(b.submitted) >= maxFindings {
 		return last
 	}
 	for _, a := range b.attempts("parent_task_id", strings.Repeat("f", 40)+driver.String(), maxChildren, b.r.At) {

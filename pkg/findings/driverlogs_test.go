@@ -38,6 +38,9 @@ func TestDriverLogs(t *testing.T) {
 		"a thread, and what was printed before it": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" +
 			"Exception in thread Thread-1 (feed):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nKeyError: 'sku'\n",
 			findings.JobFailed, "its driver raised KeyError: 'sku'; before that OSError: no cache$", ""},
+		"a thread, long after a traceback of the module": {1, module + "    import fast\nImportError: no fast JSON\n" + strings.Repeat("step is done\n", 20) +
+			"Exception in thread Thread-1 (feed):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nKeyError: 'sku'\n",
+			findings.JobFailed, "its driver raised KeyError: 'sku'", ""},
 		"printed by a function": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\n    f()\nOSError: no cache\nevaluating\nAUC 0.61 is below 0.75\n",
 			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
 		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",
@@ -122,6 +125,8 @@ func TestDriverLogs(t *testing.T) {
 			"panic: lr is negative\n\ngoroutine 1"},
 		"Go, after Python": {2, module + "    prepare()\nOSError: no cache\nstart\npanic: lr is negative\n\ngoroutine 1 [running]:\nmain.step(...)\n\t/app/main.go:12 +0x1d\nexit status 2\n",
 			findings.JobFailed, "failed with exit code 2: panic: lr is negative; the last exception in its log is OSError: no cache$", "main.go:12"},
+		"Go, with a name like an error": {2, module + "    prepare()\nOSError: no cache\npanic: lr is negative\n\ngoroutine 1 [running]:\nmain.onError(...)\n\t/app/main.go:12 +0x1d\nexit status 2\n",
+			findings.JobFailed, "failed with exit code 2: panic: lr is negative; ", "main.go:12"},
 		"a tool, after Python": {3, module + "    prepare()\nOSError: no cache\ndeploy: unknown environment\n",
 			findings.JobFailed, "failed with exit code 3: deploy: unknown environment; the last exception in its log is OSError: no cache$", ""},
 		"an error, after a thread of Java": {1, "Exception in thread \"heartbeat\" java.io.IOException: closed\n\tat com.x.Beat.run(Beat.java:5)\nreading\nERROR: table orders has no rows\n",

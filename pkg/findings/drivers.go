@@ -208,11 +208,10 @@ func (e *driverEnd) readLater() {
 	from, to := e.log.line(max(0, e.at-1))
 	heading := e.log.text[from:min(to, from+logline.MaxHeader, e.at)]
 	e.logged = !output.OfRay(heading) && logline.Parse([]byte(heading), &logline.Clock{}).Level >= logline.Warning
-	after, printed := e.after(), strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
+	after, printed := output.Behind(e.trace, e.what), strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
-	crash, _ := output.Crash(after)
-	e.later = cmp.Or(output.LastError(after, false), crash)
+	e.later = cmp.Or(output.LastCrash(after), output.LastError(after, false))
 	switch {
 	case e.code != uncaught, loggedError(after):
 		e.wentOn = true
@@ -225,16 +224,6 @@ func (e *driverEnd) readLater() {
 	if e.by.Type != "" {
 		e.later = "" // the driver's own traceback follows
 	}
-}
-
-// after returns what the log has after the traceback's exception.
-func (e *driverEnd) after() string {
-	said := cmp.Or(e.what.Message, e.what.Type)
-	at := strings.LastIndex(e.trace, said)
-	if at < 0 || said == "" {
-		return ""
-	}
-	return e.trace[at+len(said):]
 }
 
 // loggedError reports whether a text has a record at level error.

@@ -140,6 +140,12 @@ func TestGaveUp(t *testing.T) {
 			found: "^produce failed: OSError: topic clicks was deleted$", severity: findings.Error,
 			root: "^produce failed: OSError: topic clicks was deleted$",
 		},
+		"a service that a task waited for in vain": {
+			events: failedTask(1, "produce", "TASK_EXECUTION_EXCEPTION", trace("TimeoutError: prices-2 is late")),
+			log:    trace("KeyError: 'prices'"), kind: findings.Timeout,
+			found: "^produce failed: TimeoutError: prices-2 is late$", severity: findings.Error,
+			root: "raised KeyError: 'prices'; before that produce failed: TimeoutError: prices-2 is late$",
+		},
 		"group, and the driver went on": {
 			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED",
 				groupGone+" lease_id=0500000001000000ffff, name=queued"),

@@ -340,7 +340,8 @@ var raysOwn = []string{
 	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler", "JobSupervisor",
 }
 
-// runsForRay reports whether Ray calls the methods of the actors of a class.
+// runsForRay reports whether Ray calls the methods of the actors of a class. Their ends are reported by the findings
+// about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death tells.
 func runsForRay(class string) bool {
 	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass)
 }
@@ -359,7 +360,7 @@ const (
 // readConstructors finds the actors whose constructors had not returned.
 func (b *builder) readConstructors() {
 	for _, c := range b.constructors {
-		if a := b.s.Actor(actorOf(c.row)); a != nil && !isOfRay(a) && !b.jobOfID(a.Job).wanted() {
+		if a := b.s.Actor(actorOf(c.row)); a != nil && !runsForRay(a.Class) && !b.jobOfID(a.Job).wanted() {
 			b.addConstructor(a, c)
 		}
 	}

@@ -18,7 +18,7 @@ type Exception struct {
 	Rest     string // later lines of the message, joined, if the first one says little, or from the reason on
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
-	Code     string // what the program asserted, if it gave no message
+	Code     string // what the program asserted, or which function is not implemented: shown if there is no message
 	Library  bool   // it was raised inside a library that is not of Ray, or in Python's code for networks
 }
 
@@ -158,7 +158,12 @@ func raisedIn(text string) (e Exception) {
 		e = Exception{Type: m[2], Message: Clip(message, MaxMessage), Function: function}
 		if inMessage && frame != nil {
 			e.Library = ofLibrary().MatchString(frame[1]) || ofNetworks().MatchString(frame[1])
-			e.Code = codeOf(e, code, frame[2])
+			switch {
+			case m[2] == "NotImplementedError" && frame[2] != "":
+				e.Code = "in " + Clip(frame[2], MaxMessage)
+			case m[2] == "AssertionError" && strings.HasPrefix(code, "assert "):
+				e.Code = Clip(Printable(code), MaxMessage)
+			}
 		}
 		rest = -1
 		switch {
@@ -175,19 +180,6 @@ func raisedIn(text string) (e Exception) {
 		e.Rest = restOfMessage(text[rest:])
 	}
 	return e
-}
-
-// codeOf returns what a program asserted, or has not implemented, that raised an exception without a message from a
-// line of code in a function.
-func codeOf(e Exception, code, function string) string {
-	switch {
-	case e.Message != "":
-	case e.Type == "NotImplementedError" && function != "":
-		return "in " + Clip(function, MaxMessage)
-	case e.Type == "AssertionError" && strings.HasPrefix(code, "assert "):
-		return Clip(Printable(code), MaxMessage)
-	}
-	return ""
 }
 
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.

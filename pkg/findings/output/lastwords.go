@@ -59,11 +59,7 @@ var (
 // the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. It returns "" if
 // there is no line.
 func LastWords(log string) string {
-	if crash, at := Crash(log); crash != "" {
-		said := LastError(behindStack(log[at:]), false)
-		if said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) || ofCrash().MatchString(said) {
-			return crash
-		}
+	if said := LastCrash(log); said != "" {
 		return said
 	}
 	var last [worthLittle + 1]string
@@ -90,6 +86,18 @@ func LastWords(log string) string {
 		}
 	}
 	return Clip(cmp.Or(last[:]...), MaxTitle)
+}
+
+// LastCrash returns what the runtime of a program said of a crash, or else the error that was printed last behind its
+// stack; "" if there was no crash.
+func LastCrash(log string) string {
+	crash, at := Crash(log)
+	said := LastError(behindStack(log[max(0, at):]), false)
+	if at < 0 || said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) ||
+		ofCrash().MatchString(said) {
+		return crash
+	}
+	return said
 }
 
 // ofCrash matches what shells and runtimes print of a crash behind its stack, and Java between two.

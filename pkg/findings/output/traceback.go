@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ func LastTraceback(log string) (text string, at int) {
 }
 
 // lastPlain returns the last traceback in the usual form. Tracebacks of exceptions that did not end their process count
-// only if there are no others, and those of threads only if none before them begins at the module: then ended is false.
+// only if there are no others: then ended is false. Those of threads count unless one begins at the module just before.
 func lastPlain(log string) (text string, at int, ended bool) {
 	at = -1
 	ofThread := false // the text is the traceback of a thread
@@ -43,11 +44,11 @@ func lastPlain(log string) (text string, at int, ended bool) {
 		if from < 0 {
 			return text, at, false
 		}
-		if line := copiedFrom(log, from); line >= 0 {
+		chain, first := withCauses(log[:end], from)
+		if line, copied := lineOf(log, first); copied {
 			end = line
 			continue
 		}
-		chain, first := withCauses(log[:end], from)
 		if heading, thread := asideHeading(log, first); heading >= 0 {
 			if at < 0 {
 				text, at, ofThread = log[first:], first, thread
@@ -59,11 +60,20 @@ func lastPlain(log string) (text string, at int, ended bool) {
 		switch {
 		case margin != "":
 			text, at = withoutMargin(log[:end], margin)
-		case !ofThread || FromModule(chain):
+		case !ofThread || FromModule(chain) && strings.Count(Behind(chain, ExceptionOf(chain)), "\n") <= maxLastLines:
 			text, at = chain, first
 		}
 		return text, at, true
 	}
+}
+
+// Behind returns what a text has behind the last mention of its exception.
+func Behind(text string, what Exception) string {
+	said := cmp.Or(what.Message, what.Type)
+	if at := strings.LastIndex(text, said); at >= 0 && said != "" {
+		return text[at+len(said):]
+	}
+	return ""
 }
 
 // Handled returns the exception that a program handled when it raised the one that a text ends with; none if it handled
@@ -106,28 +116,6 @@ func EndOfAnother(log string, end int) (e Exception) {
 func LacksCause(text string) bool {
 	before, _, found := strings.Cut(text, directCause[len(directCause)/2:])
 	return found && !strings.Contains(before, TracebackStart) && !strings.Contains(before, "\n  File ")
-}
-
-// copiedFrom returns where a line begins that Ray copied from a worker, if the exception of the traceback at an offset
-// was raised while that of the traceback in the line was handled; -1 otherwise. Ray puts the worker's name only before
-// the first line of a message.
-func copiedFrom(log string, at int) int {
-	for range 100 { // tracebacks that led to each other; a hostile log has more
-		before := strings.TrimRight(log[:at], "\r\n ")
-		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
-			return -1
-		}
-		if at = strings.LastIndex(before, TracebackStart); at < 0 {
-			return -1
-		}
-		if line := strings.LastIndexByte(log[:at], '\n') + 1; line < at {
-			if ofWorker().MatchString(log[line:at]) {
-				return line
-			}
-			return -1
-		}
-	}
-	return -1
 }
 
 // ofFeeder matches the traceback that the thread of a queue prints, which has no heading.
@@ -180,18 +168,29 @@ func lineBefore(log string, at int) (from, to int) {
 }
 
 // withCauses returns a traceback together with the tracebacks before it that led to it, and where the first one begins.
+// That may be behind a worker's name: Ray puts it only before the first line of a message.
 func withCauses(log string, at int) (text string, from int) {
 	for {
 		before := strings.TrimRight(log[:at], "\r\n ")
 		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
 			return log[at:], at
 		}
-		earlier := tracebackBefore(log, len(before))
+		earlier := strings.LastIndex(before, TracebackStart)
+		if _, copied := lineOf(before, max(0, earlier)); !copied {
+			earlier = tracebackBefore(log, len(before))
+		}
 		if earlier < 0 {
 			return log[at:], at
 		}
 		at = earlier
 	}
+}
+
+// lineOf returns where the line around an offset begins, and whether Ray copied it from a worker, as what is before the
+// offset says.
+func lineOf(log string, at int) (from int, copied bool) {
+	from = strings.LastIndexByte(log[:at], '\n') + 1
+	return from, ofWorker().MatchString(log[from:at])
 }
 
 // tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the
@@ -298,18 +297,24 @@ func boxed(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
-// otherTraceback returns a traceback in another form than the usual one, and its offset: in a box, of a program that
-// cannot be compiled, or in a line of JSON. The offset is -1 if there is none.
+// otherTraceback returns the last traceback in another form than the usual one, and its offset: in a box, of a program
+// that cannot be compiled, or in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
-	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil {
+	text, at = inJSON(log)
+	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil && boxes[len(boxes)-1][0] > at {
 		at = boxes[len(boxes)-1][0]
-		return log[at:], at
+		text = log[at:]
 	}
-	if all := notCompiled().FindAllStringIndex(log, -1); all != nil {
+	if all := notCompiled().FindAllStringIndex(log, -1); all != nil && all[len(all)-1][0] > at {
 		m := all[len(all)-1]
 		return log[m[0]:m[1]], m[0]
 	}
-	at = strings.LastIndex(log, TracebackStart+`\n`) // in a line of JSON
+	return text, at
+}
+
+// inJSON returns the traceback in the last line of JSON that has one, and where the line begins; -1 if none has.
+func inJSON(log string) (text string, at int) {
+	at = strings.LastIndex(log, TracebackStart+`\n`)
 	if at < 0 {
 		return "", -1
 	}

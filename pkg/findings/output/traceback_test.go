@@ -17,6 +17,18 @@ func TestLastTraceback(t *testing.T) {
 	}
 }
 
+// TestBehind: what a program printed after its exception begins behind the exception's last text.
+func TestBehind(t *testing.T) {
+	e := Exception{Type: "RuntimeError", Message: "no heartbeat"}
+	text := TracebackStart + "\n    raise RuntimeError(\"no heartbeat\")\nRuntimeError: no heartbeat\nbye\n"
+	if got := Behind(text, e); got != "\nbye\n" {
+		t.Errorf("%q", got)
+	}
+	if e.Message = "another"; Behind(text, e) != "" {
+		t.Errorf("%q behind a message that is not there", Behind(text, e))
+	}
+}
+
 // TestHandled: what a program itself handled counts, and not what a task had handled, of which Ray copies the
 // traceback.
 func TestHandled(t *testing.T) {
