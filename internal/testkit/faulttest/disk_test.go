@@ -20,7 +20,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, ourselves("down"))
 	spool := r.smallDisk(2 << 20)
-	w := &writers{dir: r.logs(), written: map[string]*bytes.Buffer{}}
+	w := r.writers(0)
 	write := func() {
 		for _, name := range []string{"raylet.out", "worker.out"} {
 			must.OK(t, w.append(name, "a line of "+name+"\n"))
@@ -94,7 +94,7 @@ func TestFlippedBit(t *testing.T) {
 func (r *rig) post(enough func() bool) *events {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
-	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{}}
+	e := r.events()
 	var posting sync.WaitGroup
 	posting.Go(func() { e.run(ctx, r.t) })
 	defer posting.Wait()

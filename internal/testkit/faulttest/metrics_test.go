@@ -1,7 +1,6 @@
 package faulttest
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,7 +124,7 @@ func TestMetricsGiveWay(t *testing.T) {
 				r.smallDisk(limit)
 			}
 			e := r.export()
-			w := &writers{dir: r.logs(), written: map[string]*bytes.Buffer{}}
+			w := r.writers(0)
 			write := func() {
 				must.OK(t, w.append("raylet.out", "a line\n"))
 			}

@@ -53,13 +53,22 @@ func (r *rig) run(kills int, seed uint64) Figures {
 	return r.verify(e, w)
 }
 
+// events are those that are posted to the collector.
+func (r *rig) events() *events {
+	return &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{},
+		secrets: r.subject.Redact != nil}
+}
+
+// writers write so many logs of the session.
+func (r *rig) writers(files int) *writers {
+	return &writers{dir: r.logs(), files: files, looked: r.looked, written: map[string]*bytes.Buffer{},
+		secrets: r.subject.Redact != nil}
+}
+
 // load posts and writes until the returned function is called.
 func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{},
-		secrets: r.subject.Redact != nil}
-	w := &writers{dir: r.logs(), files: files, looked: r.looked,
-		written: map[string]*bytes.Buffer{}, secrets: r.subject.Redact != nil}
+	e, w := r.events(), r.writers(files)
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, r.t) })
 	running.Go(func() { w.run(ctx, r.t, seed) })

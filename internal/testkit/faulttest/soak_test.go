@@ -62,7 +62,7 @@ func TestSoak(t *testing.T) {
 	r.waitReady()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
-	e := &events{url: r.url("/v1/events"), session: r.session.Name, sent: map[string]bool{}}
+	e := r.events()
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, t) })
 	running.Go(func() { soakers{dir: r.logs(), files: 50}.run(ctx, t) })
