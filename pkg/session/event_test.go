@@ -193,6 +193,24 @@ func TestNullBesideAnEvent(t *testing.T) {
 	}
 }
 
+// TestLargeJSON: JSON that takes many times its own bytes while it is restated is left out before it does, and the rest
+// of its event is read.
+func TestLargeJSON(t *testing.T) {
+	id := taskID(1)
+	large := "[" + strings.Repeat("{},", 5<<20) + "{}]"
+	event := []byte(`{"taskDefinitionEvent":{"taskId":"` + base64Of(id[:]) + `","fallbackStrategy":` + large +
+		`,"taskName":"named"}}`)
+	used := storetest.Allocated(func() {
+		text, bad := decodeOne(event)
+		if bad || !strings.Contains(text, "named") || strings.Contains(text, "{}, {}") {
+			t.Errorf("%.300s", text)
+		}
+	})
+	if used > 150<<20 {
+		t.Errorf("%d bytes were allocated", used)
+	}
+}
+
 // TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's
 // own bytes.
 func TestManyElements(t *testing.T) {
