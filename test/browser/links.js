@@ -4,7 +4,7 @@
 // numbers of a log's lines, it clicks the first ones. It judges nothing: that is for the test that runs it.
 //
 // JOB: {base, pages: [{name, path, width?, filled?, fields?: {name: value}}]}
-//   fields are what required fields are filled with; what other pages have too is then followed from this page also
+//   fields are what required fields are filled with; what leads to the page itself, as its forms do, is then followed also where other pages have it
 //   filled says that a script still fills the page when it is loaded
 // REPORT: {pages: [{name, status, steps}], errors: [{page, message}]}
 //   a step is {what, href, status, url, says, download?, found?}: what was clicked; the answer's status, 0 for none; the address and title
@@ -101,7 +101,8 @@ async function visit(context, job, spec, clicked, report) {
   page.on('pageerror', e => report.errors.push({ page: spec.name, message: (e.stack || e.message).slice(0, 500) }));
   const url = job.base + spec.path, result = { name: spec.name, steps: [] };
   report.pages.push(result);
-  const scope = spec.fields ? spec.name : '';
+  // What is followed on this page though others have it: what leads to the page itself.
+  const scope = href => (spec.fields && new URL(href).pathname === new URL(url).pathname ? spec.name : '');
   result.status = await open(page, url, spec.filled);
   const links = await page.locator('a[href]').evaluateAll(all => all.map(a => ({ href: new URL(a.getAttribute('href'), a.baseURI).href, text: a.textContent.trim().slice(0, 80), hidden: !a.checkVisibility() })));
   const forms = await page.locator('form').evaluateAll(all => all.map(f => ({ action: f.action, names: [...f.elements].map(e => e.name).join(',') })));
@@ -111,17 +112,17 @@ async function visit(context, job, spec, clicked, report) {
   for (const [i, { href, text, hidden }] of links.entries()) {
     if (hidden) continue;
     if (new URL(href).origin !== new URL(job.base).origin) { result.steps.push({ what: text, href, status: -1 }); continue; }
-    const key = shape(scope, href), count = clicked.get(key) || 0;
-    if (count >= ALIKE || clicked.has(scope + href)) continue;
+    const key = shape(scope(href), href), count = clicked.get(key) || 0;
+    if (count >= ALIKE || clicked.has(scope(href) + href)) continue;
     clicked.set(key, count + 1);
-    if (!href.startsWith(url.split('#')[0] + '#')) clicked.set(scope + href, 1);
+    if (!href.startsWith(url.split('#')[0] + '#')) clicked.set(scope(href) + href, 1);
     await again();
     const link = page.locator('a[href]').nth(i);
     const step = await follow(page, () => link.evaluate(a => a.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))));
     result.steps.push({ what: text, href, ...step });
   }
   for (const [i, { action, names }] of forms.entries()) {
-    const key = shape(scope + 'form', action + ' ' + names);
+    const key = shape(scope(action) + 'form', action + ' ' + names);
     if (clicked.has(key)) continue;
     clicked.set(key, 1);
     await again();
