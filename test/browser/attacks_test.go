@@ -123,13 +123,7 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 	s.site = other.Listener.Addr().String()
 
 	modules(t)
-	binary := filepath.Join(t.TempDir(), "historyserver")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s\n%s", err, out)
-	}
-	p := exec.Command(binary, append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data,
+	p := exec.Command(build(t), append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data,
 		"--dashboard-dir", dashboards, "--catalog-interval=1s",
 		"--live=proxy", "--live-writes", "--kubeconfigs", kubernetes(t, running.Listener.Addr()),
 		"--allowed-hosts=history.test"}, flags...)...)

@@ -59,8 +59,7 @@ func serveOwn(t *testing.T) own {
 	must.OK(t, os.MkdirAll(filepath.Dir(index), 0o755))
 	const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Ray Dashboard</title></head><body><main><h1>Ray Dashboard</h1></main></body></html>`
 	must.OK(t, os.WriteFile(index, []byte(page), 0o600))
-	binary := filepath.Join(dir, "historyserver")
-	build(t, binary)
+	binary := build(t)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
 	o.URL, _ = launch(t, binary, data, builds)
 	return o

@@ -25,8 +25,7 @@ const chunkBytes = 8 << 20
 func TestScrolling(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
-	binary := filepath.Join(dir, "historyserver")
-	build(t, binary)
+	binary := build(t)
 	log := writeHuge(t, data, *scrollBytes<<20)
 	url, pid := launch(t, binary, data, dir)
 	before := resident(t, pid)

@@ -80,8 +80,7 @@ func serve(t *testing.T) *shown {
 		}
 	}
 	modules(t)
-	binary := filepath.Join(scratch, "historyserver")
-	build(t, binary)
+	binary := build(t)
 	listen := freeport.Address(t)
 	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir",
 		filepath.Join(scratch, "data"),
@@ -107,14 +106,16 @@ func waitReady(t *testing.T, url string) {
 	must.Happen(t, "that the history server is ready", func() bool { return answers(url + "/readyz") })
 }
 
-// build makes the history server's binary.
-func build(t *testing.T, binary string) {
+// build makes the history server's binary and gives its path, which is always the same: so it is linked once.
+func build(t *testing.T) (binary string) {
 	t.Helper()
+	binary = must.Get(filepath.Abs(filepath.Join(repository, "build", "browser", "historyserver")))(t)
 	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
 	build.Dir = repository
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s\n%s", err, out)
 	}
+	return binary
 }
 
 func command(t *testing.T, name string, arguments ...string) {

@@ -26,8 +26,7 @@ func TestWhyAJobFailed(t *testing.T) {
 		t.Fatalf("%d sessions, %v", len(found), err)
 	}
 	session := pathOf(layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(found[0])})
-	binary := filepath.Join(dir, "historyserver")
-	build(t, binary)
+	binary := build(t)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
 	url, _ := launch(t, binary, data, builds)
 	o := own{URL: url, Failed: session}
