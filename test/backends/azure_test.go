@@ -1,13 +1,11 @@
 package backends
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/azureblob"
@@ -18,7 +16,7 @@ func TestAzure(t *testing.T) {
 	want(t, servers.Azurite.Name)
 	t.Parallel()
 	server := start(t, servers.Azurite)
-	runContract(t, "azureblob", servers.Azurite.Name, server.URL, azureRefusal, azureContract)
+	runContract(t, "azureblob", servers.Azurite.Name, server.URL, azureRefusal, opener(openAzure).contract)
 }
 
 // azureRefusal is how Azure Storage says that it is busy or broken, or that something is not allowed.
@@ -26,16 +24,14 @@ func azureRefusal(status int) string {
 	return xmlRefusal(status, "ServerBusy", "AuthorizationPermissionMismatch")
 }
 
-func azureContract(url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
-		log := logrus.New()
-		log.SetOutput(t.Output())
-		s, err := azureblob.Open(azureblob.Config{
-			Container: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true,
-			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount,
-			AccountKey: servers.AzuriteKey, Stall: stall,
-		}, log)
-		must.OK(t, err)
-		return s
-	}}
+func openAzure(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	s, err := azureblob.Open(azureblob.Config{
+		Container: bucket, CreateBucket: true,
+		AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount,
+		AccountKey: servers.AzuriteKey, Stall: stall,
+	}, log)
+	must.OK(t, err)
+	return s
 }

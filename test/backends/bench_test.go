@@ -33,21 +33,21 @@ var stores = map[string]func(b *testing.B) blobtest.Contract{
 	"local": func(*testing.B) blobtest.Contract { return localContract() },
 	"s3,versitygw": func(b *testing.B) blobtest.Contract {
 		server := start(b, servers.VersityGW)
-		return s3Contract(server, server.URL, stall)
+		return openS3(server).contract(server.URL, stall)
 	},
 	"s3,minio": func(b *testing.B) blobtest.Contract {
 		server := start(b, servers.MinIO)
-		return s3Contract(server, server.URL, stall)
+		return openS3(server).contract(server.URL, stall)
 	},
 	"gcs,fake-gcs-server": func(b *testing.B) blobtest.Contract {
-		return gcsContract(start(b, servers.FakeGCS).URL,
-			stall)
+		return gcsContract(start(b, servers.FakeGCS).URL, stall)
 	},
 	"azureblob,azurite-blob": func(b *testing.B) blobtest.Contract {
-		return azureContract(start(b, servers.Azurite).URL,
-			stall)
+		return opener(openAzure).contract(start(b, servers.Azurite).URL, stall)
 	},
-	"aliyunoss,oss": func(b *testing.B) blobtest.Contract { return ossContract(startOSS(b).URL, stall) },
+	"aliyunoss,oss": func(b *testing.B) blobtest.Contract {
+		return opener(openOSS).contract(startOSS(b).URL, stall)
+	},
 }
 
 // BenchmarkWrite creates the chunks of a log of 2 GiB, as many at a time as a collector does, and reports the most

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/faulttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -19,15 +20,22 @@ const (
 	collectorFaultShare = 0.3
 )
 
+// collector is the collector's own binary, built once for all tests.
+var collector = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(scratch, "collector")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/collector")
+	build.Dir = "../.."
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the collector: %w\n%s", err, output)
+	}
+	return binary, nil
+})
+
 // TestCollector kills the collector's own binary under load, over each server, with requests that meet faults and
 // rights to create and to list only. Nothing may be missing in the end.
 func TestCollector(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "collector")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/collector")
-	build.Dir = "../.."
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the collector: %v\n%s", err, output)
-	}
+	t.Parallel()
+	binary := must.Get(collector())(t)
 	var mu sync.Mutex
 	var names []string
 	figures := map[string]faulttest.Figures{}
@@ -35,11 +43,10 @@ func TestCollector(t *testing.T) {
 		names = append(names, kind.server)
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
-			g := kind.start(t, collectorFaultShare, stallWithFaults)
-			store := g.open(t, g.url) // with all rights, to look at the end
-			bucket := fmt.Sprintf("test-%d", buckets.Load())
-			g.guard(t, store)
 			t.Parallel()
+			g := kind.start(t, collectorFaultShare, stallWithFaults)
+			store, bucket := g.open(t, g.url) // with all rights, to look at the end
+			g.guard(t, store)
 			f := faulttest.Run(t, faulttest.Subject{
 				Command: func(l faulttest.Life) *exec.Cmd {
 					flags := append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=false",

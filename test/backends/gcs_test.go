@@ -39,13 +39,17 @@ func humourFakeGCS(proxy *faults.Proxy, url string) {
 }
 
 func gcsContract(url string, stall time.Duration) blobtest.Contract {
-	// This server searches all of its objects for each new one.
-	return blobtest.Contract{Many: 2500, ForgetsUploads: true, Open: func(t testing.TB) blob.Store {
-		log := logrus.New()
-		log.SetOutput(t.Output())
-		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test",
-			CreateBucket: true, Endpoint: url, Stall: stall}, log)
-		must.OK(t, err)
-		return s
-	}}
+	c := opener(openGCS).contract(url, stall)
+	c.Many = 2500 // this server searches all of its objects for each new one
+	c.ForgetsUploads = true
+	return c
+}
+
+func openGCS(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	s, err := gcs.Open(t.Context(), gcs.Config{Bucket: bucket, Project: "test", CreateBucket: true, Endpoint: url,
+		Stall: stall}, log)
+	must.OK(t, err)
+	return s
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/test/faults"
@@ -25,8 +24,8 @@ type guardedKind struct {
 
 // running is a server and how it is spoken to.
 type running struct {
-	url      string
-	contract func(url string, stall time.Duration) blobtest.Contract
+	url        string
+	openBucket opener
 	// flags are the collector's for a bucket behind a URL.
 	flags func(url, bucket string) []string
 }
@@ -37,11 +36,8 @@ func s3Kind(kind servers.Kind) guardedKind {
 		run: func(t *testing.T) running {
 			server := start(t, kind)
 			return running{
-				url: server.URL,
-				contract: func(url string, stall time.Duration) blobtest.Contract {
-					return s3Contract(server, url,
-						stall)
-				},
+				url:        server.URL,
+				openBucket: openS3(server),
 				flags: func(url, bucket string) []string {
 					return []string{"--storage-backend=s3", "--s3-endpoint=" + url, "--s3-bucket=" + bucket,
 						"--s3-force-path-style",
@@ -67,7 +63,7 @@ var guardedKinds = []guardedKind{
 	{
 		server: servers.FakeGCS.Name,
 		run: func(t *testing.T) running {
-			return running{start(t, servers.FakeGCS).URL, gcsContract, func(url, bucket string) []string {
+			return running{start(t, servers.FakeGCS).URL, openGCS, func(url, bucket string) []string {
 				return []string{"--storage-backend=gcs", "--gcs-endpoint=" + url, "--gcs-bucket=" + bucket}
 			}}
 		},
@@ -81,7 +77,7 @@ var guardedKinds = []guardedKind{
 	{
 		server: servers.Azurite.Name,
 		run: func(t *testing.T) running {
-			return running{start(t, servers.Azurite).URL, azureContract, func(url, bucket string) []string {
+			return running{start(t, servers.Azurite).URL, openAzure, func(url, bucket string) []string {
 				return []string{"--storage-backend=azureblob",
 					"--azure-account-url=" + url + "/" + servers.AzuriteAccount, "--azure-container=" + bucket,
 					"--azure-account=" + servers.AzuriteAccount, "--azure-account-key=" + servers.AzuriteKey}
@@ -96,7 +92,7 @@ var guardedKinds = []guardedKind{
 	{
 		server: "oss",
 		run: func(t *testing.T) running {
-			return running{startOSS(t).URL, ossContract, func(url, bucket string) []string {
+			return running{startOSS(t).URL, openOSS, func(url, bucket string) []string {
 				return []string{"--storage-backend=aliyunoss", "--oss-endpoint=" + url, "--oss-bucket=" + bucket,
 					"--oss-access-key-id=" + ossKey, "--oss-access-key-secret=" + ossSecret}
 			}}
@@ -128,7 +124,11 @@ func (k guardedKind) start(t *testing.T, share float64, stall time.Duration) *gu
 }
 
 // open opens a new bucket by way of a URL, the proxy's or the server's own.
-func (g *guarded) open(t *testing.T, url string) blob.Store { return g.contract(url, g.stall).Open(t) }
+func (g *guarded) open(t *testing.T, url string) (s blob.Store, bucket string) {
+	t.Helper()
+	bucket = newBucket()
+	return g.openBucket(t, url, bucket, g.stall), bucket
+}
 
 // guard makes the bucket, which is an administrator's work, and from then on lets a collector's requests through only.
 func (g *guarded) guard(t *testing.T, s blob.Store) {

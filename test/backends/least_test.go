@@ -15,6 +15,7 @@ import (
 // TestLeastPermissions: with no more than the permissions to create and to list, as collectors have, a collector's
 // operations succeed; the others fail with the name of what is missing.
 func TestLeastPermissions(t *testing.T) {
+	t.Parallel()
 	missing := map[string]map[string]string{ // by server and operation, a part of the error
 		servers.VersityGW.Name: {"get": "s3:GetObject", "put": "s3:PutObject", "delete": "s3:DeleteObject"},
 		servers.FakeGCS.Name: {"get": "storage.objects.get", "put": "storage.objects.create",
@@ -29,7 +30,7 @@ func TestLeastPermissions(t *testing.T) {
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
 			g := kind.start(t, 0, stall)
-			s := g.open(t, g.proxy.URL)
+			s, _ := g.open(t, g.proxy.URL)
 			g.guard(t, s)
 			collect(t, s)
 			refused(t, s, missing[kind.server])

@@ -11,6 +11,7 @@ import (
 
 func TestLocal(t *testing.T) {
 	want(t, "local")
+	t.Parallel()
 	record(run{"local", "local", "none", localContract().Run(t)})
 }
 

@@ -12,8 +12,8 @@ func TestMemory(t *testing.T) {
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
 			g := kind.start(t, 4**faultShare, stallWithFaults) // it sends a dozen requests
-			t.Run("plain", g.contract(g.url, stall).Memory)
-			t.Run("faults", g.contract(g.proxy.URL, g.stall).Memory)
+			t.Run("plain", g.openBucket.contract(g.url, stall).Memory)
+			t.Run("faults", g.openBucket.contract(g.proxy.URL, g.stall).Memory)
 			t.Log(g.proxy)
 		})
 	}

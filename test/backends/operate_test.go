@@ -39,6 +39,7 @@ const root = "log"
 // goes on, compaction beside readers and another compactor, verification, an archive that another bucket takes in,
 // removal.
 func TestOperators(t *testing.T) {
+	t.Parallel()
 	for _, kind := range guardedKinds {
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
@@ -48,11 +49,12 @@ func TestOperators(t *testing.T) {
 				share = 0 // it does not look at generations: asked again after a lost answer it joins what it joined
 			}
 			g := kind.start(t, share, stallWithFaults)
-			s := g.open(t, g.proxy.URL)
+			s, _ := g.open(t, g.proxy.URL)
+			other, _ := g.open(t, g.proxy.URL)
 			ref, content := copySession(t, s)
 			joinBeside(t, s, ref, content)
 			checkSession(t, s, ref)
-			takeTo(t, s, g.open(t, g.proxy.URL), ref)
+			takeTo(t, s, other, ref)
 			must.OK(t, retention.Remove(t.Context(), s, root, ref, time.Now().Add(time.Hour), &progress.Counter{}))
 			for o, err := range s.List(t.Context(), "", blob.ListOptions{}) {
 				t.Errorf("left after the removal: %s, %v", o.Key, err)

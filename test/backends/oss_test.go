@@ -1,14 +1,13 @@
 package backends
 
 import (
-	"fmt"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
@@ -24,7 +23,7 @@ func TestOSS(t *testing.T) {
 	want(t, "oss")
 	t.Parallel()
 	server := startOSS(t)
-	runContract(t, "aliyunoss", "oss", server.URL, s3Refusal, ossContract)
+	runContract(t, "aliyunoss", "oss", server.URL, s3Refusal, opener(openOSS).contract)
 }
 
 func startOSS(t testing.TB) *httptest.Server {
@@ -33,17 +32,16 @@ func startOSS(t testing.TB) *httptest.Server {
 	return server
 }
 
-func ossContract(url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
-		log := logrus.New()
-		log.SetOutput(t.Output())
-		n := buckets.Add(1)
-		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey,
-			AccessKeySecret: ossSecret, Stall: stall}
-		if n%2 == 0 {
-			c.Region = ossRegion // signs the newer way
-		}
-		s := must.Get(aliyunoss.Open(c, log))(t)
-		return s
-	}}
+// ossOpened counts, so that every other client signs the newer way.
+var ossOpened atomic.Int32
+
+func openOSS(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	c := aliyunoss.Config{Bucket: bucket, CreateBucket: true, Endpoint: url, AccessKeyID: ossKey,
+		AccessKeySecret: ossSecret, Stall: stall}
+	if ossOpened.Add(1)%2 == 0 {
+		c.Region = ossRegion // signs the newer way
+	}
+	return must.Get(aliyunoss.Open(c, log))(t)
 }

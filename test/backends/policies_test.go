@@ -226,6 +226,7 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 // what they are for.
 func TestMinIOPolicies(t *testing.T) {
 	want(t, servers.MinIO.Name)
+	t.Parallel()
 	server := start(t, servers.MinIO)
 	log := logrus.New()
 	log.SetOutput(t.Output())

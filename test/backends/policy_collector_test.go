@@ -21,6 +21,7 @@ import (
 // namespace's policy gives it. Nothing may be missing in the end.
 func TestMinIOPolicyCollector(t *testing.T) {
 	want(t, servers.MinIO.Name)
+	t.Parallel()
 	server := start(t, servers.MinIO)
 	log := logrus.New()
 	log.SetOutput(t.Output())
@@ -32,12 +33,7 @@ func TestMinIOPolicyCollector(t *testing.T) {
 	for _, err := range store.List(t.Context(), "", blob.ListOptions{}) { // makes the bucket
 		t.Fatalf("the store is not empty: %v", err)
 	}
-	binary := filepath.Join(t.TempDir(), "collector")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/collector")
-	build.Dir = "../.."
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the collector: %v\n%s", err, output)
-	}
+	binary := must.Get(collector())(t)
 	keys := assume(t, server, strings.ReplaceAll(policy(t, "minio-collector.json"), "team-a", "default"))
 	faulttest.Run(t, faulttest.Subject{
 		Command: func(l faulttest.Life) *exec.Cmd {

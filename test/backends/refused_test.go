@@ -67,16 +67,13 @@ var refusals = []refusal{
 // TestRefused: six logs that are not taken keep no other from being stored, neither while the collector runs nor at its
 // end, which names those that are left.
 func TestRefused(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "collector")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/collector")
-	build.Dir = "../.."
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the collector: %v\n%s", err, output)
-	}
+	t.Parallel()
+	binary := must.Get(collector())(t)
 	for _, kind := range guardedKinds {
 		for _, refusal := range refusals {
 			t.Run(kind.server+", "+refusal.name, func(t *testing.T) {
 				want(t, kind.server)
+				t.Parallel() // it mostly waits
 				refusal.run(t, binary, kind)
 			})
 		}
@@ -85,9 +82,7 @@ func TestRefused(t *testing.T) {
 
 func (ref refusal) run(t *testing.T, binary string, kind guardedKind) {
 	g := kind.start(t, 0, stall)
-	store := g.open(t, g.url)
-	bucket := fmt.Sprintf("test-%d", buckets.Load())
-	t.Parallel() // it mostly waits
+	store, bucket := g.open(t, g.url)
 	ref.arm(g.proxy)
 	c := startRefused(t, binary, append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=true",
 		"--ray-cluster-name="+longCluster))

@@ -17,13 +17,13 @@ import (
 )
 
 func TestS3(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.VersityGW, servers.MinIO} {
 		t.Run(kind.Name, func(t *testing.T) {
 			want(t, kind.Name)
 			t.Parallel() // with faults, it mostly waits
 			server := start(t, kind)
-			runContract(t, "s3", kind.Name, server.URL, s3Refusal,
-				func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) })
+			runContract(t, "s3", kind.Name, server.URL, s3Refusal, openS3(server).contract)
 		})
 	}
 }
@@ -39,6 +39,16 @@ func start(t testing.TB, kind servers.Kind) *servers.Server {
 // buckets numbers the buckets of all tests: each store is empty because its bucket is new.
 var buckets atomic.Int32
 
+func newBucket() string { return fmt.Sprintf("test-%d", buckets.Add(1)) }
+
+// opener opens a bucket of a server at url.
+type opener func(t testing.TB, url, bucket string, stall time.Duration) blob.Store
+
+// contract is run over a new bucket for each of its tests.
+func (open opener) contract(url string, stall time.Duration) blobtest.Contract {
+	return blobtest.Contract{Open: func(t testing.TB) blob.Store { return open(t, url, newBucket(), stall) }}
+}
+
 // s3Refusal is how S3 says that it is busy or broken, or that something is not allowed.
 func s3Refusal(status int) string { return xmlRefusal(status, "SlowDown", "AccessDenied") }
 
@@ -53,15 +63,15 @@ func xmlRefusal(status int, busy, denied string) string {
 	return "<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
 }
 
-func s3Contract(server *servers.Server, url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
+func openS3(server *servers.Server) opener {
+	return func(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := s3.Open(t.Context(), s3.Config{
-			Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true, Endpoint: url, PathStyle: true,
+			Bucket: bucket, CreateBucket: true, Endpoint: url, PathStyle: true,
 			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey, Stall: stall,
 		}, log)
 		must.OK(t, err)
 		return s
-	}}
+	}
 }
