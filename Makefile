@@ -95,14 +95,19 @@ check-fast: ## vet and test the packages that differ from BASE (main), while you
 race: ## under the race detector, the tests of the packages that start goroutines, in their code or in their tests
 	CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 30m ./pkg/session/index $$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-.PHONY: faults
+.PHONY: faults faults-logs faults-kills
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
-	FAULTTEST_LOGS=100000 $(GO) test -v -count=1 -timeout 10m -run TestMany ./pkg/collector/logs
-	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./internal/testkit/faulttest | grep -vE '^(=== |\s*--- PASS)'
+	@$(MAKE) --no-print-directory --jobs --keep-going faults-logs faults-kills
+
+faults-logs:
+	FAULTTEST_LOGS=100000 $(GO_TEST) -v -count=1 -timeout 10m -run TestMany ./pkg/collector/logs
+
+faults-kills:
+	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 20 ./internal/testkit/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
 test-backends: ## test the storage drivers against real servers, which it builds and starts
-	cd test && $(GO) test -v -count=1 -timeout 30m -parallel 8 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
+	cd test && $(GO) test -v -count=1 -timeout 30m -parallel 12 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-kube
 test-kube: ## test against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
