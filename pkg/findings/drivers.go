@@ -128,7 +128,7 @@ func (e *driverEnd) lastWords() string {
 // said returns what the program said of its end: its exception's message, or else its last words.
 func (e *driverEnd) said() string {
 	if e.what.Type == "" {
-		return e.lastWords()
+		return cmp.Or(e.later, e.lastWords())
 	}
 	return e.what.Message + " " + e.what.Rest
 }

@@ -331,34 +331,54 @@ func TestNotTheCause(t *testing.T) {
 	}
 }
 
-// ofDriver makes the driver of the job 0000000n the parent of a task, which it submitted at a time and which then was
-// in a state.
-func ofDriver(task []string, n byte, at, state string) []string {
-	parent := base64.StdEncoding.EncodeToString(append([]byte(strings.Repeat("\xff", 20)), 0, 0, 0, n))
+// driver is the ID of a driver as the parent of the tasks that it submits.
+func driver(n byte) []byte { return append([]byte(strings.Repeat("\xff", 20)), 0, 0, 0, n) }
+
+// submittedBy gives a task a parent that submitted it at a time, and the state in which it ended.
+func submittedBy(parent []byte, task []string, at, ended, state string) []string {
 	return []string{
-		strings.Replace(task[0], `"taskType"`, fmt.Sprintf(`"parentTaskId": "%s", "taskType"`, parent), 1),
+		strings.Replace(task[0], `"taskType"`, fmt.Sprintf(`"parentTaskId": "%s", "taskType"`,
+			base64.StdEncoding.EncodeToString(parent)), 1),
 		strings.Replace(task[1], `[{"state": "FAILED", "timestamp": "2026-11-22T10:15:55Z"}]`, fmt.Sprintf(
-			`[{"state": "PENDING_ARGS_AVAIL", "timestamp": "2026-11-22T%sZ"}, {"state": "%s", "timestamp": "2026-11-22T10:15:58Z"}]`, at, state), 1),
+			`[{"state": "PENDING_ARGS_AVAIL", "timestamp": "2026-11-22T%sZ"}, {"state": "%s", "timestamp": "2026-11-22T%sZ"}]`, at, state, ended), 1),
 	}
 }
 
 // TestForgiven: a failure after which the driver submitted more is not why it ended, unless its last words count
 // failures or are of an exception that says no more.
 func TestForgiven(t *testing.T) {
-	more := ofDriver(failedTask(1, "fold", "", ""), 1, "10:15:57", "FINISHED")
-	for said, causes := range map[string]int{
-		"acme.ConfigError: an error in pipeline.toml": 0, "acme.ShardError: 1 of 8 shards failed": 1, "RuntimeError: shards failed": 1,
+	more := submittedBy(driver(1), failedTask(1, "fold", "", ""), "10:15:57", "10:15:58", "FINISHED")
+	printed := strings.Replace(trace("OSError: torn"), "<module>", "read", 1)
+	for log, causes := range map[string]int{
+		trace("acme.ConfigError: an error in pipeline.toml"): 0, trace("acme.ShardError: 1 of 8 shards failed"): 1,
+		trace("RuntimeError: shards failed"): 1, printed + "AUC 0.61 is below 0.75\n": 0, printed: 1,
 	} {
 		for _, goesOn := range []bool{true, false} {
-			events := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), driverOf(1, "raysubmit_bad"))
+			events := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")),
+				driverOf(1, "raysubmit_bad"))
 			want := 1
 			if goesOn {
 				events, want = append(events, more...), causes
 			}
-			if _, chain := badJob(t, submissionWithLog(t, 1, trace(said), events...)); len(chain) != 1+want ||
-				!strings.Contains(chain[0].Title+chain[len(chain)-1].Title, "OSError: torn") {
-				t.Errorf("%s, it goes on: %t: %+v", said, goesOn, chain)
+			_, chain := badJob(t, submissionWithLog(t, 1, log, events...))
+			if len(chain) != 1+want || !strings.Contains(chain[0].Title+chain[len(chain)-1].Title, "OSError: torn") {
+				t.Errorf("%s, it goes on: %t: %+v", log, goesOn, chain)
 			}
+		}
+	}
+}
+
+// TestErrorOfALibrary: a task whose library tells of an error did not fail because a task that it had called did.
+func TestErrorOfALibrary(t *testing.T) {
+	const raised = "botocore.exceptions.ClientError: An error occurred (AccessDenied)"
+	for frame, causes := range map[string]int{"": 1, "  File \"/lib/site-packages/botocore/client.py\", line 7, in call\n": 0} {
+		publish := failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", strings.TrimSuffix(trace(frame+raised), "\n"))
+		read := submittedBy([]byte("publish"+strings.Repeat("x", 13)+"\x00\x00\x00\x01"), failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")),
+			"10:15:50", "10:15:54", "FAILED")
+		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), slices.Concat(publish, read, []string{driverOf(1, "raysubmit_bad")})...))
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "publish failed: ClientError") })
+		if i < 0 || len(r.Findings[i].Because) != causes {
+			t.Errorf("%q: %+v", frame, r.Findings)
 		}
 	}
 }
@@ -367,7 +387,7 @@ func TestForgiven(t *testing.T) {
 func TestGoesOn(t *testing.T) {
 	failed := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), driverOf(1, "raysubmit_open"))
 	for at, want := range map[string]string{"10:15:57": findings.Warning, "10:15:50": findings.Error} {
-		events := slices.Concat(failed, ofDriver(failedTask(1, "fold", "", ""), 1, at, "FINISHED"))
+		events := slices.Concat(failed, submittedBy(driver(1), failedTask(1, "fold", "", ""), at, "10:15:58", "FINISHED"))
 		for _, e := range rayevents.Of("SUBMISSION") {
 			if strings.Contains(e, "raysubmit_open") {
 				events = append(events, e)
@@ -384,7 +404,7 @@ func TestGoesOn(t *testing.T) {
 
 // TestManyJobs: what failed in a job that succeeded is no error, also if there are more jobs than one report looks at.
 func TestManyJobs(t *testing.T) {
-	events := slices.Concat([]string{driverOf(1, "raysubmit_good0"), driverOf(2, "raysubmit_good2099")},
+	events := slices.Concat([]string{driverOf(1, "raysubmit_good0"), driverOf(2, "raysubmit_good95")},
 		failedTask(1, "one", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), failedTask(2, "two", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")))
 	for i := range 2100 {
 		for _, e := range rayevents.Of("SUBMISSION")[:4] {
@@ -393,6 +413,9 @@ func TestManyJobs(t *testing.T) {
 		}
 	}
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
+	if slices.ContainsFunc(r.Jobs, func(j findings.Job) bool { return j.SubmissionID == "raysubmit_good95" }) {
+		t.Error("raysubmit_good95 was looked at")
+	}
 	if len(r.Missing) != 1 || len(r.Findings) != 2 || r.Errors() > 0 {
 		t.Errorf("%q, %+v", r.Missing, r.Findings)
 	}
