@@ -165,15 +165,15 @@ func TestHelmPostRenderer(t *testing.T) {
 	}
 }
 
-// What Kueue and Airflow are given is an object of KubeRay.
-func TestJobsExamples(t *testing.T) {
-	l := lab.Start(t)
-	l.Accepts(t, "kueue-rayjob.yaml", rolloutFile(t, "kueue-rayjob.yaml"))
+// What Kueue and Airflow are given.
+func jobsExamples(t *testing.T) []lab.Manifest {
+	t.Helper()
 	_, after, _ := strings.Cut(string(rolloutFile(t, "airflow.py")), `RAYJOB = """`)
 	job, _, ok := strings.Cut(after, `"""`)
 	if job = strings.ReplaceAll(job, "{{ ts_nodash | lower }}", "20261101t000000"); !ok ||
 		!strings.Contains(job, `ray.io/history: "true"`) {
 		t.Fatalf("airflow.py has no labelled job: %s", job)
 	}
-	l.Accepts(t, "airflow.py", []byte(job))
+	return []lab.Manifest{{Name: "kueue-rayjob.yaml", Text: rolloutFile(t, "kueue-rayjob.yaml")},
+		{Name: "airflow.py", Text: []byte(job)}}
 }

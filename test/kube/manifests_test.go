@@ -15,13 +15,22 @@ import (
 
 const repository = "../.."
 
-// Every manifest of config/ as it is; chart_test.go has the chart.
+// Our manifests, and KubeRay's own samples once they are injected, with each version of KubeRay's types; chart_test.go
+// has the chart.
 func TestManifestsAreAccepted(t *testing.T) {
 	for _, version := range lab.KubeRays {
-		t.Run("KubeRay "+version, func(t *testing.T) { manifestsAreAccepted(t, lab.StartWith(t, version)) })
+		t.Run("KubeRay "+version, func(t *testing.T) {
+			l := lab.StartWith(t, version)
+			samples := filepath.Join(lab.KubeRayDir(t, version), "config/samples/*.yaml")
+			// What is only tried comes first: the last leaves its objects.
+			t.Run("examples", func(t *testing.T) { l.Accepts(t, jobsExamples(t)...) })
+			t.Run("injected", func(t *testing.T) { injectedManifestsAreAccepted(t, l, samples) })
+			t.Run("config", func(t *testing.T) { manifestsAreAccepted(t, l) })
+		})
 	}
 }
 
+// Every manifest of config/ as it is.
 func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	apply := func(what, stdin string, args ...string) {
 		t.Helper()
@@ -64,20 +73,12 @@ func inConfig(t *testing.T, pattern string, atLeast int) []string {
 }
 
 // Injected manifests: the golden ones, and all of KubeRay's own samples, both forms.
-func TestInjectedManifestsAreAccepted(t *testing.T) {
-	for _, version := range lab.KubeRays {
-		t.Run("KubeRay "+version, func(t *testing.T) {
-			injectedManifestsAreAccepted(t, lab.StartWith(t, version),
-				filepath.Join(lab.KubeRayDir(t, version), "config/samples/*.yaml"))
-		})
-	}
-}
-
 func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
+	var manifests []lab.Manifest
 	golden := must.Get(filepath.Glob(filepath.Join(repository, "pkg/kubernetes/inject/testdata/*.out.*")))(t)
 	for _, file := range golden {
 		manifest := must.Get(os.ReadFile(file))(t)
-		l.Accepts(t, filepath.Base(file), manifest)
+		manifests = append(manifests, lab.Manifest{Name: filepath.Base(file), Text: manifest})
 	}
 	samples := must.Get(filepath.Glob(pattern))(t)
 	injected := 0
@@ -95,9 +96,10 @@ func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
 				continue
 			}
 			injected++
-			l.Accepts(t, filepath.Base(file), out)
+			manifests = append(manifests, lab.Manifest{Name: filepath.Base(file), Text: out})
 		}
 	}
+	l.Accepts(t, manifests...)
 	if injected < 100 {
 		t.Errorf("only %d samples were injected", injected)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
 // binary builds one of the commands, once for all tests.
@@ -43,6 +44,7 @@ var builds struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	lab.StopNext()
 	_ = os.RemoveAll(builds.dir)
 	os.Exit(code)
 }

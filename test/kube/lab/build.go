@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
@@ -19,11 +18,11 @@ var programs = map[string]string{
 	"kubectl":        "k8s.io/kubernetes/cmd/kubectl",
 }
 
-// Bin is the folder of the lab's programs. They are built on the first use of their versions, which takes minutes.
+// Bin is the folder of the lab's programs. They are built on the first use of their versions, which takes minutes. It is
+// called in the folder test/kube.
 func Bin(t testing.TB) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	dir, err := build(filepath.Join(filepath.Dir(here), "tools"))
+	dir, err := build("lab/tools")
 	if err != nil {
 		t.Fatal(err)
 	}

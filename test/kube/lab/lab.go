@@ -27,34 +27,82 @@ type Lab struct {
 	Kubeconfig string // of the administrator
 	bin, dir   string
 	files      int
+
+	end       context.CancelFunc // of the start, and of the processes
+	started   chan struct{}      // closed when the start is over, with the processes or an error
+	processes []*exec.Cmd
+	err       error
 }
 
 // Users are the callers the API server knows, besides service accounts: their token is "token-" and their name.
 var Users = []string{"ann", "bob", "eve"}
 
+// next is the lab that the next test gets.
+var next *Lab
+
 // Start builds the API server if need be, starts it and installs the types of KubeRay's oldest version. It is stopped
-// when the test ends.
+// when the test ends. Its start takes seconds, so the next test's begins while this one runs.
 func Start(t *testing.T) *Lab {
 	t.Helper()
-	return StartWith(t, KubeRays[0])
+	if next == nil {
+		next = begin(t, KubeRays[0])
+	}
+	l := next
+	next = nil
+	l.give(t)
+	next = begin(t, KubeRays[0])
+	return l
 }
 
 // StartWith is Start with another version of KubeRay.
 func StartWith(t *testing.T, kubeRay string) *Lab {
 	t.Helper()
+	if kubeRay == KubeRays[0] {
+		return Start(t)
+	}
+	l := begin(t, kubeRay)
+	l.give(t)
+	return l
+}
+
+// StopNext stops the lab that no test got, after all tests.
+func StopNext() {
+	if next != nil {
+		next.stop()
+	}
+}
+
+// begin starts a lab in the background. Its ports are kept for it until the test ends, when it listens on them.
+func begin(t *testing.T, kubeRay string) *Lab {
+	t.Helper()
 	types := crds(t, kubeRay)
-	l := &Lab{bin: Bin(t), dir: t.TempDir()}
+	dir, err := os.MkdirTemp("", "lab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Lab{bin: Bin(t), dir: dir, started: make(chan struct{}), end: cancel}
 	etcd, peer, api := freeport.Address(t), freeport.Address(t), strconv.Itoa(freeport.Port(t))
 	l.Server = "https://127.0.0.1:" + api
 	l.writeKeys(t)
 	l.write(t, "tokens.csv", l.tokens())
 	l.Kubeconfig = l.KubeconfigOf(t, "token-admin")
+	go func() {
+		defer close(l.started)
+		l.err = l.boot(ctx, etcd, peer, api, types)
+	}()
+	return l
+}
 
-	l.run(t, filepath.Join(l.bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
+func (l *Lab) boot(ctx context.Context, etcd, peer, api string, types []string) error {
+	err := l.run(ctx, "etcd", "--data-dir=etcd", "--unsafe-no-fsync",
 		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
 		"--initial-cluster=default=http://"+peer)
-	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://"+etcd, "--cert-dir=certs",
+	if err != nil {
+		return err
+	}
+	err = l.run(ctx, "kube-apiserver", "--etcd-servers=http://"+etcd, "--cert-dir=certs",
 		"--bind-address=127.0.0.1", "--secure-port="+api,
 		// of no network: else it looks for the host's by the default route, which need not be there
 		"--advertise-address=192.0.2.1",
@@ -63,9 +111,39 @@ func StartWith(t *testing.T, kubeRay string) *Lab {
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
 		// Without a controller nobody makes a namespace's default account.
 		"--disable-admission-plugins=ServiceAccount")
-	l.waitReady(t)
-	l.install(t, types)
-	return l
+	if err != nil {
+		return err
+	}
+	if err := l.waitReady(ctx); err != nil {
+		return err
+	}
+	return l.install(ctx, types)
+}
+
+// give makes the lab, once it has started, a test's: it is stopped when the test ends, and its logs are shown if the
+// test failed.
+func (l *Lab) give(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs, _ := exec.Command("tail", "-n", "8", filepath.Join(l.dir, "etcd.log"),
+				filepath.Join(l.dir, "kube-apiserver.log")).Output()
+			t.Logf("%s", logs)
+		}
+		l.stop()
+	})
+	if <-l.started; l.err != nil {
+		t.Fatal(l.err)
+	}
+}
+
+func (l *Lab) stop() {
+	l.end()
+	<-l.started
+	for _, p := range l.processes {
+		_ = p.Wait()
+	}
+	_ = os.RemoveAll(l.dir)
 }
 
 func (l *Lab) write(t *testing.T, name, content string) {
@@ -113,41 +191,33 @@ current-context: lab
 	return filepath.Join(l.dir, name)
 }
 
-// run starts a process in the lab's folder; it is killed when the test ends, and its log is shown if the test failed.
-func (l *Lab) run(t *testing.T, path string, args ...string) {
-	t.Helper()
-	log, err := os.Create(filepath.Join(l.dir, filepath.Base(path)+".log"))
+// run starts one of the programs in the lab's folder, with its log.
+func (l *Lab) run(ctx context.Context, program string, args ...string) error {
+	log, err := os.Create(filepath.Join(l.dir, program+".log"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	cmd := exec.Command(path, args...)
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, program), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = log.Close()
-		if t.Failed() {
-			tail, _ := exec.Command("tail", "-n", "8", log.Name()).Output()
-			t.Logf("%s:\n%s", filepath.Base(path), tail)
-		}
-	})
+	l.processes = append(l.processes, cmd)
+	return nil
 }
 
-func (l *Lab) waitReady(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+func (l *Lab) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
 		out, err := l.kubectl(ctx, "", "get", "--raw=/readyz")
 		if err == nil && out == "ok" {
-			return
+			return nil
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("the API server does not become ready: %v %s", err, out)
+			return fmt.Errorf("the API server does not become ready: %w %s", err, out)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
