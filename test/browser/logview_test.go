@@ -17,7 +17,7 @@ func readLogs(t *testing.T, o own) {
 		Sight                                     bool
 	}
 	seen := inWindows[visit](t, "logview.js",
-		map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError})
+		map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError}, desk)
 	for _, v := range seen.Visits {
 		if v.Wide > 0 || v.Most > 2000 || v.Last != fmt.Sprintf("L%d", longLines) || v.First != "L1" {
 			t.Errorf("scrolling: %+v", v)

@@ -213,13 +213,13 @@ func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 func accessible(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
 	audit(t, o.URL, []audited{
-		{"list", "/homepage", ".chip.failed"},
+		{"list", "/homepage", "body:has(.chip.failed) .because a"},
 		{"list, searched", "/homepage?q=" + failedCluster, ".chip.failed"},
 		{"search form with all filters", "/homepage?q=" + failedCluster + "&from=2026-01-01&longer=1s&version=2.60",
 			"form.filters"},
 		{"list by cluster", "/homepage?group=cluster", ".list .name"},
-		{"list by owner", "/homepage?group=owner", ".list .name"},
-		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".chip.failed"},
+		{"list by owner", "/homepage?group=owner", ".list:has(.name) .run.failed"},
+		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, "body:has(.chip.failed) .run.failed"},
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
 		{"fleet", "/fleet?from=2020-01-01", ".daily"},
 		{"fleet without sessions", "/fleet?from=2020-01-01&to=2020-01-02", ".nothing"},

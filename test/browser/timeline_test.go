@@ -6,7 +6,7 @@ import (
 )
 
 // readTimeline: tasks are drawn over time, zoomed and opened with keys alone, and zoomed by dragging, in windows of
-// each width.
+// each width, in light and in dark colours, which its drawing has from the page.
 func readTimeline(t *testing.T, o own) {
 	type visit struct {
 		Width, All, Inked, Marks int
@@ -15,7 +15,7 @@ func readTimeline(t *testing.T, o own) {
 		Picked, Opened           string
 		Longest                  []string
 	}
-	seen := inWindows[visit](t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed})
+	seen := inWindows[visit](t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed}, widths...)
 	var life struct{ Data struct{ Begin, End float64 } }
 	get(t, o.URL+o.Failed+"/api/history/timeline", &life)
 	whole := life.Data.End - life.Data.Begin

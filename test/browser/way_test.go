@@ -6,8 +6,8 @@ import (
 )
 
 // theWay: from the list to the cause of a failure, its line of a log, the metrics around it and back to the list, and
-// through the other pages: with keys alone, in windows of each width, in light and dark colours. What has the focus is
-// always to be seen, no page is wider than its window, and all pages of the session have the same header.
+// through the other pages: with keys alone, in windows of each width. What has the focus is always to be seen, no page is
+// wider than its window, and all pages of the session have the same header.
 func theWay(t *testing.T, o own) {
 	type step struct {
 		What     string `json:"what"`
@@ -43,7 +43,8 @@ func theWay(t *testing.T, o own) {
 			Sight            bool
 		}
 	}
-	seen := inWindows[visit](t, "way.js", map[string]any{"base": o.URL, "cluster": failedCluster, "steps": steps})
+	seen := inWindows[visit](t, "way.js", map[string]any{"base": o.URL, "cluster": failedCluster, "steps": steps},
+		desk)
 	for _, v := range seen.Visits {
 		t.Logf("%d pixels, dark %v: %d keys", v.Width, v.Dark, v.Keys)
 		for i, s := range v.Steps {

@@ -69,10 +69,6 @@ func TestWhyAJobFailed(t *testing.T) {
 		}
 	}
 	audit(t, o.URL, []audited{
-		{"list", "/homepage", ".because a"},
-		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".run.failed"},
-		{"list by owner", "/homepage?group=owner", ".run.failed"},
-		{"findings", session + "/findings", ".finding"},
 		{"findings of a job", session + "/findings?job_id=tokenizer", ".evidence pre"},
 		{"findings of a severity", session + "/findings?severity=info", ".nothing"},
 	})

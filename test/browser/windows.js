@@ -1,4 +1,4 @@
-// What the programs have in common that use a page in windows of each width, in light and in dark colours.
+// What the programs have in common that use a page in windows of each width in light colours, and of some in dark.
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -11,14 +11,14 @@ function watch(page, base, report) {
   page.on('request', r => { if (!r.url().startsWith(base) && !/^(data|blob|about):/.test(r.url())) report.others.push(r.url()); });
 }
 
-// inWindows calls look(page, job) in each window, with the job of the standard input, and writes a report: what look returned as visits, and
-// what watch tells. more(browser, job, report), if given, comes last.
+// inWindows calls look(page, job) in each window, with the job of the standard input, whose widths and dark are the widths of the windows in light
+// and in dark colours, and writes a report: what look returned as visits, and what watch tells. more(browser, job, report), if given, comes last.
 exports.inWindows = async (look, more) => {
   try {
     const job = JSON.parse(fs.readFileSync(0, 'utf8'));
     const report = { visits: [], errors: [], others: [] };
     const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-    for (const [width, dark] of job.widths.flatMap(width => [[width, false], [width, true]])) {
+    for (const [width, dark] of [...job.widths.map(width => [width, false]), ...job.dark.map(width => [width, true])]) {
       const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true });
       page.setDefaultTimeout(WAIT);
       watch(page, job.base, report);

@@ -7,20 +7,23 @@ import (
 
 // widths are those of the windows in which the server's own pages are used, in pixels: on a phone, beside an editor, on
 // a desk.
-var widths = []int{360, 800, 1400}
+var widths = []int{360, 800, desk}
 
-// windows is what a program reports that used pages in a window of each width, in light and in dark colours.
+const desk = 1400
+
+// windows is what a program reports that used pages in windows.
 type windows[V any] struct {
 	Visits         []V
 	Plain          int // lines that hits.js saw without scripts
 	Errors, Others []string
 }
 
-// inWindows runs a program that uses pages in windows; see windows.js. No page has an error or asks another host.
-func inWindows[V any](t *testing.T, script string, job map[string]any) (seen windows[V]) {
+// inWindows runs a program that uses pages in a window of each width in light colours, and of some in dark: what a
+// program does with keys and the mouse is the same in both. No page has an error or asks another host.
+func inWindows[V any](t *testing.T, script string, job map[string]any, dark ...int) (seen windows[V]) {
 	t.Helper()
 	job = maps.Clone(job)
-	job["widths"] = widths
+	job["widths"], job["dark"] = widths, dark
 	run(t, script, job, &seen)
 	for _, e := range seen.Errors {
 		t.Error(e)
@@ -28,7 +31,7 @@ func inWindows[V any](t *testing.T, script string, job map[string]any) (seen win
 	for _, address := range seen.Others {
 		t.Errorf("asks %s", address)
 	}
-	if len(seen.Visits) != 2*len(widths) {
+	if len(seen.Visits) != len(widths)+len(dark) {
 		t.Fatalf("%d visits", len(seen.Visits))
 	}
 	return seen

@@ -10,7 +10,8 @@ func zoomMetrics(t *testing.T, o own) {
 		Whole, Dragged, Back, Typed, Reset [2]float64
 	}
 	const page = "/grafana/d/rayDefaultDashboard/default-dashboard"
-	seen := inWindows[visit](t, "zoom.js", map[string]any{"base": o.URL, "page": o.Metrics + page, "with": o.Other})
+	seen := inWindows[visit](t, "zoom.js",
+		map[string]any{"base": o.URL, "page": o.Metrics + page, "with": o.Other}, desk)
 	for _, v := range seen.Visits {
 		whole, dragged := v.Whole[1]-v.Whole[0], v.Dragged[1]-v.Dragged[0]
 		if v.Wide > 0 || dragged <= 0 || dragged > whole/2 || v.Dragged[0] <= v.Whole[0] || v.Back != v.Whole ||
