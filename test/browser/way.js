@@ -38,7 +38,11 @@ async function go(page, job) {
     await there.waitFor({ state: 'attached' });
     await page.waitForLoadState('load');
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    const facts = await page.evaluate(() => document.querySelector('.facts')?.innerText.replace(/\s+/g, ' ') || '');
+    const facts = await page.evaluate(() => {
+      const facts = document.querySelector('.facts')?.cloneNode(true);
+      facts?.querySelectorAll('time').forEach(time => { time.textContent = time.dateTime; }); // how long ago it was changes meanwhile
+      return facts?.textContent.trim().replace(/\s+/g, ' ') || '';
+    });
     seen.steps.push({ what, url: page.url(), wide, facts, sight: sight && await there.evaluate(e => e.checkVisibility()) });
   };
 
