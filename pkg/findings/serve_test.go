@@ -11,9 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestServeController: what Serve's controller logs about replicas becomes one finding, about what happened first.
@@ -88,16 +90,22 @@ func TestServeController(t *testing.T) {
 func TestDeployedAgain(t *testing.T) {
 	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
 	failed := "WARNING" + at + "Deploying app 'shop' failed with exception:\nTraceback (most recent call last):\n  File \"build.py\", line 930, in build\nModuleNotFoundError: No module named 'shpo'\n"
-	for started, want := range map[string]string{
-		"":     findings.Error,
-		"shop": findings.Warning, "other": findings.Error,
+	for _, c := range []struct{ started, saved, want string }{
+		{"", "", findings.Error}, {"other", "", findings.Error}, {"shop", "", findings.Warning},
+		{"", "DEPLOYING", findings.Error}, {"", "RUNNING", findings.Warning},
 	} {
 		dir := rareEvents(t, rayevents.Of("SUBMISSION"))
 		storeLog(t, dir, "serve/controller_1560.log", failed+
-			"INFO"+at+"Replica(id='r1', deployment='Cart', app='"+started+"') started successfully on node 'n' after 4.1s (PID: 12).\n")
-		told := slices.DeleteFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings, func(f *findings.Finding) bool { return f.Kind != findings.Serve })
-		if len(told) != 1 || told[0].Severity != want {
-			t.Errorf("then a replica of %q started: %+v", started, told)
+			"INFO"+at+"Replica(id='r1', deployment='Cart', app='"+c.started+"') started successfully on node 'n' after 4.1s (PID: 12).\n")
+		if c.saved != "" {
+			first := layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/serve/applications/")
+			put(t, dir, layout.SnapshotVersionKey(first, time.Unix(0, rayevents.At("10:09:00"))),
+				`{"applications": {"shop": {"name": "shop", "status": "`+c.saved+`", "deployments": {}}}}`)
+		}
+		told := slices.DeleteFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings,
+			func(f *findings.Finding) bool { return f.Kind != findings.Serve })
+		if len(told) != 1 || told[0].Severity != c.want {
+			t.Errorf("then a replica of %q started, and it is %s: %+v", c.started, c.saved, told)
 		}
 	}
 }

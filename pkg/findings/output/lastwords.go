@@ -92,8 +92,11 @@ func LastWords(log string) string {
 // stack; "" if there was no crash.
 func LastCrash(log string) string {
 	crash, at := Crash(log)
-	said := LastError(behindStack(log[max(0, at):]), false)
-	if at < 0 || said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) ||
+	if at < 0 {
+		return ""
+	}
+	said := LastError(behindStack(log[at:]), false)
+	if said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) ||
 		ofCrash().MatchString(said) {
 		return crash
 	}
