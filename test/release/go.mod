@@ -14,6 +14,7 @@ require (
 	github.com/rayhistory/historyserver v0.0.0
 	github.com/sassoftware/go-rpmutils v0.4.0
 	golang.org/x/mod v0.42.0
+	golang.org/x/sync v0.24.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -72,7 +73,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
-	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/play"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -39,6 +41,7 @@ func TestVersions(t *testing.T) {
 			"disable_grpc_modules,grpcnotrace", "-o", filepath.Join(bin, name)+"/", "./cmd/...")
 	}
 	stores := map[string]string{}
+	var collectors errgroup.Group
 	for _, c := range []struct{ name, collector, successor string }{
 		{"by the current version", "current", ""},
 		{"by the earlier version", "earlier", ""},
@@ -50,11 +53,17 @@ func TestVersions(t *testing.T) {
 		if c.successor != "" {
 			played.Successor = filepath.Join(bin, c.successor, "collector")
 		}
-		if err := errors.Join(played.Collect(t.Context()),
-			play.StoredAt(played.Data, time.Now().Add(-2*time.Hour))); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		collectors.Go(func() error {
+			if err := errors.Join(played.Collect(t.Context()),
+				play.StoredAt(played.Data, time.Now().Add(-2*time.Hour))); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			return nil
+		})
 		stores[c.name] = played.Data
+	}
+	if err := collectors.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	first := map[string]map[string]any{} // by version
 	for store, data := range stores {
