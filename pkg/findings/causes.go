@@ -108,27 +108,45 @@ func (b *builder) actorLost(f, root *finding) (told string) {
 
 // printedBefore returns the last error that a worker of a submission printed, as its driver's log has it, with the
 // worker's name, or else what the entrypoint itself had printed, if that ended for no other reason; "" if there is none
-// that the root of the submission's end does not tell.
+// that the root of the submission's end does not tell. Whoever found nothing is told any last line of a worker: what
+// gives nothing often says why in words that are no error.
 func (b *builder) printedBefore(f, root *finding) (told string) {
+	plain := ""
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		if j.SubmissionID != f.SubmissionID {
 			continue
 		}
 		if log := b.driverLog(j); log != nil {
-			who, said := output.SaidByWorkers(log.text, root.Title, notReady().MatchString(root.Title), isRays)
-			if said != "" {
-				return who + " printed: " + said
+			also := output.NoOthers
+			if notReady().MatchString(root.Title) {
+				also = output.AboutWaits
+			}
+			if said := saidByWorkers(log, root, also); said != "" {
+				return said
 			}
 			if output.OwnLines(log.text) == log.text {
 				told = b.printedByWorkers(j, root)
+			} else if root.foundNothing() {
+				plain = saidByWorkers(log, root, output.Plain)
 			}
 		}
 	}
-	if told == "" && root == f {
-		return f.printed
+	if root == f {
+		told = cmp.Or(told, f.printed)
 	}
-	return told
+	return cmp.Or(told, plain)
+}
+
+// saidByWorkers returns what a worker had printed into a driver's log and a root does not tell, with its name.
+func saidByWorkers(log *logText, root *finding, also output.Lines) string {
+	who, said := output.SaidByWorkers(log.text, root.Title, also, isRays)
+	return around(who+" printed: ", said, "")
+}
+
+// foundNothing reports whether a driver ended without a word, or what was raised says that nothing was there.
+func (f *finding) foundNothing() bool {
+	return f.silent || strings.Contains(f.what.Message, "'NoneType'") || emptyHanded().MatchString(f.what.Message)
 }
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
@@ -380,7 +398,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		f.because = named
 		return
 	}
-	b.dropForgiven(f)
+	b.dropForgiven(f, b.succeededLater, func(c *finding) bool { return c.last < b.lastSubmitted(f.job) })
 	ownWords := f.Kind == JobFailed && strings.TrimSpace(said) != "" &&
 		(!summary || !words && !outOf().MatchString(said))
 	if len(f.because) == 1 && ownWords {
@@ -389,6 +407,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
 		}
 	}
+	b.dropForgiven(f, b.succeededNext)
 }
 
 // toldIn reports whether a text names the deployment that the finding is about, what failed, or what that raised.
@@ -447,18 +466,8 @@ func namesJob(text, id string) bool {
 	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })
 }
 
-// dropForgiven leaves out the causes of an end that did not matter in the end, if there are others: those that were
-// repaired, because a task of the same function was submitted after the last failure and succeeded, and, behind a
-// driver's end, those after which the driver still submitted something.
-func (b *builder) dropForgiven(f *finding) {
-	if len(f.because) < 2 {
-		return
-	}
-	forgiven := []func(*finding) bool{b.succeededLater}
-	if f.ended {
-		last := b.lastSubmitted(f.job)
-		forgiven = append(forgiven, func(c *finding) bool { return c.last < last })
-	}
+// dropForgiven leaves out the causes of a driver's end that did not matter in the end, as is says, if there are others.
+func (b *builder) dropForgiven(f *finding, forgiven ...func(*finding) bool) {
 	for _, is := range forgiven {
 		final := slices.DeleteFunc(slices.Clone(f.because), is)
 		if len(final) == 0 {
@@ -491,18 +500,33 @@ func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 // succeededLater reports whether a task of a function that had failed was submitted after the last failure and
 // succeeded.
 func (b *builder) succeededLater(f *finding) bool {
+	return slices.ContainsFunc(b.triedAfter(f), attempt.finished)
+}
+
+// succeededNext reports whether the first task of the function did that was submitted after the last failure.
+func (b *builder) succeededNext(f *finding) bool {
+	later := b.triedAfter(f)
+	return len(later) > 0 && slices.MinFunc(later, func(x, y attempt) int {
+		return cmp.Compare(firstState(x.row), firstState(y.row))
+	}).finished()
+}
+
+// triedAfter returns the tasks of a function that had failed that were submitted after the last failure.
+func (b *builder) triedAfter(f *finding) (later []attempt) {
 	if f.Kind != TaskFailed && f.Kind != WorkerDied {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(f.names, func(name string) bool {
+	for _, name := range f.names {
 		for _, a := range b.attempts("name", name, maxChildren, b.r.At) {
-			if callerOf(a.row) == f.job && a.state == tasktable.StateFinished && firstState(a.row) > f.last {
-				return true
+			if callerOf(a.row) == f.job && firstState(a.row) > f.last {
+				later = append(later, a)
 			}
 		}
-		return false
-	})
+	}
+	return later
 }
+
+func (a attempt) finished() bool { return a.state == tasktable.StateFinished }
 
 // firstState returns when an attempt entered its first state, Unix ns; 0 if that is not known.
 func firstState(row tasktable.Row) (at int64) {

@@ -177,7 +177,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
 			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
-	f.printed = e.printedBefore(f.Title)
+	f.printed, f.silent = e.printedBefore(f.Title), e.said() == ""
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)

@@ -383,6 +383,36 @@ func TestErrorOfALibrary(t *testing.T) {
 	}
 }
 
+// TestAllRepaired: of failures that were all made up for, those count after which the next call of the function failed.
+func TestAllRepaired(t *testing.T) {
+	other := failedTask(1, "price2", "TASK_EXECUTION_EXCEPTION", trace("ConnectionError: reset"))
+	for i := range other {
+		other[i] = strings.NewReplacer(`"price2"`, `"price"`, "10:15:55Z", "10:15:56Z").Replace(other[i])
+	}
+	good := submittedBy(driver(1), failedTask(1, "price3", "", ""), "10:15:57", "10:15:58", "FINISHED")
+	good[0] = strings.ReplaceAll(good[0], `"price3"`, `"price"`)
+	events := slices.Concat(other, good, failedTask(1, "price", "TASK_EXECUTION_EXCEPTION", trace("ArithmeticError: rate")),
+		[]string{driverOf(1, "raysubmit_bad")})
+	_, chain := badJob(t, submissionWithLog(t, 3, "priced 2\n", events...))
+	if len(chain) != 2 || len(chain[0].Because) != 1 || !strings.Contains(chain[1].Title, "ArithmeticError: rate") {
+		t.Errorf("%+v", chain)
+	}
+}
+
+// TestLeftByTask: a task that says that there is none of something names the call that it had left.
+func TestLeftByTask(t *testing.T) {
+	best := []byte("best" + strings.Repeat("x", 16) + "\x00\x00\x00\x01")
+	ask := submittedBy(best, failedTask(1, "ask", "", ""), "10:15:44", "10:15:45", "RUNNING")
+	for said, left := range map[string]bool{"acme.NoQuote: no quote of ASML": true, "acme.QuoteError: bid is 9": false} {
+		events := slices.Concat(ask, failedTask(1, "best", "TASK_EXECUTION_EXCEPTION", trace(said)),
+			[]string{driverOf(1, "raysubmit_bad")})
+		_, chain := badJob(t, submissionWithLog(t, 1, trace(said), events...))
+		if len(chain) != 2 || strings.Contains(chain[1].Title, "it had left ask, which had been running for 10s") != left {
+			t.Errorf("%s: %+v", said, chain)
+		}
+	}
+}
+
 // TestGoesOn: a failure of a job that runs is no error if its driver submitted more after it.
 func TestGoesOn(t *testing.T) {
 	failed := append(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), driverOf(1, "raysubmit_open"))

@@ -211,6 +211,10 @@ var (
 	rankSaid = lazyregexp.New(`(?m)^\[Rank (\d{1,6}) Error Snippet\]:`)
 	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
 	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
+	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID.
+	trialFailed = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
+	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods.
+	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
 )
 
 // controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
@@ -246,12 +250,35 @@ func (b *builder) plainTitle(f *finding) string {
 	if run := b.trainRuns[f.job]; run != "" {
 		title = strings.ReplaceAll(title, controllerRun, "Train run "+run)
 	}
+	if name := b.trialName(f); name != "" {
+		title = ofTrial().ReplaceAllLiteralString(title, "Tune trial "+name)
+	}
 	title = plain(title)
 	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") ||
 		strings.HasPrefix(title, "a T") {
 		return string(unicode.ToUpper(first)) + title[size:]
 	}
 	return title
+}
+
+// trialName returns the name of the trials that failed in the job that a finding is about, as Tune printed it; "" if
+// the title has none of them, or if trials of several names failed.
+func (b *builder) trialName(f *finding) (name string) {
+	j := b.jobOfID(f.job)
+	if j == nil || !ofTrial().MatchString(f.Title) {
+		return ""
+	}
+	log := b.driverLog(j)
+	if log == nil {
+		return ""
+	}
+	for _, m := range trialFailed().FindAllStringSubmatch(log.text, -1) {
+		if name != "" && name != m[1] {
+			return ""
+		}
+		name = m[1]
+	}
+	return name
 }
 
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.

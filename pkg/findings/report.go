@@ -187,6 +187,7 @@ type finding struct {
 	advised     string // the name in help.json of what is said instead of its kind's help; "": nothing
 	rooted      bool   // its first evidence is of a task that raised the exception itself
 	ended       bool   // the finding is about a job's own end
+	silent      bool   // a job's end of which its program said nothing
 	wanted      bool   // somebody wanted it
 	ofArgument  bool   // an actor was not created because an argument of its constructor had failed
 	detached    bool   // it is about an actor that lives longer than its job, so that others may lack it

@@ -100,7 +100,9 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(callerOf(row))
-	ownWords := f.Kind == TaskFailed && f.what.Type != "" && general().MatchString(f.what.Type)
+	ownWords := f.Kind == TaskFailed && f.what.Type != "" && !ownBugs[f.what.Type] &&
+		(tellsOfOthers(f.what, f.what.Message) || general().MatchString(f.what.Type) ||
+			hasNone().MatchString(f.what.Message))
 	if (f.Kind == Timeout || ownWords) && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}

@@ -174,9 +174,10 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 }
 
 // tellLeft adds to a title which calls a driver left that ended with words of its own: these are often about what it
-// still waited for.
+// still waited for. Of one that ended without a word all of them are told, however short they had run.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
-	if left := u.left(); len(left) > 0 && j.End-left[0].since >= longWait && general().MatchString(e.what.Type) {
+	left := u.left()
+	if len(left) > 0 && (f.silent || j.End-left[0].since >= longWait) && general().MatchString(e.what.Type) {
 		f.goOn("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
 			u.inside(left, ", and in it "))
 		b.showUndone(f, u)

@@ -192,11 +192,19 @@ const endsAlike = 40 // bytes at the ends of two lines by which one repeats the 
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
+// Lines are those that count beside errors and warnings of errors.
+type Lines int
+
+const (
+	NoOthers   Lines = iota
+	AboutWaits       // lines about a wait
+	Plain            // lines without a level
+)
+
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
-// that speaks of an error or, if something waited in vain, the last line about a wait; both are "" if there is none of
-// that either.
-func SaidByWorkers(log, known string, waited bool, isRays func(class string) bool) (who, said string) {
+// that speaks of an error, or the last line of those that count also; both are "" if there is none of that either.
+func SaidByWorkers(log, known string, also Lines, isRays func(class string) bool) (who, said string) {
 	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
 	for i, line := range slices.Backward(lines) {
 		m := ofProcess().FindStringSubmatch(line)
@@ -214,7 +222,8 @@ func SaidByWorkers(log, known string, waited bool, isRays func(class string) boo
 			return Printable(m[1]), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
 		case worth == anError:
 			return Printable(m[1]), Clip(message, MaxTitle)
-		case said == "" && (worth == errorWarning || waited && waits().MatchString(message)):
+		case said == "" && (worth == errorWarning || also == AboutWaits && waits().MatchString(message) ||
+			also == Plain && worth == ownLine):
 			who, said = Printable(m[1]), Clip(message, MaxTitle)
 		}
 	}

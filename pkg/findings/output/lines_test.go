@@ -134,28 +134,30 @@ func TestErrorBefore(t *testing.T) {
 	}
 }
 
-// TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait only for what
-// waited and if there is no error. A warning of an error counts if there is no error, too.
+// TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait or a plain line
+// only if it is asked for and there is no error. A warning of an error counts if there is no error, too.
 func TestSaidByWorkers(t *testing.T) {
 	const waits, fails = "(f pid=7) waiting for the lock of table a\n", "(f pid=7) error: batch 3 has 0 rows\n"
 	for _, c := range []struct {
-		log    string
-		waited bool
-		want   string
+		log  string
+		also Lines
+		want string
 	}{
-		{fails + waits + "(Controller pid=9) error: it failed\n", true, "error: batch 3 has 0 rows"},
-		{waits + "(f pid=7) loaded\n", true, "waiting for the lock of table a"},
-		{waits, false, ""},
-		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", false, "Unknown encoder 'libx265'"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", false, "WARNING:root:tenant 9 failed"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, false, "error: batch 3 has 0 rows"},
-		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", false,
+		{fails + waits + "(Controller pid=9) error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
+		{waits + "(f pid=7) loaded\n", AboutWaits, "waiting for the lock of table a"},
+		{waits, NoOthers, ""},
+		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", NoOthers, "Unknown encoder 'libx265'"},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", NoOthers, "WARNING:root:tenant 9 failed"},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, NoOthers, "error: batch 3 has 0 rows"},
+		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", NoOthers,
 			"acme.RowError: 1 row is wrong: price is no number"},
-		{strings.Replace(fails, "f", "Map(f)", 1), false, "error: batch 3 has 0 rows"},
+		{strings.Replace(fails, "f", "Map(f)", 1), NoOthers, "error: batch 3 has 0 rows"},
+		{"(f pid=7) quota of eu-2 is 0\n(Controller pid=9) it scales\n", Plain, "quota of eu-2 is 0"},
+		{fails + "(f pid=7) loaded\n", Plain, "error: batch 3 has 0 rows"},
 	} {
-		who, said := SaidByWorkers(c.log, "", c.waited, func(class string) bool { return class == "Controller" })
+		who, said := SaidByWorkers(c.log, "", c.also, func(class string) bool { return class == "Controller" })
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
-			t.Errorf("%q, waited %v: %q of %q, want %q", c.log, c.waited, said, who, c.want)
+			t.Errorf("%q, also %v: %q of %q, want %q", c.log, c.also, said, who, c.want)
 		}
 	}
 }
