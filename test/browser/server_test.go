@@ -154,6 +154,7 @@ type page struct {
 type job struct {
 	Base  string `json:"base"`
 	Out   string `json:"out,omitempty"`
+	All   bool   `json:"all,omitempty"`
 	Ahead int64  `json:"ahead,omitempty"` // ms
 	Width int    `json:"width,omitempty"`
 	Pages []page `json:"pages"`
@@ -172,7 +173,7 @@ type visited struct {
 func visit(t *testing.T, j job) (seen visited) {
 	t.Helper()
 	if dir := os.Getenv("BROWSER_SCREENSHOTS"); dir != "" {
-		j.Out = filepath.Join(dir, t.Name())
+		j.Out, j.All = filepath.Join(dir, t.Name()), true
 	}
 	run(t, "visit.js", j, &seen)
 	if len(seen.Pages) != len(j.Pages) {
