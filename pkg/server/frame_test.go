@@ -41,8 +41,8 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// TestMomentOfQuery: pages lead browsers from ?at= to their address at that moment, which all of their links are
-// relative to; programs are answered at once.
+// TestMomentOfQuery: pages lead from ?at= to their address at that moment, which all of their links are relative to, and
+// so do the logs of a job.
 func TestMomentOfQuery(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
@@ -53,19 +53,21 @@ func TestMomentOfQuery(t *testing.T) {
 		session + "/search?at=1795216800000&q=a+%23b": session + "/at/1795216800000/search?q=a+%23b",
 		session + "/at/1795216860000/log" + at:        session + "/at/2026-11-20T23:20:00Z/log",
 		session + "/logs" + at + "&log=a&log=b":       session + "/at/2026-11-20T23:20:00Z/logs?log=a&log=b",
+		session + "/logs" + at + "&job_id=x":          session + "/at/2026-11-20T23:20:00Z/logs?job_id=x",
 	}
 	for _, page := range []string{"/overview", "/findings", "/timeline", "/note", "/compare"} {
 		ways[session+page+at] = session + "/at/2026-11-20T23:20:00Z" + page
 		ways[page+at] = session + "/at/2026-11-20T23:20:00Z" + page // of the cookies' session
 	}
 	for from, want := range ways {
-		got := f.ask(t, http.MethodGet, from, asBrowser, cookies("default", "lab", name))
-		to := must.Get(must.Get(url.Parse(from))(t).Parse(got.header.Get("Location")))(t)
-		if got.status != http.StatusFound || to.String() != want {
-			t.Errorf("%s: %d to %s, want %s", from, got.status, to, want)
+		for _, as := range []string{asBrowser, asProgram} {
+			got := f.ask(t, http.MethodGet, from, as, cookies("default", "lab", name))
+			to := must.Get(must.Get(url.Parse(from))(t).Parse(got.header.Get("Location")))(t)
+			if got.status != http.StatusFound || to.String() != want {
+				t.Errorf("%s with %s: %d to %s, want %s", from, as, got.status, to, want)
+			}
 		}
 	}
-	f.ask(t, http.MethodGet, session+"/search"+at, asProgram).wants(t, http.StatusOK)
 	f.ask(t, http.MethodGet, session+"/search?at=noon", asBrowser).wants(t, http.StatusBadRequest, "noon")
 }
 

@@ -132,7 +132,7 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 // that ?at= names becomes a part of the path.
 func (s *Server) pageOf(ws *restful.WebService, path string, names []string, h handler, several ...string) {
 	s.page(ws, path, takes(ofSession(names...), func(w http.ResponseWriter, r *request) error {
-		if r.URL.Query().Get("at") == "" || !browser.WantsPage(r.Request) {
+		if r.URL.Query().Get("at") == "" {
 			return h(w, r)
 		}
 		c, err := choose(r)
