@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -32,7 +33,7 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().NFlag() == 0 {
 				if err := cmd.Flags().Parse(doctor.Arguments("historyserver")); err != nil {
-					return err
+					return commands.UsageError(err)
 				}
 			}
 			r := &doctor.Report{Program: "historyserver", Version: version}

@@ -144,6 +144,12 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"logout", "--server=nowhere"}, 2, "want an address"},
 		{[]string{"mcp", "--token=a", "--token-file=b"}, 2, "contradicts"},
 		{[]string{"serve", "--listen=:0", at, "--catalog-requests=1"}, 2, "--catalog-requests"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--storage-backend=s4"}, 2, "want one of"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--prices=/nothing/here"}, 2, "--prices"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--retention-rules=/nothing/here"}, 2, "--retention-rules"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--webhooks=/nothing/here"}, 2, "--webhooks"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--kubeconfigs=/nothing/here"}, 2, "/nothing/here"},
+		{[]string{"serve", "--listen=127.0.0.1:0", at, "--allowed-hosts=a/b"}, 2, "--allowed-hosts"},
 		{[]string{"webhook"}, 2, "--storage-backend"},
 		{[]string{"serve", "extra"}, 2, "usage: historyserver serve"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/garbage"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -69,7 +70,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	registry metricsRegistry) error {
 	opened, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -101,18 +102,18 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
 	keep, err := o.retentionPolicy(ends, book)
 	if err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	live, allowed, err := o.kubernetes.open(log)
 	if err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	prices, err := fleet.ReadPrices(o.prices)
 	if err != nil {
-		return fmt.Errorf("--prices: %w", err)
+		return commands.UsageError(fmt.Errorf("--prices: %w", err))
 	}
 	shown := panels.New(store, o.storage.Root, databases)
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Metrics = log, memory, shown, stored
@@ -137,7 +138,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	book.Start()
 	defer book.Close()
@@ -145,7 +146,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		sessions: sessions, cache: cache, dashboard: answers, indexes: loading.Writer, log: log,
 	}, registry)
 	if err != nil {
-		return err
+		return commands.UsageError(err)
 	}
 	sessions.Start()
 	defer sessions.Close()
