@@ -53,7 +53,13 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
     path: job.log, address: '/log', answers: [json(503, 'Counting.', again), json(401, 'Not signed in.')],
     act: page => page.locator('.lines').first().evaluate(lines => { lines.scrollTop = lines.scrollHeight; }),
   });
-  await look('timeline', { path: job.session + '/timeline', address: '/api/history/timeline', answers: [json(503, 'Busy.', again), null], until: '[data-tasks]' });
+  await look('line', {
+    path: job.log + '#L2', address: '/log', answers: [...Array(12).fill(json(503, 'Counting.', { 'Retry-After': '1' })), json(404, 'No such log.')],
+  });
+  await look('timeline', {
+    path: job.session + '/timeline', address: '/api/history/timeline', until: '[data-tasks]',
+    answers: [json(503, 'Busy.', again), { ...proxied, status: 503 }, null],
+  });
   const days = await (await fetch(job.base + job.session + '/api/history/timeline')).json();
   days.data.begin -= 2 * 864e5;
   await look('timeline of days', {
@@ -78,7 +84,7 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
   const failed = as(other, '<a class="why" href="findings">failed</a><details class="warnings"><summary>1 warning</summary></details>');
   await look('list', {
     path: '/homepage', address: '/homepage', shown: 'h1', first: list(loading('0 %'), failed),
-    answers: [proxied, list(failed, loading('50 %')), list(newer, failed, loading('75 %')), json(401, 'Not signed in.')],
+    answers: [proxied, { ...proxied, status: 429 }, list(failed, loading('50 %')), list(newer, failed, loading('75 %')), json(401, 'Not signed in.')],
     act: async page => {
       await page.locator('.warnings summary').click();
       await page.evaluate(() => { window.kept = true; document.querySelector('.why').focus(); });

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// otherAnswers: pages ask again when the server says when, and only then; what they say is the server's sentence, or
-// one of their own where another program answers. Drawings follow the chosen zone of times. The list writes how a
+// otherAnswers: pages ask again when the server says when, or when another program answers for it, and only then; what
+// they say is the server's sentence, or one of their own where another program answers. Drawings follow the chosen zone of times. The list writes how a
 // session ended into the session's own row.
 func otherAnswers(t *testing.T, o own) {
 	var seen struct {
@@ -36,13 +36,14 @@ func otherAnswers(t *testing.T, o own) {
 		asked int
 	}{
 		"log":                 {"Not signed in.", 2},
-		"timeline":            {"task attempts on ", 2},
+		"line":                {"No such log.", 13},
+		"timeline":            {"task attempts on ", 3},
 		"timeline, too large": {"Too large.", 1},
 		"timeline of days":    {"/11, ", 1},
 		"panels":              {":", 0},
-		"search":              {"The server cannot answer now (status 502).", 1},
+		"search":              {"The server cannot answer now (status 502).", 10},
 		"markdown":            {"Not copied: Too large.", 1},
-		"list":                {"Clusters", 4},
+		"list":                {"Clusters", 5},
 	} {
 		if got := seen.Pages[name]; !strings.Contains(got.Says, want.says) || got.Asked != want.asked {
 			t.Errorf("%s asked %d times and says %q, want %d times and %q", name, got.Asked, got.Says, want.asked,

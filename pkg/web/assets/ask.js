@@ -1,5 +1,6 @@
 // Asks the server, for all scripts. What says when to ask again (Retry-After) is asked for again, and so is what did
-// not answer at all; but not for ever. Any other answer that is no success is an error in the server's own words.
+// not answer at all, or what a proxy says of a server that is not there; but not for ever. Any other answer that is no
+// success is an error in the server's own words.
 window.rayHistory = (() => {
   const TRIES = 10, LONGEST = 60; // s between two of them
 
@@ -9,8 +10,9 @@ window.rayHistory = (() => {
     setTimeout(resolve, 1000 * seconds);
   });
 
-  // failure is the error for an answer: what its JSON says, or its page. Other words are a proxy's, and help nobody.
-  async function failure({ status }, text) {
+  // failure is the error for an answer: what its JSON says, or its page. Other words are a proxy's, and help nobody. It
+  // has the seconds after which to ask again, 0 for not, and says whether it is final: to ask later gives the same.
+  function failure({ status, headers }, text) {
     let said;
     try {
       const { msg, error } = JSON.parse(text);
@@ -19,28 +21,29 @@ window.rayHistory = (() => {
       const page = new DOMParser().parseFromString(text, "text/html");
       said = (page.querySelector("p.wrong") || page.querySelector("p.detail"))?.textContent;
     }
+    const again = Number(headers.get("Retry-After")) || (!said && [502, 503, 504].includes(status) ? 5 : 0);
+    const final = said ? status < 500 : [401, 403, 410].includes(status);
     said ||= `The server cannot answer now (status ${status}). Try again later.`;
-    return Object.assign(new Error(said), { status });
+    return Object.assign(new Error(said), { again: Math.min(again, LONGEST), final });
   }
 
-  // ask gives an answer that is a success. Its options are those of fetch; waiting, if given, is told why it takes
-  // longer, and "" when that is over.
-  async function ask(address, { waiting = () => {}, ...options } = {}) {
-    for (let tries = 1; ; tries++) {
-      let error = new Error("The server cannot be reached. Try again later."), again = 5;
+  // ask gives an answer that is a success. Its options are those of fetch, and how many tries it has at most; waiting, if
+  // given, is told why it takes longer, and "" when that is over.
+  async function ask(address, { waiting = () => {}, tries = TRIES, ...options } = {}) {
+    for (let asked = 1; ; asked++) {
+      let error = Object.assign(new Error("The server cannot be reached. Try again later."), { again: 5 });
       try {
         const answer = await fetch(address, options);
         if (answer.ok) {
-          if (tries > 1) waiting("");
+          if (asked > 1) waiting("");
           return answer;
         }
-        again = Math.min(Number(answer.headers.get("Retry-After")) || 0, LONGEST);
-        error = await failure(answer, await answer.text());
+        error = failure(answer, await answer.text());
       } catch { /* the connection broke, or nobody waits */ }
       options.signal?.throwIfAborted();
-      if (!(again > 0) || tries === TRIES) throw error;
+      if (!(error.again > 0) || asked >= tries) throw error;
       waiting(error.message);
-      await pause(again, options.signal);
+      await pause(error.again, options.signal);
     }
   }
 

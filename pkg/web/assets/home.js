@@ -181,7 +181,7 @@
         highlight();
         follow();
       }, function (error) {
-        if (error.name !== 'AbortError' && !(error.status < 500)) { follow(5000); } // others are final
+        if (error.name !== 'AbortError' && !error.final) { follow(5000); }
       });
     }, wait || 1000);
   }

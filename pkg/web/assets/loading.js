@@ -40,7 +40,7 @@
       setTimeout(look, status.error ? 4000 : 400);
     }, function (error) {
       say(error.message);
-      if (!(error.status < 500)) { setTimeout(look, 4000); } // others are final
+      if (!error.final) { setTimeout(look, 4000); }
     });
   }
   look();

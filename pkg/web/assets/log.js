@@ -26,9 +26,10 @@ function partOf(from) {
   return { element, start: Number(start), end: Number(end) };
 }
 
-// load gets the part at a place: {offset}, {near}, {line}, {until} or {end}.
+// load gets the part at a place: {offset}, {near}, {line}, {until} or {end}. The lines before a line may be counted for
+// minutes, so that is asked for until it is there.
 async function load(place) {
-  const answer = await ask("log?" + query({ lines: LINES }, place), { waiting: say });
+  const answer = await ask("log?" + query({ lines: LINES }, place), { waiting: say, tries: place.line ? Infinity : undefined });
   const from = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".lines");
   if (!from) throw new Error("What was answered is no part of the log. Reload the page.");
   size = Number(from.dataset.size);
@@ -144,8 +145,15 @@ async function countOn() {
   const part = parts[0], mine = opened;
   if (!part?.element.querySelector(".line")) return;
   await pause(1000);
-  const again = await load({ offset: part.start, lines: 1 }).catch(error => say(error.message));
-  if (!again) return;
+  let again;
+  try {
+    again = await load({ offset: part.start, lines: 1 });
+  } catch (error) {
+    say(error.message);
+    if (error.final) return;
+    await pause(5000);
+    return void number();
+  }
   if (mine !== opened || parts[0] !== part) return void number();
   const first = numberOf(again.element.firstElementChild);
   steady(() => {
