@@ -85,7 +85,7 @@ test-dashboard:
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
 
 test-others:
-	$(GO_TEST) -vet=off $(LONG_TESTS) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
+	packages=$$($(GO) list ./... | grep -v /pkg/dashboard$$); $(GO_TEST) -vet=off $(LONG_TESTS) $$packages
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit
@@ -93,7 +93,7 @@ check-fast: ## vet and test the packages that differ from BASE (main), while you
 
 .PHONY: race
 race: ## under the race detector, the tests of the packages that start goroutines, in their code or in their tests
-	CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 30m ./pkg/session/index $$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	packages=$$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|'); CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 30m ./pkg/session/index $$packages
 
 .PHONY: faults faults-logs faults-kills
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
