@@ -62,14 +62,14 @@ func (b *builder) leftBy(w wait) (running []attempt) {
 }
 
 // tellLeftByTasks adds to a title which calls a task had left that failed with words of its own, as tellLeft does for
-// drivers: these are often about what it still waited for.
+// drivers: these are often about what it still waited for, also while that had not begun yet.
 func (b *builder) tellLeftByTasks() {
 	for _, w := range b.waits {
 		if w.finding.Kind != TaskFailed || len(w.finding.because) > 0 || strings.Contains(w.finding.Title, hadLeft) {
 			continue
 		}
 		left := withoutRaysOwn(lowest(b.leftBy(w)))
-		if len(left) > 0 && w.at-left[0].since >= longWait {
+		if len(left) > 0 && w.at-firstState(left[0].row) >= longWait {
 			w.finding.goOn("; when it failed, it" + hadLeft + waitedFor(left, w.at))
 		}
 	}
