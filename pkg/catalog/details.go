@@ -186,7 +186,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		facts.Add(parsed, o)
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)
-	life := facts.Life(time.Now())
+	life := facts.Life(time.Now(), c.opts.Quiet)
 	d.lastWrite, d.start, d.end, d.Nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
 	d.OwnerKind, d.OwnerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
 	d.RayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)

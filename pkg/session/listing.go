@@ -98,7 +98,7 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	found.endStored = facts.EndStored()
-	found.life = facts.Life(time.Now())
+	found.life = facts.Life(time.Now(), lifetime.Idle)
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {
 		stream.Sort()

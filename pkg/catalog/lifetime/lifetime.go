@@ -72,8 +72,11 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 	return recorded
 }
 
-// Life says when the session started and whether it has ended, and when. now is the time, by the store's clock.
-func (f *Facts) Life(now time.Time) Life {
+// Life says when the session started and whether it has ended, and when. now is the time, by the store's clock. Where
+// only the times of objects tell that it ended and that they are those of a copy, more may come of it: then it has not
+// ended before nothing was stored for quiet, nor for Idle.
+func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
+	silent := now.Sub(f.LastWrite) >= max(quiet, Idle)
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
@@ -81,9 +84,11 @@ func (f *Facts) Life(now time.Time) Life {
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
-		life.End = f.copiedUntil(now)
+		if silent {
+			life.End = f.copiedUntil()
+		}
 		return life
-	case f.continued(end, stored) && !f.rewritten(end, stored, now):
+	case f.continued(end, stored) && !(silent && f.rewritten(end, stored)):
 		return life
 	}
 	if end.Before(life.Start) { // by a clock that was behind
@@ -178,8 +183,8 @@ func (f *Facts) continued(end, stored time.Time) bool {
 
 // rewritten says whether first chunks of each node were stored long after the end, also of the head that had ended, and
 // nothing else: earlier versions' compaction replaced first chunks by joined ones and recorded nothing.
-func (f *Facts) rewritten(end, stored, now time.Time) bool {
-	if f.hasJoined() || f.named.After(end) || now.Sub(f.LastWrite) < Idle ||
+func (f *Facts) rewritten(end, stored time.Time) bool {
+	if f.hasJoined() || f.named.After(end) ||
 		f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
 		return false
 	}
@@ -198,10 +203,9 @@ func (f *Facts) copied(end time.Time) bool {
 }
 
 // copiedUntil is the latest time that names of a session without an end tell, if all that is stored of it was stored
-// long after that: by somebody who copied it, or by a collector that the store did not answer for hours. It is zero
-// while more may come of a session that runs: nothing else shows that it does.
-func (f *Facts) copiedUntil(now time.Time) time.Time {
-	if f.until.IsZero() || !f.first.After(f.until.Add(late)) || now.Sub(f.LastWrite) < Idle {
+// long after that: by somebody who copied it, or by a collector that the store did not answer for hours.
+func (f *Facts) copiedUntil() time.Time {
+	if f.until.IsZero() || !f.first.After(f.until.Add(late)) {
 		return time.Time{}
 	}
 	return f.until

@@ -33,10 +33,11 @@ type world struct {
 	store  blob.Store
 	chunks map[string]int64 // bytes, by stream
 	over   time.Time        // when the session ended; zero while it runs
+	quiet  time.Duration
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, store: storetest.New(), chunks: make(map[string]int64)}
+	return &world{t: t, store: storetest.New(), chunks: make(map[string]int64), quiet: Idle}
 }
 
 func (w *world) put(key, body string) {
@@ -112,7 +113,7 @@ func (w *world) life() (Life, *Facts) {
 		f.Add(parsed, o)
 	}
 	must.OK(w.t, f.Read(w.t.Context(), w.store, nil))
-	return f.Life(time.Now()), f
+	return f.Life(time.Now(), w.quiet), f
 }
 
 // state is whether the session runs, and when it ended.
@@ -127,7 +128,7 @@ func (w *world) state() (bool, time.Time) {
 	if f.LastWrite.IsZero() {
 		objects = 0
 	}
-	return State(life.End, written, objects, time.Now(), Idle)
+	return State(life.End, written, objects, time.Now(), w.quiet)
 }
 
 func readAll(t *testing.T, store blob.Reader, key string) string {
@@ -156,7 +157,9 @@ var (
 	end      step = func(w *world) { w.end(time.Now()) }
 	joined   step = func(w *world) { w.join(w.over) }
 	replaced step = (*world).replace
-	folder   step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
+	// patient: more than usual is needed to say that a session without an end ended.
+	patient step = func(w *world) { w.quiet = time.Hour }
+	folder  step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
 	// hourIsOver: of the end no more is known than the hour that events are stored of, the session's first.
 	hourIsOver step = func(w *world) { w.over = begin.Add(time.Hour) }
 	index      step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
@@ -221,6 +224,12 @@ func TestStates(t *testing.T) {
 		"copied, without an end, and nothing that names a time": {wait(5 * time.Hour), copied(0), over, wait(Idle)},
 		"a collector that was cut off and stores all of it, which goes on": {events(head), wait(5 * time.Hour),
 			copied(0), wait(5 * time.Minute), write(worker), wait(9 * time.Minute)},
+		"a store that answered late, and again not for less than the limit": {patient, events(head), wait(5 * time.Hour),
+			copied(0), wait(time.Hour - time.Second)},
+		"a store that answered late, and again not": {patient, events(head), hourIsOver, wait(5 * time.Hour), copied(0),
+			wait(time.Hour)},
+		"an end, then what an earlier version or a worker may have written": {patient, write(head), write(worker), end,
+			wait(24 * time.Hour), replaced, wait(Idle)},
 		"no end, one late object": {events(head), wait(5 * time.Hour), write(worker), over, wait(Idle)},
 		"copied, two ends": {end, wait(2 * time.Second), write(newHead),
 			wait(time.Hour), over, told, wait(5 * time.Hour), copied(2 * time.Minute)},
@@ -344,7 +353,7 @@ func TestOneEarlyTime(t *testing.T) {
 			f.Add(parsed, blob.Object{Key: key, ModTime: lost})
 		}
 		must.OK(t, f.Read(t.Context(), store, nil))
-		if life := f.Life(begin.AddDate(0, 0, 1)); !life.Start.Equal(begin) || !life.End.Equal(test.end) {
+		if life := f.Life(begin.AddDate(0, 0, 1), Idle); !life.Start.Equal(begin) || !life.End.Equal(test.end) {
 			t.Errorf("%s: from %s to %s, want from %s to %s", name, life.Start, life.End, begin, test.end)
 		}
 	}

@@ -36,7 +36,8 @@ type Session struct {
 	Foreign []blob.Object // objects whose keys the layout does not know
 	// LastWrite is when the newest object was stored. Objects of the index do not count.
 	LastWrite time.Time
-	// Ended says that an end is stored after which the session did not continue, and End when that was.
+	// Ended says that an end is stored after which the session did not continue, or that it was copied without one and
+	// is abandoned, and End when that was.
 	Ended bool
 	End   time.Time
 	// HeadStarts are when further heads of the session started.
@@ -59,7 +60,8 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err := facts.ReadEnd(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	s.End, s.LastWrite = facts.Life(time.Now()).End, facts.LastWrite
+	// What is done to a session that is over cannot be undone, so what is not sure waits.
+	s.End, s.LastWrite = facts.Life(time.Now(), Abandoned).End, facts.LastWrite
 	s.Ended = !s.End.IsZero()
 	for _, stream := range s.Streams {
 		stream.Sort()
