@@ -21,7 +21,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -96,19 +95,45 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 	}
 }
 
-// TestEndOfAnImport: a session whose head was lost ended when its last object was stored, also once it is imported.
+// TestEndOfAnImport: a session whose head was lost ended when its last object was stored, also once it is imported, and
+// also if a head before that one had ended.
 func TestEndOfAnImport(t *testing.T) {
-	from, to := storetest.New(), storetest.New()
-	put(t, from, layout.MarkerKey("log", ref), "")
-	put(t, from, layout.LogKey("log", ref, rayid.Node{1}, "raylet.out"), "line\n")
-	from.Age(48 * time.Hour)
-	want := must.Get(inventory.List(t.Context(), from, "log", ref))(t)
-	file := export(t, from, "log")
-	for range 2 {
-		must.Get(Import(t.Context(), bytes.NewReader(file), options(to, "log")))(t)
-		got := must.Get(inventory.List(t.Context(), to, "log", ref))(t)
-		if want.Ended || !got.Ended || !got.End.Equal(want.LastWrite.Truncate(time.Second)) {
-			t.Errorf("what was imported ended %v at %s, want at %s", got.Ended, got.End, want.LastWrite)
+	now := time.Now().Truncate(time.Second)
+	end, joined := layout.MetadataKey("log", ref, layout.End), layout.MetadataKey("log", ref, layout.Joined)
+	head := layout.LogKey("log", ref, rayid.Node{1}, "raylet.out")
+	// a chunk that compaction cannot have joined
+	next := layout.ChunkKey(layout.LogKey("log", ref, rayid.Node{2}, "raylet.out"), 3, layout.Plain)
+	for name, test := range map[string]struct {
+		hours map[string]time.Duration // when objects were stored, in hours before now
+		end   time.Duration            // what is recorded; 0: nothing
+	}{
+		"no end":                        {map[string]time.Duration{head: 48}, 48},
+		"an end":                        {map[string]time.Duration{head: 50, end: 49}, 0},
+		"an end, and a head after it":   {map[string]time.Duration{head: 51, end: 50, next: 48}, 48},
+		"joined, and a head after that": {map[string]time.Duration{head: 51, joined: 50, next: 48}, 48},
+		"an end, and a head after it that may still run": {map[string]time.Duration{head: 51, end: 50, next: 1}, 0},
+	} {
+		from, to := storetest.New(), storetest.New()
+		put(t, from, layout.MarkerKey("log", ref), "")
+		for key, hours := range test.hours {
+			put(t, from, key, "{}\n")
+			from.Written(key, now.Add(-hours*time.Hour))
+		}
+		file := export(t, from, "log")
+		for range 2 {
+			must.Get(Import(t.Context(), bytes.NewReader(file), options(to, "log")))(t)
+			var recorded layout.JoinedMetadata
+			body := to.Object(joined)
+			if body != nil {
+				must.OK(t, json.Unmarshal(body, &recorded))
+			}
+			var want time.Time
+			if test.end > 0 {
+				want = now.Add(-test.end * time.Hour)
+			}
+			if !recorded.End.Equal(want) {
+				t.Errorf("%s: the end is recorded as %s, want %s", name, recorded.End, want)
+			}
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
@@ -160,12 +161,22 @@ func (i *importer) read(r io.Reader) error {
 		i.result.Kept++
 		return nil
 	}
-	if !i.ended && !i.written.IsZero() && time.Since(i.written) > inventory.Abandoned {
-		if err := inventory.RecordEnd(i.ctx, i.opts.Store, i.opts.Root, i.ref, i.written); err != nil {
-			return err
-		}
+	if err := i.recordEnd(); err != nil {
+		return err
 	}
 	return i.store(i.marker, strings.NewReader(""), 0)
+}
+
+// recordEnd stores when a session had ended whose last head was lost: what was imported has other times.
+func (i *importer) recordEnd() error {
+	if err := i.facts.ReadEnd(i.ctx, i.opts.Store); err != nil {
+		return err
+	}
+	now, last := time.Now(), i.facts.LastWrite
+	if last.IsZero() || now.Sub(last) <= inventory.Abandoned || !i.facts.Life(now, inventory.Abandoned).End.IsZero() {
+		return nil
+	}
+	return inventory.RecordEnd(i.ctx, i.opts.Store, i.opts.Root, i.ref, last)
 }
 
 // list notes what is stored of the session.
@@ -214,9 +225,8 @@ type importer struct {
 	seen     map[string]bool // keys
 	objects  int
 	bytes    int64
-	marker   string    // its key, once it was seen
-	ended    bool      // an end is among the objects
-	written  time.Time // when the newest of them had been stored
+	marker   string          // its key, once it was seen
+	facts    *lifetime.Facts // of the objects as they were stored before
 	result   Result
 }
 
@@ -250,6 +260,7 @@ func (i *importer) manifest() error {
 	if i.ref, err = m.Session.ref(); err != nil {
 		return fmt.Errorf("%w: the session it names: %w", errBad, err)
 	}
+	i.facts = lifetime.NewFacts(i.opts.Root, i.ref, time.Time{})
 	i.opts.Progress.Expect(m.Objects, m.Bytes) // each time it is read
 	return nil
 }
@@ -300,11 +311,8 @@ func (i *importer) object(h *tar.Header) error {
 	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
 		return fmt.Errorf("%w: %.300q does not belong to its session", errBad, h.Name)
 	}
-	if h.ModTime.After(i.written) {
-		i.written = h.ModTime
-	}
-	o, _ := layout.ParseObject(layout.DefaultRoot, i.ref, key) // of a key that the layout does not know, nothing
-	i.ended = i.ended || o.Kind == layout.Metadata && !strings.HasPrefix(o.Path, layout.Start)
+	parsed, _ := layout.ParseObject(i.opts.Root, i.ref, target) // zero after an error, as Add takes it
+	i.facts.Add(parsed, blob.Object{Key: target, Size: h.Size, ModTime: h.ModTime})
 	if err := i.entry(target, h.Size); err != nil {
 		return fmt.Errorf("%.300q: %w", h.Name, err)
 	}
@@ -326,6 +334,8 @@ func (i *importer) entry(target string, size int64) error {
 		}
 		defer body.close()
 		return i.store(target, body, size)
+	case known && target == layout.MetadataKey(i.opts.Root, i.ref, layout.Joined):
+		return nil // a later end may have been recorded, as recordEnd does
 	case !known:
 		i.added++
 		_, err := io.Copy(io.Discard, i.in)
