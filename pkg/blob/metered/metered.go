@@ -207,6 +207,7 @@ func pace(ctx context.Context) error {
 	case !ok:
 		return nil
 	case shared.IsShared(ctx):
+		// What is owed ends with the load: who began it waits for all of that before asking for more.
 		limiter.Reserve()
 		return nil
 	}
