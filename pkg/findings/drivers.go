@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -156,7 +158,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	case e.missing():
 		f = b.entrypointMissing(j, &e)
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),
-		e.signal == "SIGKILL" && timeoutKills().MatchString(j.Entrypoint):
+		e.signal == "SIGKILL" && j.timeoutKilled():
 		waited = true
 		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(),
 			e.code, output.Clip(j.Entrypoint, output.MaxTitle))
@@ -432,14 +434,29 @@ func envFailure(j *job, log *logText) string {
 }
 
 // timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this
-// command in an entrypoint, and timeoutKills one that ends a program by SIGKILL, at once or after some time.
+// command in an entrypoint, timeoutOptions its options and its time with the unit, and timeoutKills the option by which
+// it ends a program with SIGKILL, at once or after some more time.
 const timedOut = 124
 
 var (
 	timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
-	timeoutKills   = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s+(?:-\S+\s+(?:[A-Z]+\s+)?)*?` +
-		`(?:(?:-s ?|--signal[= ])(?:SIG)?(?:KILL|9)\b|-k|--kill-after)`)
+	timeoutOptions = lazyregexp.New(`(?:^|[\s/;&|('"])timeout((?:\s+(?:-[ks]\s*\S+|--(?:signal|kill-after)[= ]\S+|-\S+))+)\s+` +
+		`(\d+(?:\.\d+)?)([smhd]?)\s`)
+	timeoutKills = lazyregexp.New(`\s(?:(?:-s\s*|--signal[= ])(?:SIG)?(?:KILL|9)\b|-k|--kill-after)`)
 )
+
+// timeoutKilled reports whether it may have been timeout that ended the job's driver with SIGKILL: it was told to, and
+// its time was over.
+func (j *job) timeoutKilled() bool {
+	m := timeoutOptions().FindStringSubmatch(j.Entrypoint)
+	if m == nil || !timeoutKills().MatchString(m[1]) || j.Start == 0 {
+		return false
+	}
+	limit, err := strconv.ParseFloat(m[2], 64)
+	unit := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "h": time.Hour,
+		"d": 24 * time.Hour}[m[3]]
+	return err == nil && limit > 0 && float64(j.End-j.Start) >= limit*float64(unit) // 0 is no limit
+}
 
 // uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1

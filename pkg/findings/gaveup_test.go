@@ -476,11 +476,14 @@ func TestWordsOfTheDriver(t *testing.T) {
 	}
 }
 
-// TestTimeoutKills: an entrypoint with timeout that ends its program by SIGKILL took too long; another one was killed.
+// TestTimeoutKills: an entrypoint with timeout that ends its program by SIGKILL took too long, if that time was over;
+// another one was killed.
 func TestTimeoutKills(t *testing.T) {
 	for entrypoint, kind := range map[string]string{
 		"timeout -s KILL 60 python a.py": findings.Timeout, "timeout --foreground -k 5 60 python a.py": findings.Timeout,
-		"timeout --signal=9 1h python a.py": findings.Timeout, "timeout 60 python a.py": findings.DriverKilled,
+		"timeout --signal=9 9.5m python a.py": findings.Timeout, "bash -c 'timeout -s9 595s python a.py'": findings.Timeout,
+		"timeout -k 10s 6h python a.py": findings.DriverKilled, "timeout -s KILL 1h python a.py": findings.DriverKilled,
+		"timeout -s INT 60 python a.py": findings.DriverKilled, "timeout 60 python a.py": findings.DriverKilled,
 		"timeout 60 python a.py -k 3": findings.DriverKilled, "python a.py": findings.DriverKilled,
 	} {
 		var events []string
