@@ -35,7 +35,8 @@ func LastTraceback(log string) (text string, at int) {
 }
 
 // lastPlain returns the last traceback in the usual form. Tracebacks of exceptions that did not end their process count
-// only if there are no others: then ended is false. Those of threads count unless one begins at the module just before.
+// only if there are no others: then ended is false. Those of threads count unless one begins at the module just before,
+// whatever was printed about the program's end after them.
 func lastPlain(log string) (text string, at int, ended bool) {
 	at = -1
 	ofThread := false // the text is the traceback of a thread
@@ -50,8 +51,11 @@ func lastPlain(log string) (text string, at int, ended bool) {
 			continue
 		}
 		if heading, thread := asideHeading(log, first); heading >= 0 {
-			if at < 0 {
+			switch {
+			case at < 0:
 				text, at, ofThread = log[first:], first, thread
+			case thread && !ofThread:
+				text, at, ofThread = chain, first, true
 			}
 			end = heading
 			continue
@@ -126,7 +130,7 @@ var ofFeeder = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^
 // coroutine that nothing waits for. It returns -1 for all other tracebacks.
 func asideHeading(log string, at int) (heading int, thread bool) {
 	if ofFeeder().MatchString(log[at:]) {
-		return at, true
+		return at, false
 	}
 	from, to := lineBefore(log, at)
 	line := log[from:to]
@@ -154,7 +158,7 @@ func LastThread(log string) (what Exception) {
 			return what
 		}
 		text, first := withCauses(log[:end], from)
-		if heading, thread := asideHeading(log, first); thread && heading < first {
+		if _, thread := asideHeading(log, first); thread {
 			return ExceptionOf(text)
 		}
 		end = first
