@@ -19,8 +19,11 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}
-	if len(f.because) > 0 && e.wentOn && !slices.ContainsFunc(f.because, func(c *finding) bool {
-		return !b.succeededLater(c) && (e.later == "" || c.last >= b.lastSubmitted(j.id))
+	// Words about failures behind an exception are about that one. Other words tell of another end, if the driver
+	// submitted more before it.
+	anotherEnd := e.later != "" && !tellsOfOthers(output.Exception{}, e.later)
+	if len(f.because) > 0 && e.handled() && !slices.ContainsFunc(f.because, func(c *finding) bool {
+		return !(e.logged && b.succeededLater(c)) && !(anotherEnd && c.last < b.lastSubmitted(j.id))
 	}) {
 		f.because, e.what = nil, output.Exception{} // it went on after what it logged, with success
 	}

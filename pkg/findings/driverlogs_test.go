@@ -41,6 +41,16 @@ func TestDriverLogs(t *testing.T) {
 		"a thread, long after a traceback of the module": {1, module + "    import fast\nImportError: no fast JSON\n" + strings.Repeat("step is done\n", 20) +
 			"Exception in thread Thread-1 (feed):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nKeyError: 'sku'\n",
 			findings.JobFailed, "its driver raised KeyError: 'sku'", ""},
+		"a thread, and what Python printed at its end": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" +
+			"Exception in thread Thread-1 (feed):\nTraceback (most recent call last):\n  File \"/lib/threading.py\", line 1016, in _bootstrap_inner\nKeyError: 'sku'\n" +
+			"Traceback (most recent call last):\n  File \"/lib/python3.11/multiprocessing/queues.py\", line 250, in _feed\nBrokenPipeError: [Errno 32] Broken pipe\n" +
+			"--- Logging error ---\nTraceback (most recent call last):\n  File \"/lib/logging/__init__.py\", line 1113, in emit\nValueError: I/O operation on closed file.\n" +
+			"Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nAttributeError: 'A' object has no attribute 'nope'\n",
+			findings.JobFailed, "its driver raised KeyError: 'sku'; before that OSError: no cache$", ""},
+		"what asyncio logged at the end": {1, module + "    load()\nValueError: no rows\nERROR:asyncio:Unclosed client session\n2026-11-23 20:49:11,092 ERROR asyncio: Task was destroyed but it is pending!\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
+		"an exit code of a shell": {3, "ERROR:root:manifest: AccessDenied\nstarting\n" + module + "    start()\nRuntimeError: cannot start\n",
+			findings.JobFailed, "exit code 3; the last exception in its log is RuntimeError: cannot start; before that ERROR:root:manifest: AccessDenied$", ""},
 		"printed by a function": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\n    f()\nOSError: no cache\nevaluating\nAUC 0.61 is below 0.75\n",
 			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
 		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",

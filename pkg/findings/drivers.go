@@ -194,9 +194,6 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 }
 
-// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
-var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
-
 // trimmed begins the line above a traceback that ended a program, of which hydra leaves out the first frames.
 const trimmed = "Error executing job with overrides"
 
@@ -215,7 +212,7 @@ func (e *driverEnd) readLater() {
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
 	e.later = cmp.Or(output.LastCrash(after), output.LastError(after, false))
 	switch {
-	case e.code != uncaught, loggedError(after):
+	case e.code != uncaught, output.LogsError(after):
 		e.wentOn = true
 	case e.logged:
 		e.wentOn = e.later != "" || !output.FromModule(e.trace)
@@ -228,15 +225,11 @@ func (e *driverEnd) readLater() {
 	}
 }
 
-// loggedError reports whether a text has a record at level error.
-func loggedError(text string) bool {
-	for line := range strings.Lines(text) {
-		line = line[:min(len(line), logline.MaxHeader)]
-		if logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Error && !ofNative().MatchString(line) {
-			return true
-		}
-	}
-	return false
+// handled reports whether the log shows that the driver handled the exception: a record has it, or an error was printed
+// behind the traceback of a function. An exit code alone, and an error behind an exception that the module did not
+// catch, may be of a shell: python train.py || exit 3.
+func (e *driverEnd) handled() bool {
+	return e.wentOn && (e.logged || e.later != "" && !output.FromModule(e.trace))
 }
 
 // printedBefore returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
@@ -256,7 +249,7 @@ func (e *driverEnd) printedBefore(title string) string {
 			return ""
 		}
 		return output.ErrorBefore(e.log.text, title)
-	case e.wentOn:
+	case e.handled():
 		return ""
 	}
 	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.what) {

@@ -368,6 +368,30 @@ func TestForgiven(t *testing.T) {
 	}
 }
 
+// TestNotHandled: an exit code of a shell, what is printed as Python ends, and words about a failure do not show that a
+// driver handled a task's exception, and link it to no failure that it had left alone.
+func TestNotHandled(t *testing.T) {
+	rename := strings.NewReplacer(`"taskName": "fold"`, `"taskName": "read_rows"`, `"functionName": "fold"`, `"functionName": "read_rows"`)
+	again := submittedBy(driver(1), failedTask(1, "fold", "", ""), "10:15:57", "10:15:58", "FINISHED")
+	again[0] = rename.Replace(again[0])
+	printed := strings.Replace(trace("OSError: torn"), "<module>", "read", 1)
+	for _, c := range []struct {
+		code int
+		log  string
+	}{
+		{3, trace("OSError: torn")}, {2, printed}, {1, trace("OSError: torn") + "[ERROR] training failed\n"},
+		{1, printed + "[ERROR] training failed\n"}, {1, trace("OSError: torn") + "[ERROR] stopping\n"},
+		{1, trace("OSError: torn") + "ERROR:asyncio:Unclosed client session\nclient_session: <aiohttp.ClientSession>\n"},
+	} {
+		events := slices.Concat(failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")),
+			failedTask(1, "probe", "TASK_EXECUTION_EXCEPTION", trace("KeyError: 'gpu'")), again, []string{driverOf(1, "raysubmit_bad")})
+		_, chain := badJob(t, submissionWithLog(t, c.code, c.log, events...))
+		if len(chain) != 2 || len(chain[0].Because) != 1 || chain[1].Title != "read_rows failed: OSError: torn" || chain[1].Severity != findings.Error {
+			t.Errorf("%d, %s: %+v", c.code, c.log, chain)
+		}
+	}
+}
+
 // TestErrorOfALibrary: a task whose library tells of an error did not fail because a task that it had called did.
 func TestErrorOfALibrary(t *testing.T) {
 	const raised = "botocore.exceptions.ClientError: An error occurred (AccessDenied)"

@@ -32,9 +32,10 @@ var (
 	// more.
 	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
-	// closing matches what programs, Maven and compilers print at any level after their last error, and says no more.
+	// closing matches what programs, asyncio, Maven and compilers print at any level after their last error, and says
+	// no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
-		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|see (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b)|` +
+		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|see (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b)|` +
 		`due to (?:the |\d+ )?(?:previous|above) errors?\b`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
@@ -157,6 +158,23 @@ func LastError(log string, others bool) (plain string) {
 		}
 	}
 	return plain
+}
+
+// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
+var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
+
+// LogsError reports whether a text has a record at level error that says more than that its program ends.
+func LogsError(text string) bool {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line[:min(len(line), logline.MaxHeader)], "\r\n")
+		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) {
+			continue
+		}
+		if worth, _ := worthOf(line); worth != worthLittle {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyStatus matches what says of a step or a program that it failed, and not why.
