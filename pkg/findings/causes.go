@@ -389,7 +389,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
-		if summary || other.Kind == Unschedulable && waited || words && e.what.Message == "" &&
+		if summary || other.reportedIn(said) || other.Kind == Unschedulable && waited || words && e.what.Message == "" &&
 			j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
@@ -413,6 +413,11 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	b.dropForgiven(f, b.succeededNext)
 }
 
+// reportedIn reports whether words about a failure name what the finding is about: also a library may say them.
+func (f *finding) reportedIn(said string) bool {
+	return aboutFailures().MatchString(said) && f.toldIn(said)
+}
+
 // toldIn reports whether a text names the deployment that the finding is about, what failed, or what that raised.
 func (f *finding) toldIn(text string) bool {
 	return f.namedIn(text) || !general().MatchString(f.what.Type) && mentions(text, f.what.Type) ||
@@ -429,7 +434,8 @@ func (b *builder) linkTasks() {
 		case parent.Kind == child.Kind && parent.what.Same(child.what),
 			slices.Contains(failuresBehind(parent.what, ""), child.Kind),
 			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
-				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what, parent.what.Message)) &&
+				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what, parent.what.Message) ||
+					child.reportedIn(parent.what.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}

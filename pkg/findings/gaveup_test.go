@@ -351,6 +351,7 @@ func TestForgiven(t *testing.T) {
 	printed := strings.Replace(trace("OSError: torn"), "<module>", "read", 1)
 	for log, causes := range map[string]int{
 		trace("acme.ConfigError: an error in pipeline.toml"): 0, trace("acme.ShardError: 1 of 8 shards failed"): 1,
+		trace("  File \"/lib/site-packages/acme/a.py\", line 7, in run\nacme.StageLost: stage read_rows failed"): 1,
 		trace("RuntimeError: shards failed"): 1, printed + "AUC 0.61 is below 0.75\n": 0, printed: 1,
 	} {
 		for _, goesOn := range []bool{true, false} {
@@ -392,17 +393,18 @@ func TestNotHandled(t *testing.T) {
 	}
 }
 
-// TestErrorOfALibrary: a task whose library tells of an error did not fail because a task that it had called did.
+// TestErrorOfALibrary: a task whose library tells of an error did not fail because a task that it had called did, but
+// for one that the library names.
 func TestErrorOfALibrary(t *testing.T) {
-	const raised = "botocore.exceptions.ClientError: An error occurred (AccessDenied)"
-	for frame, causes := range map[string]int{"": 1, "  File \"/lib/site-packages/botocore/client.py\", line 7, in call\n": 0} {
-		publish := failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", strings.TrimSuffix(trace(frame+raised), "\n"))
+	const raised, frame = "botocore.exceptions.ClientError: An error occurred (AccessDenied)", "  File \"/lib/site-packages/botocore/client.py\", line 7, in call\n"
+	for text, causes := range map[string]int{raised: 1, frame + raised: 0, frame + raised + " in read_rows": 1} {
+		publish := failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", strings.TrimSuffix(trace(text), "\n"))
 		read := submittedBy([]byte("publish"+strings.Repeat("x", 13)+"\x00\x00\x00\x01"), failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")),
 			"10:15:50", "10:15:54", "FAILED")
 		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), slices.Concat(publish, read, []string{driverOf(1, "raysubmit_bad")})...))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "publish failed: ClientError") })
 		if i < 0 || len(r.Findings[i].Because) != causes {
-			t.Errorf("%q: %+v", frame, r.Findings)
+			t.Errorf("%q: %+v", text, r.Findings)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Exception struct {
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 	Code     string // what the program asserted, or which function is not implemented: shown if there is no message
-	Library  bool   // it was raised inside a library that is not of Ray, or in Python's code for networks
+	Library  bool   // it was raised in a library, not of Ray or the program itself, or in Python's code for networks
 }
 
 // String returns "Type: Message Rest", or what there is of it. Hints that Ray appends to its messages are cut off.
@@ -81,9 +81,10 @@ func ExceptionOf(text string) (e Exception) {
 
 // ofParts returns the exception of a text that may have tracebacks of several.
 func ofParts(text string) Exception {
+	program := beginsIn(text)
 	for {
 		first, rest, more := strings.Cut(text, directCause)
-		if e := raisedIn(first); !more || e.Type != "CancelledError" && e.Type != "" {
+		if e := raisedIn(first, program); !more || e.Type != "CancelledError" && e.Type != "" {
 			return e
 		}
 		text = rest
@@ -97,19 +98,45 @@ var (
 	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception):`)
 )
 
-// inFile matches a frame of a traceback, with its file and function; ofLibrary the files of libraries, and ofNetworks
-// those of Python itself that raise what a service or a network did.
+// inFile matches a frame of a traceback, with its file and function; ofLibrary the files of libraries, ofNetworks those
+// of Python itself that raise what a service or a network did, and launcher those that only start a program.
 var (
 	inFile     = lazyregexp.New(`^[ |]*File "([^"\n]+)", line \d+(?:, in (\S+))?`)
-	ofLibrary  = lazyregexp.New(`/(?:site|dist)-packages/(?:[^r]|r[^a]|ra[^y]|ray[^/])`)
+	ofLibrary  = lazyregexp.New(`/(?:site|dist)-packages/([^/]+)`)
 	ofNetworks = lazyregexp.New(`/python3[.\d]*/(?:socket|ssl|http/client|urllib/request|smtplib|ftplib)\.py$`)
+	launcher   = lazyregexp.New(`^<frozen runpy>$|/runpy\.py$|/bin/[^/]+$|(?:-packages|^python)/ray/`)
 )
+
+// libraryOf returns the library that a file is of; "" if it is of none, or of Ray.
+func libraryOf(file string) string {
+	m := ofLibrary().FindStringSubmatch(file)
+	if m == nil || m[1] == "ray" {
+		return ""
+	}
+	return m[1]
+}
+
+// beginsIn returns the library in which the last traceback of a text begins: the program, or the task, is installed
+// like a library. It returns "" if it begins in none.
+func beginsIn(text string) string {
+	from := max(strings.LastIndex(text, TracebackStart), strings.LastIndex(text, "ray::"))
+	if from < 0 {
+		return ""
+	}
+	for line := range strings.Lines(text[from:]) {
+		if m := inFile().FindStringSubmatch(line); m != nil && !launcher().MatchString(m[1]) {
+			return libraryOf(m[1])
+		}
+	}
+	return ""
+}
 
 // ofJava begins the line in which Py4J's messages name the exception of Java.
 const ofJava = ": "
 
-// raisedIn returns the exception of a text that does not contain directCause.
-func raisedIn(text string) (e Exception) {
+// raisedIn returns the exception of a text that does not contain directCause. program is the library in which its
+// program begins.
+func raisedIn(text, program string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
 	// and may be the rest of its message or its notes.
 	indented, inMessage := false, false
@@ -157,7 +184,8 @@ func raisedIn(text string) (e Exception) {
 		}
 		e = Exception{Type: m[2], Message: Clip(message, MaxMessage), Function: function}
 		if inMessage && frame != nil {
-			e.Library = ofLibrary().MatchString(frame[1]) || ofNetworks().MatchString(frame[1])
+			library := libraryOf(frame[1])
+			e.Library = library != "" && library != program || ofNetworks().MatchString(frame[1])
 			switch {
 			case m[2] == "NotImplementedError" && frame[2] != "":
 				e.Code = "in " + Clip(frame[2], MaxMessage)
