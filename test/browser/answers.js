@@ -54,7 +54,12 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
     act: page => page.locator('.lines').first().evaluate(lines => { lines.scrollTop = lines.scrollHeight; }),
   });
   await look('line', {
-    path: job.log + '#L2', address: '/log', answers: [...Array(12).fill(json(503, 'Counting.', { 'Retry-After': '1' })), json(404, 'No such log.')],
+    path: job.log + '#L3000', address: '/log', answers: [...Array(12).fill(json(503, 'Counting.', { 'Retry-After': '1' })), json(404, 'No such log.')],
+  });
+  const numbered = await (await fetch(job.base + job.log, { headers: { Accept: 'text/html' } })).text();
+  await look('numbers', {
+    path: job.log, address: '/log', answers: [{ ...proxied, status: 500 }, null], shown: '.line .number',
+    first: { contentType: 'text/html', body: numbered.replace(/ id="L\d+"/g, '').replace(/<a class="number"[^]*?<\/a>/g, '') },
   });
   await look('timeline', {
     path: job.session + '/timeline', address: '/api/history/timeline', until: '[data-tasks]',

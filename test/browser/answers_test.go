@@ -37,6 +37,7 @@ func otherAnswers(t *testing.T, o own) {
 	}{
 		"log":                 {"Not signed in.", 2},
 		"line":                {"No such log.", 13},
+		"numbers":             {"1", 2},
 		"timeline":            {"task attempts on ", 3},
 		"timeline, too large": {"Too large.", 1},
 		"timeline of days":    {"/11, ", 1},
