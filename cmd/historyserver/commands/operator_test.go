@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const recorded = "default/lab/session_2026-11-20_23-19-45_581717_22125"
@@ -104,14 +106,25 @@ func TestOperatorsDay(t *testing.T) {
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
 	keepAndLetGo(t, home)
+	goOn(t, home)
 	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil ||
 		!strings.Contains(err.Error(), "running") {
-		t.Errorf("a session that was written just now is removed: %v", err)
+		t.Errorf("a session that goes on is removed: %v", err)
 	}
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home)
 	if out := mustRun(t, "ls", "-o", "json", "--local-dir="+home); strings.TrimSpace(out) != "[]" {
 		t.Errorf("after all: %s", out)
 	}
+}
+
+// goOn stores an event of now: the copy of the session, whose end was recorded, runs.
+func goOn(t *testing.T, home string) {
+	t.Helper()
+	store := must.Get(local.Open(home))(t)
+	defer func() { _ = store.Close() }()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	key := layout.NodeEventsKey(layout.DefaultRoot, ref, rayid.Node{1}, time.Now())
+	must.OK(t, store.Put(t.Context(), key, strings.NewReader("{}\n")))
 }
 
 // damageNotes cuts all stored notes.
@@ -147,7 +160,7 @@ func manyNotes(t *testing.T, home string) {
 func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	must.OK(t, os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600))
+	must.OK(t, os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 36500d}]"), 0o600))
 	says.All(t, mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns", "--local-dir="+home),
 		"nothing to remove: none of 1 session has expired")
 	if out := mustRun(t, "note", recorded, "--pin", "--text=the best run", "--local-dir="+home); !strings.Contains(out,
