@@ -55,6 +55,7 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
 	return cmd
 }
 
+// writeEnv writes the variables, one a line, in the form of a shell.
 func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
 	format, ok := shells[shell]
 	if !ok {

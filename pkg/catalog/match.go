@@ -61,7 +61,7 @@ type wordMatch struct {
 // matcher makes a matcher for the sessions of some namespaces; nil: of all.
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
-	columns := *f
+	columns := *f // without the conditions that become words
 	columns.Words, columns.Labels, columns.User, columns.Finding, columns.Submission = nil, nil, "", "", ""
 	m := &matcher{
 		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
@@ -90,7 +90,7 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
 	}
-	if f.Submission != "" {
+	if f.Submission != "" { // a whole line of the text for searches
 		m.words = append(m.words, wordMatch{Finder: words.NewFinder("\n" + strings.ToLower(f.Submission) + "\n")})
 	}
 	for _, tag := range f.tags() {
@@ -215,6 +215,7 @@ func (m *matcher) block(b *block, found *rowSet) {
 // columns says whether a row matches all conditions except words.
 func (m *matcher) columns(r *row) bool {
 	f := m.f
+	// Outcomes are those of ended sessions. One that is not described has no size yet.
 	switch {
 	case m.clusters != nil && !m.clusters[r.cluster],
 		f.Kind != "" && r.kind != m.kind,
@@ -228,7 +229,7 @@ func (m *matcher) columns(r *row) bool {
 		return false
 	}
 	if f.Longer > 0 || f.Shorter > 0 {
-		d := r.duration(m.now, m.quiet)
+		d := r.duration(m.now, m.quiet) // 0: not known
 		return d >= f.Longer.Microseconds() && (f.Shorter == 0 || d <= f.Shorter.Microseconds() && d != 0)
 	}
 	return true

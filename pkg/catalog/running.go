@@ -27,6 +27,7 @@ func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The list that is kept gets old, too: a stored session that ran may have become quiet since then.
 	if w := &c.live; w.of != l.list || now.Sub(w.at) > c.opts.Quiet/2 || !slices.Equal(w.running, running) {
 		c.live = withRunning{l.list, slices.Clone(running), now, c.table.names.withRunning(l.list, running, now)}
 	}

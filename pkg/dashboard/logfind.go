@@ -323,6 +323,7 @@ var logCategories = []struct{ contains, end, category string }{
 	{"dashboard.", "", "dashboard"},
 }
 
+// logCategory is the component that wrote a log.
 func logCategory(f string) string {
 	for _, c := range logCategories {
 		if strings.Contains(f, c.contains) && strings.HasSuffix(f, c.end) {

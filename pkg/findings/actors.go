@@ -55,7 +55,8 @@ func (c cause) wanted() bool {
 	return wantedDeaths[c.reason] || m != nil && (death{exit: m[1]}).wanted()
 }
 
-// readActors finds the actors that died or were restarted.
+// readActors finds the actors that died or were restarted. Of those that run for Ray only the deaths by memory count:
+// their other ends are told by the findings about what they serve.
 func (b *builder) readActors() {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
@@ -90,10 +91,11 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 // argumentFailed is in Ray's messages about tasks that were not run because one of their arguments had failed.
 const argumentFailed = "At least one of the input arguments for this task could not be computed"
 
-// actorDied adds an actor's death to the finding about deaths with the same cause.
+// actorDied adds an actor's death to the finding about deaths with the same cause: what Ray tells of it, or else how
+// the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause) {
 	name := actorName(a)
-	d, known := b.deaths[state.Worker]
+	d, known := b.deaths[state.Worker] // how its process ended
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text,
 		Link: b.link("#/actors/%s", a.ID)}
 	if state.Node.Nil() && c.reason == "NODE_DIED" {
@@ -117,7 +119,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		f = b.notScheduled("Actor "+name, a.Class, c.text)
 	case c.context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name, c.text)
-	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
+	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known: // it did not end by itself
 		f = b.find(ActorDied, "node "+a.Class+state.Node.String())
 		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
 			actorWithItsNode

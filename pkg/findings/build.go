@@ -122,6 +122,7 @@ type builder struct {
 // build computes the report. It first reserves memory for the logs that it reads.
 func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Report, error) {
 	memory := int64(maxLogBytes)
+	// at most half, so that others can be computed at the same time
 	if share := r.Memory.Size(budget.Work) / 2; share > 0 {
 		memory = min(memory, share)
 	}

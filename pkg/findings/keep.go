@@ -144,7 +144,7 @@ func (r *Report) Cause() string {
 
 // shortLine returns a text as one line of at most maxCause characters.
 func shortLine(text string) string {
-	if len(text) > 8*maxCause {
+	if len(text) > 8*maxCause { // of any length; with room for what is left out below
 		text = text[:8*maxCause]
 	}
 	runes := []rune(strings.Join(strings.Fields(output.Printable(strings.ToValidUTF8(text, "�"))), " "))
@@ -289,6 +289,7 @@ func decode(
 		}, nil
 	}
 	most := int64(maxMemory)
+	// at most half, so that others can be read at the same time
 	if share := memory.Size(budget.Work) / 2; share > 0 {
 		most = min(most, share)
 	}

@@ -126,7 +126,7 @@ func paragraphEnd(log *logText, at int) int {
 	return at
 }
 
-// replicasRaised finds replicas that did not start.
+// replicasRaised finds replicas that did not start. Where a job ended, how it ended says whether that mattered.
 func (b *builder) replicasRaised(log *logText, broken deployments) {
 	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs,
 		func(j job) bool { return moment.Terminal(j.Status) })
@@ -143,6 +143,7 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
+		// a deployment whose replicas are tried again and again counts once
 		if len(f.Evidence) == 0 || f.first > m.at {
 			f.count(m.at, false)
 		} else {
@@ -255,6 +256,7 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 		f.ofDeployment(b, app, deployment)
 		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.evidence(log, m.from, m.to)}})
 		f.Severity = Warning
+		// the head may notice later that a node is lost, and the controller by a health check up to a minute later
 		for _, lost := range b.all {
 			if lost.Kind == NodeDied && !raised && lost.first <= m.at+atTheEnd && m.at <= lost.first+60e9 {
 				f.causedBy(lost)

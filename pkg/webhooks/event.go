@@ -205,7 +205,7 @@ func eventID(e catalog.Entry, kind, subject string) string {
 
 // line makes an untrusted text one line of at most maxLine characters.
 func line(text string) string {
-	if len(text) > 8*maxLine {
+	if len(text) > 8*maxLine { // of any length; with room for what is left out below
 		text = text[:8*maxLine]
 	}
 	text = strings.Map(func(r rune) rune {

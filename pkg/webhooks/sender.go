@@ -186,6 +186,7 @@ func (s *Sender) Close() {
 func (s *Sender) run(ctx context.Context) {
 	look := time.NewTicker(s.opts.Timing.Interval)
 	defer look.Stop()
+	// often enough for work that waits MinWait
 	soon := time.NewTicker(max(time.Millisecond, s.opts.Timing.MinWait/4))
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
@@ -245,6 +246,7 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 		}
 	}
 	watermark, all := s.choose(now)
+	// It moves with each scan, but is written seldom: after a restart the sessions since then are only checked again.
 	if all && watermark.Sub(s.watermark) > s.opts.Timing.Slack/4 {
 		if err := s.ledger.setWatermark(ctx, watermark); err != nil {
 			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+

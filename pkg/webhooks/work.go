@@ -71,7 +71,7 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	if w.claimed && !w.claimLasts() {
 		w.claimed = false
-		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10)
+		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // as long as a successor waits, see ledger.expiry
 		return false, nil
 	}
 	if !w.claimed {

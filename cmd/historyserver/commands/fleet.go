@@ -56,10 +56,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			return UsageError(fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table,
 				strings.Join(fleet.Tables, ", ")))
 		}
+		// for a server; q is for a store
 		f.form.Set("by", by)
 		f.form.Set("top", strconv.Itoa(rows))
 		if q, err = q.Bounded(); err != nil {
-			return UsageError(fmt.Errorf("--%w", err))
+			return UsageError(fmt.Errorf("--%w", err)) // it begins with a parameter's name, which is also the flag's
 		}
 		report, err := o.history.fleet(ctx, q, f.form, prices)
 		if err != nil {

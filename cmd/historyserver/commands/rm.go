@@ -45,6 +45,7 @@ type removal struct {
 // byName says that sessions are removed because they are named, not because they have expired.
 func (r *removal) byName() bool { return r.olderThan == 0 && r.rules == "" }
 
+// run removes the sessions that args select, or shows them.
 func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	switch {
 	case r.olderThan < 0:
@@ -71,6 +72,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 		case r.byName() && !retention.Due(e, 0, now):
 			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait "+
 				"for --quiet=%s", e.Ref, o.quiet)
+		// what has expired but is pinned is listed as kept
 		case r.byName() || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
 			due = append(due, e)
 		}
@@ -127,6 +129,7 @@ type removed struct {
 	Bytes   int64     `json:"bytes"`
 }
 
+// remove removes a session unless it is pinned. One that was written after the limit is refused.
 func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time,
 	bar *progress.Bar) (outcome, error) {
 	size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))

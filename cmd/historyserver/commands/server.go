@@ -78,7 +78,8 @@ func transport() *http.Transport {
 	return t
 }
 
-// patient makes a client that waits for sessions that are being loaded, and tells of warnings, each once.
+// patient makes a client that waits for sessions that are being loaded, and tells of warnings, but not
+// again of the one that the answer before had.
 func (s *Server) patient(errOut io.Writer) (*client.Client, error) {
 	c, err := s.NewClient()
 	if err == nil {

@@ -112,7 +112,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// countAttempts counts how often an operation is sent.
+// countAttempts counts in n how often an operation is sent: what is behind the SDK's Retry runs for each attempt.
 func countAttempts(n *int) func(*awss3.Options) {
 	count := middleware.FinalizeMiddlewareFunc("CountAttempts",
 		func(ctx context.Context, in middleware.FinalizeInput,

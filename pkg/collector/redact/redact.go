@@ -62,7 +62,7 @@ type rules struct {
 	list   []rule
 	names  *regexp.Regexp // matches the names of members whose values are redacted; nil: there are none
 	finder *finder        // nil: no rule has a literal
-	always uint64         // rules that have none
+	always uint64         // rules that have none, a bit for each by its place in list
 	// assigned are the rules that find names and their values in text.
 	assigned uint64
 	matches  *prometheus.CounterVec
@@ -89,7 +89,7 @@ func New(s Settings) (*Redactor, error) {
 		mistakes = append(mistakes, fmt.Errorf("--redact, --redact-file and --redact-env: %d expressions and names, "+
 			"want %d at most: join some with |", n, maxRules))
 	}
-	literals := make(map[string]uint64)
+	literals := make(map[string]uint64) // the rules of each, a bit for one
 	for i, expression := range expressions {
 		if err := r.add(expression, literals); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("expression %d of --redact and --redact-file: %w", i+1, err))
@@ -99,7 +99,7 @@ func New(s Settings) (*Redactor, error) {
 	for _, name := range s.Names {
 		pattern, err := namePattern(name)
 		if err == nil {
-			r.assigned |= 1 << (len(r.list) % maxRules)
+			r.assigned |= 1 << (len(r.list) % maxRules) // as add does
 			err = r.add(fmt.Sprintf(assignment, pattern), literals)
 		}
 		if err != nil {
@@ -149,7 +149,8 @@ func (s Settings) expressions() ([]string, error) {
 	}
 }
 
-// add compiles an expression. The error does not show it: it may be a secret.
+// add compiles an expression, and enters its rule, as a bit, at each of its literals: texts of which every match
+// contains one. The error does not show the expression: it may be a secret.
 func (r *rules) add(expression string, literals map[string]uint64) error {
 	if len(expression) > maxExpression {
 		return fmt.Errorf("it has %d bytes, want %d at most", len(expression), maxExpression)
@@ -177,7 +178,7 @@ func (r *rules) add(expression string, literals map[string]uint64) error {
 	if compiled.MatchString("") {
 		return errors.New("it matches the empty text, and so everywhere: want an expression of at least one character")
 	}
-	bit := uint64(1) << (len(r.list) % maxRules)
+	bit := uint64(1) << (len(r.list) % maxRules) // with more rules New fails, after it has looked at all of them
 	required := requiredLiterals(parsed)
 	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0})
 	for _, literal := range required {

@@ -203,7 +203,7 @@ func (d *Decoder) define(in *scanner) {
 	if in.err != nil {
 		return
 	}
-	if from > d.series {
+	if from > d.series { // the series between are missing
 		in.err = errUntrusted
 		return
 	}
@@ -220,7 +220,7 @@ func (d *Decoder) define(in *scanner) {
 			d.name = string(name)
 			d.wants = d.visitor.Wants(d.name)
 		}
-		if id < d.series || !d.wants {
+		if id < d.series || !d.wants { // a line may be stored twice
 			in.skipArray()
 			continue
 		}
@@ -263,7 +263,7 @@ func (d *Decoder) targetOf(in *scanner) (int, *source) {
 func (d *Decoder) read(in *scanner) {
 	at := int64(in.integer())
 	target, t := d.targetOf(in)
-	if in.err != nil || at <= t.last {
+	if in.err != nil || at <= t.last { // a line may be stored twice
 		return
 	}
 	t.last = at

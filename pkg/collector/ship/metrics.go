@@ -52,6 +52,7 @@ func newMetrics(o Options) *metrics {
 	}
 }
 
+// put counts a try to store a chunk: raw are its bytes, sent those of its object. err is nil if it was stored.
 func (m *metrics) put(group string, raw, sent int64, took time.Duration, err error) {
 	m.puts.WithLabelValues(group).Inc()
 	m.seconds.Observe(took.Seconds())

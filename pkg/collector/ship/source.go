@@ -96,6 +96,7 @@ type tail struct {
 	othersEnd    int64
 }
 
+// add takes in a chunk, in any order: if it is later than the last one so far, that becomes one of the others.
 func (t *tail) add(offset, size int64, c layout.Compression) {
 	if offset >= t.offset {
 		offset, t.offset = t.offset, offset

@@ -29,17 +29,17 @@ type watcher struct {
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*rayv1.RayCluster
-	at       time.Time // when the clusters were last up to date; zero before the first listing
-	err      error     // why they may be out of date
-	first    chan struct{}
-	tried    bool
+	at       time.Time     // when the clusters were last up to date; zero before the first listing
+	err      error         // why they may be out of date
+	first    chan struct{} // closed when tried
+	tried    bool          // to list; whether that failed says err
 }
 
 func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, log logrus.FieldLogger) *watcher {
 	return &watcher{client: c, namespace: namespace, selector: selector, log: log, first: make(chan struct{})}
 }
 
-// run follows the clusters until ctx ends. When a watch ends it lists again, after errors with growing pauses.
+// run follows the clusters until ctx ends. When a watch ends it lists again after a pause, which grows with errors.
 func (w *watcher) run(ctx context.Context) {
 	retry := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {
@@ -83,6 +83,7 @@ func (w *watcher) followOnce(ctx context.Context) error {
 	}
 }
 
+// replace takes over a listing.
 func (w *watcher) replace(items []rayv1.RayCluster) {
 	clusters := make(map[types.NamespacedName]*rayv1.RayCluster, len(items))
 	for i := range items {
@@ -105,11 +106,12 @@ func (w *watcher) clearError() {
 	w.err = nil
 }
 
+// apply records a change. Its error is why the clusters may be out of date.
 func (w *watcher) apply(change watch.Event) error {
 	if change.Type == watch.Error {
 		err := apierrors.FromObject(change.Object)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return nil // the listing begins again
+			return nil // the API server ends the watch, and run lists again
 		}
 		return fmt.Errorf("watch RayClusters: %w", err)
 	}

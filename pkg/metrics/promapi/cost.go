@@ -170,8 +170,8 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	return c
 }
 
-// result completes the cost of a node that makes series from operands, with so many bytes beside the operands and the
-// result.
+// result completes the cost c of a node that makes series from operands. steps is for how many values each of them gets
+// room, 0 if its values are an operand's; own are bytes beside the operands and the result.
 func (e *evaluation) result(c *cost, steps, own float64, operands ...*cost) *cost {
 	held := 0.0
 	for _, o := range operands {
@@ -180,7 +180,7 @@ func (e *evaluation) result(c *cost, steps, own float64, operands ...*cost) *cos
 	}
 	c.held = c.series*(seriesBytes+min(steps, maxRoom)*pointBytes) + c.labels()
 	peak := held + c.held + own + c.series*nodeBytes
-	if c.shared {
+	if c.shared { // they are in the operand's
 		peak -= c.labels()
 	}
 	c.peak = max(c.peak, peak)

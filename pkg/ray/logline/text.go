@@ -304,7 +304,7 @@ func (h *header) priority(b []byte) int {
 	return end + 1
 }
 
-// word reads a level or passes over a name, and returns its size; 0 if the message begins with it.
+// word reads a level or passes over a name, and returns its size; 0 if the message begins with it. See level.
 func (h *header) word(b []byte, delimited, inGroup bool) int {
 	size := wordSize(b)
 	word := b[:size]
@@ -331,7 +331,7 @@ func (h *header) word(b []byte, delimited, inGroup bool) int {
 		return 0
 	case separated, inGroup && h.Dated:
 		h.names++
-		if h.names > 4 {
+		if h.names > 4 { // so many are words of a message
 			return 0
 		}
 	case string(word) == "stdout" || string(word) == "stderr": // of a container's runtime (CRI): "2026-… stderr F …"
@@ -352,7 +352,9 @@ func (h *header) word(b []byte, delimited, inGroup bool) int {
 	return size
 }
 
-// level reads the level that a word begins with.
+// level reads the level that b begins with, whose first word has size bytes, and returns how many bytes belong to it; 0
+// if there is none. delimited says that more than spaces is before it, inGroup that it is between brackets. A letter,
+// or a word that a message may begin with, is a level only if what is before or behind it says so.
 func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 	word := letters(b[:size])
 	n := len(word)

@@ -257,7 +257,7 @@ func (p *parser) key() (string, error) {
 	return string([]rune(key)), nil
 }
 
-// member counts one more member of an object.
+// member counts the memory of one more member of an object, and of the index that the object gets with it or has.
 func (p *parser) member(o *Object) error {
 	bytes := memberBytes
 	switch {

@@ -104,6 +104,7 @@ func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
 	return row
 }
 
+// clusterOf is the row of a session by its entry alone. KubeRay's name of a running one is live; Session has its own.
 func clusterOf(e catalog.Entry, now time.Time) client.Row {
 	row := client.Row{
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,

@@ -92,6 +92,7 @@ func (s *shared) turn(wait time.Duration) error {
 	return err
 }
 
+// Write waits for the next turn first if the last one is over.
 func (s *shared) Write(p []byte) (int, error) {
 	if errors.Is(context.Cause(s.working), turns.ErrEnded) {
 		if err := s.turn(archiveWait); err != nil {

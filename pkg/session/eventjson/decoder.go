@@ -226,7 +226,7 @@ func (d *Decoder) merge(about subject, head header) {
 	case unidentified:
 		d.Counts.Damaged++
 	case ofTask:
-		if d.update.Flags&HasPaused != 0 {
+		if d.update.Flags&HasPaused != 0 { // the only value of which the last event counts
 			d.update.Time = d.time(head.at)
 		}
 		d.sink.MergeTask(&d.update)

@@ -234,6 +234,7 @@ func newWorkerRow(e entity, w *entities.Worker) workerRow {
 	return r
 }
 
+// newGroupRow returns a placement group with its last state.
 func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
 	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy,
 		CreatorJobID: rayid.Hex(g.CreatorJob)}

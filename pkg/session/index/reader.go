@@ -80,8 +80,9 @@ func (r *reader) open(ctx context.Context, fingerprint string) (*session.Tables,
 // errRejected is an index that was found to be damaged before; that is logged already.
 var errRejected = errors.New("it was found to be damaged")
 
-// read reads the index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must
-// have settled.
+// read reads the index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint the
+// events were not listed: then it must have settled. The error is errStale if the index is of other events, and
+// errRejected if it was found to be damaged before.
 func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables, error) {
 	meta, m, err := readMetadata(ctx, r.table(metaTable, r.stored[r.key(metaTable)]))
 	if err != nil {
@@ -94,8 +95,8 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 		return nil, errStale
 	}
 	switch reason := r.opener.isRejected(r.ref, m.Fingerprint); {
-	case errors.Is(reason, tasktable.ErrOutdated): // perhaps it can be added to
-		if fingerprint == "" {
+	case errors.Is(reason, tasktable.ErrOutdated):
+		if fingerprint == "" { // otherwise the listing says whether it is up to date, or can be added to
 			return nil, errStale
 		}
 	case reason != nil:

@@ -106,7 +106,7 @@ const (
 )
 
 // commonStates are those that nearly every attempt passes; their times are columns, those of the others lie in an
-// arena.
+// arena. They are in the order of Ray's numbers.
 var commonStates = [...]taskstate.State{taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment,
 	taskstate.SubmittedToWorker, taskstate.Running, taskstate.Finished}
 

@@ -104,9 +104,10 @@ func (a *arenas) later(head uint32) func(yield func(int, laterTransition) bool) 
 
 // state is the highest state entered; began is false if none was.
 func (r Row) state() (s taskstate.State, began bool) {
-	if final := r.p.final[r.i]; final != 0 && r.at == math.MaxInt64 {
+	if final := r.p.final[r.i]; final != 0 && r.at == math.MaxInt64 { // see Finish
 		return final - 1, true
 	}
+	// commonStates are in the order of Ray's numbers, so the last one counts.
 	for c := range commonStates {
 		if r.p.entered(int(r.i), c) && r.p.times[c][r.i] <= r.at {
 			s, began = commonStates[c], true
@@ -120,7 +121,7 @@ func (r Row) state() (s taskstate.State, began bool) {
 		}
 	}
 	if s < taskstate.Finished {
-		if at, _ := r.abandoned(); at != 0 {
+		if at, _ := r.abandoned(); at != 0 { // also if no event has a state
 			return taskstate.Failed, true
 		}
 	}

@@ -58,8 +58,8 @@ func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err e
 	return w.write(ctx, key, body, size, false)
 }
 
-// write sends the body. The os.ErrExist of a create-only write is none if an earlier attempt of the same write stored
-// the object and its answer was lost. The body may have been sent before, in vain.
+// write sends the body, create-only if absent is set. That an object exists is then no error if an earlier attempt of
+// this write stored it and only the answer was lost. The body may have been read before, by a write that failed.
 func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
