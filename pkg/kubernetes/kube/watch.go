@@ -76,6 +76,9 @@ func (w *watcher) followOnce(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
+			if isExpired(change) {
+				return nil // run lists again, also if the API server does not end the watch
+			}
 			if err := w.apply(change); err != nil {
 				return err
 			}
@@ -106,14 +109,19 @@ func (w *watcher) clearError() {
 	w.err = nil
 }
 
+// isExpired says whether the API server has forgotten the changes since the listing.
+func isExpired(change watch.Event) bool {
+	if change.Type != watch.Error {
+		return false
+	}
+	err := apierrors.FromObject(change.Object)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
 // apply records a change. Its error is why the clusters may be out of date.
 func (w *watcher) apply(change watch.Event) error {
 	if change.Type == watch.Error {
-		err := apierrors.FromObject(change.Object)
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return nil // the API server ends the watch, and run lists again
-		}
-		return fmt.Errorf("watch RayClusters: %w", err)
+		return fmt.Errorf("watch RayClusters: %w", apierrors.FromObject(change.Object))
 	}
 	cluster, ok := change.Object.(*rayv1.RayCluster)
 	if !ok {

@@ -233,6 +233,32 @@ func TestOnlyListingIsAllowed(t *testing.T) {
 	})
 }
 
+// An API server that has forgotten the changes since the listing says so, and may leave the watch open.
+func TestWatchThatExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expired := watch.NewFake()
+		var watches atomic.Int32
+		api := interceptor.NewClient(apiServerWith(t), interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				opts ...client.ListOption) (watch.Interface, error) {
+				if watches.Add(1) == 1 {
+					return expired, nil
+				}
+				return c.Watch(ctx, list, opts...)
+			},
+		})
+		clusters := follow(t, api)
+		must.OK(t, api.Create(t.Context(), rayCluster("a", "later")))
+		gone := apierrors.NewResourceExpired("too old resource version").Status()
+		expired.Error(&gone)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 || watches.Load() != 2 {
+			t.Errorf("%d watches, %+v", watches.Load(), l)
+		}
+	})
+}
+
 func TestListWaitsForFirstAnswerOnlySoLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := interceptor.NewClient(apiServerWith(t), interceptor.Funcs{
