@@ -38,6 +38,7 @@ from store import Store  # noqa: E402
 NAMESPACE, CLUSTER = "default", "lab"
 SESSION_PATH = f"/namespaces/{NAMESPACE}/clusters/{CLUSTER}/sessions/latest"
 PUSH_INTERVAL = 5  # s
+SNAPSHOT_INTERVAL = 10  # s
 # Mean share of equal leaves, in percent, and of right status codes that the stored session must reach.
 MIN_SHARE, MIN_STATUS = 92, 97
 
@@ -72,7 +73,9 @@ class Scenario:
             drivers += record.workload(lab)
             time.sleep(5)  # the last states are on their way: Ray exports every second
             record.say("recording the live dashboard's answers")
+            settled = time.time()
             live = self.live_answers(lab)
+            time.sleep(max(0, settled + SNAPSHOT_INTERVAL + 2 - time.time()))  # the last states are in a snapshot, too
             ended = time.time()
             read = panels.raw(prometheus.address, ended, panels.PROMETHEUS_ADDS) if prometheus else {}
             record.say("SIGKILL for Ray, SIGTERM for the collectors")
@@ -94,7 +97,7 @@ class Scenario:
         log = open(self.work / f"collector-{pod.name}.log", "wb")
         flags = [
             "--role", role, "--ray-cluster-name", CLUSTER, "--ray-cluster-namespace", NAMESPACE, "--storage-backend", "s3",
-            "--push-interval", f"{PUSH_INTERVAL}s", "--events-port", str(EVENTS_PORT), "--spool-dir", "/tmp/ray/spool",
+            "--push-interval", f"{PUSH_INTERVAL}s", "--snapshot-interval", f"{SNAPSHOT_INTERVAL}s", "--events-port", str(EVENTS_PORT), "--spool-dir", "/tmp/ray/spool",
             "--ray-dashboard-address", "http://10.77.0.1:8265",
         ]  # fmt: skip
         process = pod.popen(f"{HOME}/bin/collector", *flags, env=store.environment, stdout=log, stderr=log)
