@@ -1,6 +1,7 @@
 package tasktable
 
 import (
+	"cmp"
 	"encoding/hex"
 	"iter"
 	"math"
@@ -93,58 +94,68 @@ func (t *Table) Select(q Query) (*Selection, error) {
 }
 
 // each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would
-// have listed. Rows of an index have only the columns of part, unless a filter needs others. It goes page by page: each
-// filter goes through the rows of a page that are left, which is several times faster than all filters for one row
-// after the other.
+// have listed. Rows of an index have only the columns of part, unless a filter needs others.
 func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
-	source, rest, err := predicates(q.Filters)
-	if err != nil {
+	s := scan{hidden: t.hiddenDefinitions(q.ExcludeDriver)}
+	if s.source, s.rest, err = predicates(q.Filters); err != nil {
 		return 0, err
 	}
-	at := q.At
-	if at == 0 {
-		at = math.MaxInt64
-	}
-	hidden := t.hiddenDefinitions(q.ExcludeDriver)
-	from, to, one := t.candidates(q.Filters)
-	if one {
+	s.from, s.to, s.one = t.candidates(q.Filters)
+	if s.one {
 		part = AllParts
 	}
-	var buffer [pageRows]uint8
 	n := 0
-	for k, page := range t.pages(q, part, from, to, one) {
+	for k, page := range t.pages(q, part, s.from, s.to, s.one) {
 		if err := q.stopped(n << pageBits); err != nil {
-			return listed, err
+			return s.listed, err
 		}
 		n++
 		if page == failedPage {
-			return listed, t.Err()
+			return s.listed, t.Err()
 		}
-		r := Row{t: t, p: page, at: at}
-		rows := buffer[:0]
-		for i := max(0, from-k<<pageBits); i < min(pageRows, to-k<<pageBits); i++ {
-			if r.i = int32(i); !hidden[r.p.def[i]] && r.existed() {
-				rows = append(rows, uint8(i))
-			}
-		}
-		if one {
-			// asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
-			slices.Reverse(rows)
-		}
-		rows, err := narrow(source, r, rows)
-		if err != nil {
-			return listed, err
-		}
-		listed += len(rows)
-		if rows, err = narrow(rest, r, rows); err != nil {
-			return listed, err
-		}
-		for _, i := range rows {
-			r.i = int32(i)
-			visit(k<<pageBits+int(i), r)
+		if err := s.page(k, Row{t: t, p: page, at: cmp.Or(q.At, int64(math.MaxInt64))}, visit); err != nil {
+			return s.listed, err
 		}
 	}
-	return listed, t.Err()
+	return s.listed, t.Err()
+}
+
+// scan is one query's way through the pages of a table.
+type scan struct {
+	source, rest []predicate // of the filters
+	hidden       []bool      // by definition
+	from, to     int         // rows
+	one          bool        // they are the attempts of one task
+	listed       int         // so far
+}
+
+// page goes through page k, of which r is a row: each filter through all rows of the page that are left, which is
+// several times faster than all filters for one row after the other.
+func (s *scan) page(k int, r Row, visit func(n int, r Row)) error {
+	var buffer [pageRows]uint8
+	rows := buffer[:0]
+	for i := max(0, s.from-k<<pageBits); i < min(pageRows, s.to-k<<pageBits); i++ {
+		if r.i = int32(i); !s.hidden[r.p.def[i]] && r.existed() {
+			rows = append(rows, uint8(i))
+		}
+	}
+	if s.one {
+		// asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
+		slices.Reverse(rows)
+	}
+	rows, err := narrow(s.source, r, rows)
+	if err != nil {
+		return err
+	}
+	s.listed += len(rows)
+	if rows, err = narrow(s.rest, r, rows); err != nil {
+		return err
+	}
+	for _, i := range rows {
+		r.i = int32(i)
+		visit(k<<pageBits+int(i), r)
+	}
+	return nil
 }
 
 // readAhead is how many groups are decoded in the background, besides the one that a query goes through. Each takes
