@@ -102,8 +102,13 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 var gcsGone = lazyregexp.New(`(?m)^\[[^\n]*(?:Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}|` +
 	`GCS has been unavailable for more than|Failed to connect to GCS)[^\n]*$`)
 
+// standsStill is how long the logs of the GCS and of the autoscaler, which asks the GCS every 5 s and waits for its
+// answers, must have had no more lines, while the raylet beside them went on, if nothing else tells of the GCS (ns).
+const standsStill = int64(20 * time.Second)
+
 // gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log,
-// and the head's raylet says for a while that it cannot reach it. It is nil if that is not so.
+// and the head's raylet says for a while that it cannot reach it; or about one that stood still: no process says so. It
+// is nil if neither is so.
 func (b *builder) gcsEnded() *finding {
 	head := b.head()
 	if head.Nil() {
@@ -112,21 +117,32 @@ func (b *builder) gcsEnded() *finding {
 	ended, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "gcs_server.out"}))
 	raylet := b.read(moment.LogFile{Node: head, Path: "raylet.out"})
 	gone := slices.DeleteFunc(b.matches(raylet, gcsGone()), func(m match) bool { return m.at < ended })
-	if last, _, _ := b.lastTime(raylet); ended == 0 || len(gone) < 2 || last-gone[0].at < silence {
-		return nil // heads that are ended in order say it once or twice
+	last, from, to := b.lastTime(raylet)
+	how := ""
+	switch {
+	case ended == 0:
+		return nil
+	case len(gone) >= 2 && last-gone[0].at >= silence: // heads that are ended in order say it once or twice
+		ended, how = gone[0].at, "ended without notice"
+	default:
+		asked, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "monitor.log"}))
+		ended = max(ended, asked)
+		if b.running || asked == 0 || last-ended < standsStill || ended-asked > silence {
+			return nil
+		}
+		gone, how = []match{{at: ended, from: from, to: to}}, "stopped answering"
 	}
 	f := b.find(GCSDied, head.String())
-	f.Title = fmt.Sprintf("The GCS on the head (%s) ended without notice at %s", b.nodeName(head),
-		timeOfDay(gone[0].at))
+	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, timeOfDay(ended))
 	var logs []*logText
 	for _, path := range []string{"gcs_server.err", "gcs_server.out"} {
 		logs = append(logs, b.read(moment.LogFile{Node: head, Path: path}))
 	}
-	how, crash := b.crashIn(logs)
-	if how != "" {
-		f.Title += ": " + how
+	said, crash := b.crashIn(logs)
+	if said != "" {
+		f.Title += ": " + said
 	}
-	f.add(occurrence{at: gone[0].at, node: head, entity: b.nodeEntity(head), evidence: []Evidence{
+	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: []Evidence{
 		crash, b.evidence(raylet, gone[0].from, gone[0].to),
 		b.evidence(raylet, gone[len(gone)-1].from, gone[len(gone)-1].to),
 	}})
@@ -166,9 +182,14 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	f.addEvidence(b.evidence(log, from, to))
 	f.addEvidence(b.jobEvidence(j, ""))
 	b.showGCS(f)
-	if gcs := b.gcs(); gcs != nil {
+	b.linkGCS(f, j)
+	return true
+}
+
+// linkGCS links a finding about a job's end to that of a GCS that had ended, or stood still, before it.
+func (b *builder) linkGCS(f *finding, j *job) {
+	if gcs := b.gcs(); gcs != nil && (j.End == 0 || gcs.last <= j.End) {
 		f.causedBy(gcs)
 		gcs.addName("job " + j.name())
 	}
-	return true
 }

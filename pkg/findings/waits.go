@@ -140,8 +140,14 @@ var emptyHanded = lazyregexp.New(
 
 // linkUndone links a driver to what its job had not done when it ended: if it waited too long, to what could not be
 // scheduled or started, or to the processes that had died again and again. If there is none of that, it links a driver
-// that waited, or gave up waiting, to the calls that were running then.
+// that waited, or gave up waiting, to the calls that were running then. A GCS that did not answer any more comes first,
+// unless what the driver raised is its own mistake.
 func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
+	if !ownBugs[e.what.Type] {
+		if b.linkGCS(f, j); len(f.because) > 0 {
+			return
+		}
+	}
 	u := b.undoneOf(j, e.log, j.End)
 	if waited {
 		b.showUndone(f, &u)
