@@ -17,8 +17,8 @@ import (
 
 // Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's
 // flag names one. A file that is named by nothing but the flag's default need not be there. After a mistake the rest is
-// set all the same, and the error names all mistakes. Variables of known, the flag sets of the binary's other commands,
-// are not unknown. An empty variable counts as not set.
+// set all the same, and the error names all mistakes. Names of known, the flag sets of the binary's other commands, are
+// not unknown. An empty variable counts as not set.
 func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	settings := all(fs)
 	given := map[*setting]bool{}
@@ -36,6 +36,15 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	}
 	mistakes = errors.Join(mistakes, checkNames(env, append(known, fs)))
 	mistakes = errors.Join(mistakes, fill(fs, settings, given, source{"environment variable", env, (*setting).env}))
+	mistakes = errors.Join(mistakes, fillFromFile(fs, settings, given, append(known, fs)))
+	for _, s := range settings {
+		trimList(s.flag.Value)
+	}
+	return mistakes
+}
+
+// fillFromFile sets what was not given otherwise from the file that FilePath's flag names.
+func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, known []*pflag.FlagSet) error {
 	path, named := "", false
 	for _, s := range settings {
 		if s.flag.Annotations[annotationPath] != nil {
@@ -43,16 +52,42 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 		}
 	}
 	if path == "" {
-		return mistakes
+		return nil
 	}
-	file, err := readFile(path, settings)
+	file, err := readFile(path, known)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return mistakes // the flag's default: where the file may be
+		return nil // the flag's default: where the file may be
 	}
 	if err = errors.Join(err, fill(fs, settings, given, source{"setting", file, (*setting).file})); err != nil {
-		return errors.Join(mistakes, fmt.Errorf("read settings from %s: %w", path, err))
+		return fmt.Errorf("read settings from %s: %w", path, err)
 	}
-	return mistakes
+	return nil
+}
+
+// trimList takes the blanks away that people write behind a list's commas, and items that are nothing else.
+func trimList(value pflag.Value) {
+	if spelling, ok := value.(*spelled); ok {
+		value = spelling.Value
+	}
+	if list, ok := value.(pflag.SliceValue); ok && value.Type() == "stringSlice" {
+		var items []string
+		for _, item := range list.GetSlice() {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+		_ = list.Replace(items) // a list of strings takes them all
+	}
+}
+
+// plain takes the line break away that files and secrets end with. Of a list, one item a line is taken too: pflag would
+// read the first line alone.
+func plain(kind, value string) string {
+	value = strings.TrimRight(value, "\r\n")
+	if kind == "stringSlice" || kind == "stringToString" {
+		value = strings.ReplaceAll(strings.ReplaceAll(value, "\r", ""), "\n", ",")
+	}
+	return value
 }
 
 // commandLine says whether the setting was given as a flag; two spellings must agree.
@@ -111,7 +146,7 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 		if first == "" || given[s] {
 			continue
 		}
-		if err := fs.Set(s.flag.Name, from.values[first]); err != nil {
+		if err := fs.Set(s.flag.Name, plain(s.flag.Value.Type(), from.values[first])); err != nil {
 			if s.secret() {
 				err = errors.New("not a valid value")
 			}
@@ -125,21 +160,14 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 
 // serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a
 // service called "rayhistory-server" RAYHISTORY_SERVER_SERVICE_HOST and so on.
-var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // serviceURL matches such a variable that has the name of a setting: a service called "events" gives EVENTS_PORT.
 var serviceURL = regexp.MustCompile(`^\w+_PORT=(tcp|udp|sctp)://`)
 
 // checkNames finds variables that look like settings and are none.
 func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
-	known := map[string]bool{}
-	for _, fs := range flagSets {
-		for _, s := range all(fs) {
-			for _, name := range s.env() {
-				known[name] = true
-			}
-		}
-	}
+	known := namesOf(flagSets, (*setting).env)
 	var unknown []string
 	for name := range env {
 		if strings.HasPrefix(name, envPrefix) && !known[name] && !serviceLink.MatchString(name) {
@@ -154,9 +182,22 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		"its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
 }
 
+// namesOf are the names of all settings of some flag sets, in the environment or in the file.
+func namesOf(flagSets []*pflag.FlagSet, names func(*setting) []string) map[string]bool {
+	known := map[string]bool{}
+	for _, fs := range flagSets {
+		for _, s := range all(fs) {
+			for _, name := range names(s) {
+				known[name] = true
+			}
+		}
+	}
+	return known
+}
+
 // readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle":
 // "true"}`.
-func readFile(path string, settings []*setting) (map[string]string, error) {
+func readFile(path string, flagSets []*pflag.FlagSet) (map[string]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -173,12 +214,7 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("want one JSON object: more data follows at byte %d", decoder.InputOffset())
 	}
-	known := map[string]bool{}
-	for _, s := range settings {
-		for _, name := range s.file() {
-			known[name] = true
-		}
-	}
+	known := namesOf(flagSets, (*setting).file)
 	values := map[string]string{}
 	var mistakes error
 	for _, name := range slices.Sorted(maps.Keys(object)) {

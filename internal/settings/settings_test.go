@@ -3,6 +3,7 @@ package settings
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ type config struct {
 	interval             time.Duration
 	path                 string
 	port                 int
+	hosts                []string
+	labels               map[string]string
 }
 
 func flags(c *config) *pflag.FlagSet {
@@ -28,6 +31,8 @@ func flags(c *config) *pflag.FlagSet {
 	fs.BoolVar(&c.ssl, "s3-ssl", true, "encrypt")
 	fs.DurationVar(&c.interval, "push-interval", time.Minute, "how often")
 	fs.StringVar(&c.path, "config-path", c.path, "file")
+	fs.StringSliceVar(&c.hosts, "hosts", nil, "hosts")
+	fs.StringToStringVar(&c.labels, "labels", nil, "labels")
 	fs.IntVar(&c.port, "events-port", 8084, "port")
 	Alias(fs, "storage-backend", "runtime-class-name")
 	Alias(fs, "s3-ssl", "s3-tls")
@@ -83,8 +88,16 @@ func TestLoad(t *testing.T) {
 		"a service with the name of a setting": {env: []string{"EVENTS_PORT=tcp://10.0.0.1:80",
 			"RAYHISTORY_EVENTS_PORT=udp://[fd00::1]:53", "RAYHISTORY_S3_BUCKET=a_PORT=tcp://"},
 			change: func(c *config) { c.bucket = "a_PORT=tcp://" }},
-		"port":                        {env: []string{"EVENTS_PORT=81"}, change: func(c *config) { c.port = 81 }},
-		"variable of another command": {env: []string{"RAYHISTORY_ELSEWHERE=1"}, change: func(*config) {}},
+		"port":                                   {env: []string{"EVENTS_PORT=81"}, change: func(c *config) { c.port = 81 }},
+		"variable of another command":            {env: []string{"RAYHISTORY_ELSEWHERE=1"}, change: func(*config) {}},
+		"setting of another command in the file": {file: `{"elsewhere":"1"}`, change: func(*config) {}},
+		"a typo in a variable that ends as a service's": {env: []string{"RAYHISTORY_EVENT_PORT=9000"},
+			err: "RAYHISTORY_EVENT_PORT"},
+		"a line break at the end": {env: []string{"S3_BUCKET=b\r\n"}, change: func(c *config) { c.bucket = "b" }},
+		"blanks in a list": {args: []string{"--hosts=a, b,,c "},
+			change: func(c *config) { c.hosts = []string{"a", "b", "c"} }},
+		"lines of a list": {env: []string{"RAYHISTORY_HOSTS=a\n b\n", "RAYHISTORY_LABELS=a=1\r\nb=2\n"},
+			change: func(c *config) { c.hosts, c.labels = []string{"a", "b"}, map[string]string{"a": "1", "b": "2"} }},
 		"bad variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"},
 			err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
 		"unknown in file":     {file: `{"s3bucket":"c"}`, err: `unknown setting "s3bucket"`},
@@ -121,7 +134,7 @@ func TestLoad(t *testing.T) {
 			want := want
 			test.change(&want)
 			c.path = ""
-			if c != want {
+			if !reflect.DeepEqual(c, want) {
 				t.Errorf("got %+v, want %+v", c, want)
 			}
 		})

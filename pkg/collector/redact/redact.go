@@ -190,9 +190,12 @@ func (r *rules) add(expression string, literals map[string]uint64) error {
 	return nil
 }
 
+// nameCharacters are those that names of variables and of JSON's members have, and stars.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-*"
+
 // namePattern is the expression of a name with stars.
 func namePattern(name string) (string, error) {
-	if strings.Trim(name, "*") == "" {
+	if strings.Trim(name, "*") == "" || strings.Trim(name, nameCharacters) != "" {
 		return "", errors.New("want a name such as API_KEY or *_TOKEN")
 	}
 	return strings.ReplaceAll(regexp.QuoteMeta(name), `\*`, `[A-Za-z0-9_]*`), nil

@@ -138,8 +138,10 @@ func TestMistakes(t *testing.T) {
 			Expressions: []string{strings.Repeat("hush", 1000)}},
 		"65 expressions and names, want 64 at most": {Expressions: slices.Repeat([]string{"hush"},
 			64), Names: []string{"A"}},
-		`--redact-env="*": want a name`: {Names: []string{"*"}},
-		"no such file":                  {File: file + "x"},
+		`--redact-env="*": want a name`:    {Names: []string{"*"}},
+		`--redact-env="A B": want a name`:  {Names: []string{"A B"}},
+		`--redact-env="A=hu": want a name`: {Names: []string{"A=hu"}},
+		"no such file":                     {File: file + "x"},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "hush") {

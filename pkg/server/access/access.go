@@ -155,6 +155,9 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	if err := errors.Join(a.openProvider(), a.addOthers(c)); err != nil {
 		return nil, err
 	}
+	if (c.Token != "" || c.TokenFile != "") && a.config.Auth != Token && a.config.Auth != Off {
+		return nil, fmt.Errorf("--auth-token and --auth-token-file contradict --auth=%s: it takes no other tokens", c.Auth)
+	}
 	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
 		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need " +
 			"--auth=kubernetes")
@@ -185,8 +188,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 func (a *Access) openProvider() (err error) {
 	c := a.config
 	if c.Auth != OIDC {
-		if c.OIDC.Issuer != "" {
-			return errors.New("--oidc-issuer-url needs --auth=oidc")
+		if c.OIDC.Issuer != "" || c.OIDC.NamespacesFile != "" {
+			return errors.New("--auth=oidc is needed by --oidc-issuer-url and --oidc-namespaces-file")
 		}
 		return nil
 	}
@@ -231,7 +234,17 @@ func secrets(value, flag, file string) (all []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return append(all, strings.Fields(string(text))...), nil
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t") {
+			return nil, fmt.Errorf("%s=%s: a line has a blank or begins with #: want one secret a line, and nothing else",
+				flag, file)
+		}
+		if line != "" {
+			all = append(all, line)
+		}
+	}
+	return all, nil
 }
 
 // Identity is a caller.

@@ -304,7 +304,7 @@ func TestManyAskOnce(t *testing.T) {
 
 func TestSharedToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	must.OK(t, os.WriteFile(file, []byte("one\ntwo\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte("one\r\n\n two \n"), 0o600))
 	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger()))(t)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
 		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status ||
@@ -421,14 +421,22 @@ func TestLogin(t *testing.T) {
 
 func TestNewRefusesContradictions(t *testing.T) {
 	k := twoUsers().client(t)
+	words, comment := filepath.Join(t.TempDir(), "words"), filepath.Join(t.TempDir(), "comment")
+	must.OK(t, os.WriteFile(words, []byte("correct horse battery\n"), 0o600))
+	must.OK(t, os.WriteFile(comment, []byte("#of-ci\nright\n"), 0o600))
 	tests := map[string]struct {
 		config Config
 		client client.Client
 		want   string
 	}{
-		"unknown":                {Config{Auth: "ldap"}, k, "--auth=ldap"},
-		"off with a token":       {Config{Auth: Off, Token: "x"}, k, "contradicts"},
-		"token without one":      {Config{Auth: Token}, k, "needs --auth-token"},
+		"unknown":                 {Config{Auth: "ldap"}, k, "--auth=ldap"},
+		"off with a token":        {Config{Auth: Off, Token: "x"}, k, "contradicts"},
+		"token without one":       {Config{Auth: Token}, k, "needs --auth-token"},
+		"token of the wrong mode": {Config{Auth: Kubernetes, Token: "x"}, k, "contradict --auth=kubernetes"},
+		"namespaces of OpenID": {Config{Auth: Kubernetes, OIDC: OIDCConfig{NamespacesFile: "x"}}, k,
+			"--auth=oidc is needed"},
+		"words in a file":        {Config{Auth: Token, TokenFile: words}, k, "one secret a line"},
+		"a comment in a file":    {Config{Auth: Token, TokenFile: comment}, k, "one secret a line"},
 		"missing file":           {Config{Auth: Token, TokenFile: "testdata/none"}, k, "--auth-token-file"},
 		"no Kubernetes":          {Config{Auth: Kubernetes}, nil, "needs a Kubernetes"},
 		"header for all":         {Config{Auth: Kubernetes, IdentityHeader: "X"}, k, "proves nothing"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/settings"
@@ -76,6 +77,12 @@ func parseRules(data []byte) (rules, error) {
 		if (r.User == "") == (r.Group == "") || len(r.Namespaces) == 0 {
 			return rules{}, fmt.Errorf("rule %d: want either user or group, and namespaces; \"*\" means all namespaces",
 				i+1)
+		}
+		for _, name := range r.Namespaces {
+			if name != "*" && strings.Contains(strings.TrimPrefix(name, "*."), "*") {
+				return rules{}, fmt.Errorf("rule %d: namespace %q: want a name, \"*\" for all namespaces or "+
+					"\"*.CLUSTER\" for all of another Kubernetes cluster; no other patterns are known here", i+1, name)
+			}
 		}
 		if r.User != "" {
 			known.users[r.User] = append(known.users[r.User], r.Namespaces...)

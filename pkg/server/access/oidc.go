@@ -100,7 +100,8 @@ func (c *OIDCConfig) check() error {
 		return fmt.Errorf("--oidc-redirect-url=%s: want one that ends with %s", c.RedirectURL, callbackPath)
 	}
 	if !slices.Contains(c.Scopes, oidc.ScopeOpenID) {
-		return errors.New("--oidc-scopes: the list must contain openid: without it a provider sends no ID token")
+		return errors.New("--oidc-scopes: the list, separated by commas, must contain openid: without it a provider sends no ID " +
+			"token")
 	}
 	if c.SessionFor < time.Minute {
 		return fmt.Errorf("--oidc-session-lifetime=%s: want at least 1m", c.SessionFor)

@@ -495,7 +495,7 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"--oidc-ca-file":                     func(c *Config) { c.OIDC.CAFile = "/nowhere" },
 		"holds no certificate":               func(c *Config) { c.OIDC.CAFile = "oidc_test.go" },
 		"--oidc-namespaces-file":             func(c *Config) { c.OIDC.NamespacesFile = "/nowhere" },
-		"needs --auth=oidc":                  func(c *Config) { c.Auth = Kubernetes },
+		"--auth=oidc is needed":              func(c *Config) { c.Auth = Kubernetes },
 		"need --auth=kubernetes":             func(c *Config) { c.IdentityHeader = "X-User" },
 	} {
 		if _, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()); err == nil ||
