@@ -53,6 +53,10 @@ func TestChartForms(t *testing.T) {
 			"Deployment/historyserver",
 			`"startupProbe":{"failureThreshold":90,"httpGet":{"path":"/healthz","port":"http"},"periodSeconds":2}`,
 			`"terminationGracePeriodSeconds":60`, `"revisionHistoryLimit":3`},
+		`{"tls":{"existingSecret":"cert"}}`: {"Deployment/historyserver", `"--tls-cert-file=/etc/ray-history-tls/tls.crt"`,
+			`"httpGet":{"path":"/readyz","port":"http","scheme":"HTTPS"}`, `"secret":{"defaultMode":288,"secretName":"cert"}`},
+		`{"tls":{"existingSecret":"cert"},"monitoring":{"enabled":true}}`: {"ServiceMonitor/historyserver",
+			`"scheme":"https"`},
 		`{"extraObjects":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"{{ .Release.Name }}-more"}}]}`: {
 			"ConfigMap/historyserver-more"},
 		`{"autoscaling":{"enabled":true,"maxReplicas":9}}`: {"HorizontalPodAutoscaler/historyserver", `"maxReplicas":9`,
@@ -111,6 +115,16 @@ func TestChartForms(t *testing.T) {
 		}
 		if !ok {
 			t.Errorf("%s: no %s", values, want[0])
+		}
+	}
+}
+
+// A server at another port, or with HTTPS that the chart knows nothing of, would be killed by its own probes.
+func TestChartRefusesAServerThatProbesDoNotFind(t *testing.T) {
+	for _, flag := range []string{"--tls-cert-file=/tls.crt", "--listen=:8443"} {
+		if _, err := render(t, example("s3"), "--set=extraArgs={"+flag+"}"); err == nil ||
+			!strings.Contains(err.Error(), "tls.existingSecret") {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }
@@ -181,6 +195,13 @@ func TestChartTest(t *testing.T) {
 func TestChartTwice(t *testing.T) {
 	l := lab.Start(t)
 	l.Kubectl(t, "", "create", "namespace", "team")
+	notes := l.Helm(t, "install", "notes", chart, "--dry-run=client", example("azureblob"),
+		"--set=global.imageRegistry=g.io,storage.azureblob.accountURL=https://a.example.com,storage.azureblob.container=c")
+	for _, flag := range []string{"--image=g.io/collector:", "--pod-label=azure.workload.identity/use=true"} {
+		if !strings.Contains(notes, flag) {
+			t.Errorf("the command that adds collectors has no %s: Ray's pods would not start, or nothing be stored", flag)
+		}
+	}
 	for _, name := range []string{"blue", "green"} {
 		l.Helm(t, "install", name, chart, "--namespace=history", "--create-namespace", example("minio"),
 			"--set=webhook.enabled=true,autoscaling.enabled=true,collectors.namespaces={team},live.namespaces={team}",
