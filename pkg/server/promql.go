@@ -33,17 +33,18 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	until := e.End
+	scope := promapi.Scope{
+		Sessions: []promapi.Session{s.metricsOf(e)}, Now: e.End,
+		For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
+	}
 	switch {
 	case c.at != 0:
-		until = time.Unix(0, c.at)
-	case e.Running, until.IsZero():
-		until = time.Now()
+		scope.Until = time.Unix(0, c.at)
+		scope.Now = scope.Until
+	case e.Running, e.End.IsZero():
+		scope.Now = time.Now()
 	}
-	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], promapi.Scope{
-		Sessions: []promapi.Session{s.metricsOf(e)}, Until: until,
-		For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
-	})
+	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)
 	return nil
 }
 
@@ -53,7 +54,7 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	scope := promapi.Scope{Until: time.Now(), For: access.CallerOf(r.Request)}
+	scope := promapi.Scope{Now: time.Now(), For: access.CallerOf(r.Request)}
 	for _, e := range entries {
 		scope.For = e.Ref.Namespace + " " + access.CallerOf(r.Request) // the same of all
 		scope.Sessions = append(scope.Sessions, s.metricsOf(e))

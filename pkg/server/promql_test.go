@@ -30,8 +30,10 @@ func TestPromQL(t *testing.T) {
 	f.waitDescribed(t) // until then the session's end is not known
 	cookies := "Cookie: " + cookieNamespace + "=default; " + cookieCluster + "=lab; " + cookieSession + "=" + name
 	for path, want := range map[string]string{
-		// to 23:25
+		// to 23:25, when it ended by the store's clock; its nodes' clocks may be ahead of that
 		lab + name + "/api/v1/query?query=count_over_time(up[1h])":                                         `"26"]`,
+		lab + name + "/api/v1/query?query=count_over_time(up[1h])&time=2026-11-20T23:40:00Z":               `"41"]`,
+		"/namespaces/default/clusters/lab/api/v1/query?query=count(up)&time=2026-11-20T23:40:00Z":          `"2"]`,
 		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])":                 `"23"]`,
 		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])&time=1795218000": `"23"]`,
 		lab + name + "/api/v1/status/buildinfo":                                                            `"application":"Ray History Server"`,

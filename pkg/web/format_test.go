@@ -3,6 +3,7 @@ package web
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestFormats(t *testing.T) {
@@ -36,6 +37,20 @@ func TestPager(t *testing.T) {
 	} {
 		if got := tc.p.Around(); !slices.Equal(got, tc.want) || tc.p.Previous() != tc.prev || tc.p.Next() != tc.next {
 			t.Errorf("%+v: %v, %d, %d", tc.p, got, tc.p.Previous(), tc.p.Next())
+		}
+	}
+}
+
+// TestAround: a page of the time around a failure has the failure, also one after the end, by a clock that was ahead.
+func TestAround(t *testing.T) {
+	ended := time.Unix(10_000, 0)
+	h := Head{Start: time.Unix(1000, 0), End: ended}
+	for ago, want := range map[time.Duration]string{
+		time.Hour: "logs?from=6100000&to=6700000", time.Minute: "logs?from=9640000&to=10000000",
+		-2 * time.Minute: "logs?from=9820000&to=10420000",
+	} {
+		if got := h.Around("logs", ended.Add(-ago)); got != want {
+			t.Errorf("%s before the end: %s, want %s", ago, got, want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ type Options struct {
 // Session is a session whose metrics are queried.
 type Session struct {
 	Name string
-	// Start and End are when it ran; zero: not known.
+	// Start and End are when it ran, by the store's clock; zero: not known.
 	Start, End time.Time
 	// Open returns its metrics.
 	Open func() *metrics.Database
@@ -56,14 +56,17 @@ type Session struct {
 
 // ran says whether a session may have samples between mint and maxt (Unix milliseconds).
 func (s Session) ran(mint, maxt int64) bool {
-	return (s.Start.IsZero() || s.Start.UnixMilli() <= maxt) &&
-		(s.End.IsZero() || s.End.Add(lookback).UnixMilli() >= mint)
+	return (s.Start.IsZero() || s.Start.Add(-slack).UnixMilli() <= maxt) &&
+		(s.End.IsZero() || s.End.Add(slack).UnixMilli() >= mint)
 }
 
-// Scope says which sessions a request queries, and up to which moment. This moment is also the default time of a query.
+// Scope says which sessions a request queries.
 type Scope struct {
 	Sessions []Session // the newest last
-	Until    time.Time
+	Now      time.Time // the default time of a query
+	// Until, if set, is the moment that is shown: there are no samples after it. The end of a session is no such
+	// moment, because samples have the times of their nodes' clocks.
+	Until time.Time
 	// For names whom and what the request is for: requests with different names take turns.
 	For string
 }
@@ -79,6 +82,8 @@ type API struct {
 const (
 	// lookback is how long a sample counts if there is no newer one; Prometheus's default.
 	lookback = 5 * time.Minute
+	// slack is how far outside of a session's time its samples may be: clocks of nodes differ from the store's.
+	slack = time.Hour
 	// maxPoints bounds the steps of a range query, as Prometheus does.
 	maxPoints = 11_000
 	// maxForm bounds a request's form. Queries are parsed into trees, which functions that call themselves walk.
@@ -138,7 +143,10 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 	}
 	defer done()
 	q := &request{api: a, form: r.Form, scope: scope,
-		queryable: queryable{sessions: scope.Sessions, until: scope.Until.UnixMilli()}}
+		queryable: queryable{sessions: scope.Sessions, until: math.MaxInt64}}
+	if !scope.Until.IsZero() {
+		q.queryable.until = scope.Until.UnixMilli()
+	}
 	result, err := answer(ctx, q)
 	if err != nil {
 		writeError(w, asAPIError(causeOf(ctx, err)))
@@ -243,7 +251,7 @@ func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
 }
 
 func instant(ctx context.Context, q *request) (*result, error) {
-	at, err := q.time("time", q.scope.Until)
+	at, err := q.time("time", q.scope.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +304,7 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 // selection returns the time and the matchers of a request for series, labels or label values.
 func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
 	start, startErr := q.time("start", time.UnixMilli(0))
-	end, endErr := q.time("end", q.scope.Until)
+	end, endErr := q.time("end", time.UnixMilli(q.queryable.until))
 	if err := errors.Join(startErr, endErr); err != nil {
 		return nil, nil, err
 	}
@@ -441,7 +449,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
 		if _, _, err := database.Select(ctx, &metrics.QueryMemory{},
-			metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
+			metrics.Selection{Maxt: q.queryable.until, Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}
 		found, err := database.Metrics(ctx)

@@ -40,7 +40,7 @@ func TestOneReading(t *testing.T) {
 			gets.Add(1)
 			return nil
 		})}
-	scope := Scope{Sessions: []Session{sessionIn(counted, oneSession, 16<<10)}, Until: begin.Add(time.Hour)}
+	scope := Scope{Sessions: []Session{sessionIn(counted, oneSession, 16<<10)}, Now: begin.Add(time.Hour)}
 	reads := func(query string) int64 {
 		before := gets.Load()
 		code, answer := api.ask(t, scope, http.MethodGet, "query",
@@ -136,7 +136,7 @@ func (a *API) ask(t testing.TB, scope Scope, method, path string, form url.Value
 const oneSession, otherSession = "session_2026-11-20_20-00-00_000000_1", "session_2026-11-20_20-00-00_000000_2"
 
 func TestAnswers(t *testing.T) {
-	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Now: begin.Add(time.Hour)}
 	at := func(d time.Duration) string { return fmt.Sprint(begin.Add(d).Unix()) }
 	api := newAPI(Options{})
 	for _, test := range []struct {
@@ -200,7 +200,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Now: begin.Add(time.Hour)}
 	at := fmt.Sprint(begin.Unix())
 	api := newAPI(Options{MaxSamples: 50})
 	for query, want := range map[string]string{
@@ -256,7 +256,7 @@ func TestRefusals(t *testing.T) {
 func TestMetadataOfManySessions(t *testing.T) {
 	opened := 0
 	last := stored(t, oneSession)
-	scope := Scope{Until: begin.Add(time.Hour)}
+	scope := Scope{Now: begin.Add(time.Hour)}
 	for i := range 3 * maxSessions {
 		scope.Sessions = append(scope.Sessions, Session{Name: fmt.Sprintf("session_2026-11-%03d", i),
 			Open: func() *metrics.Database {
@@ -273,7 +273,7 @@ func TestMetadataOfManySessions(t *testing.T) {
 
 // TestMetadataTooLarge: what the sessions of a cluster say about their metrics together is limited.
 func TestMetadataTooLarge(t *testing.T) {
-	scope := Scope{Until: begin.Add(time.Hour)}
+	scope := Scope{Now: begin.Add(time.Hour)}
 	for i := range 5 {
 		name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
 		store := storetest.New()
@@ -303,7 +303,7 @@ func TestMetadataTooLarge(t *testing.T) {
 
 // TestSessionsOfACluster: all sessions are asked together, and told apart by SessionName.
 func TestSessionsOfACluster(t *testing.T) {
-	both := Scope{Sessions: []Session{stored(t, oneSession), stored(t, otherSession)}, Until: begin.Add(time.Hour)}
+	both := Scope{Sessions: []Session{stored(t, oneSession), stored(t, otherSession)}, Now: begin.Add(time.Hour)}
 	at := fmt.Sprint(begin.Add(time.Minute).Unix())
 	api := newAPI(Options{})
 	for query, want := range map[string]string{
@@ -335,12 +335,12 @@ func TestSessionsTooLarge(t *testing.T) {
 		{"not kept", 40 << 10, 2, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := Scope{Until: begin.Add(time.Hour)}
+			all := Scope{Now: begin.Add(time.Hour)}
 			for i := range c.tooLarge {
 				name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
 				all.Sessions = append(all.Sessions, sessionIn(storeMetrics(t, name), name, c.memory))
 			}
-			few := Scope{Sessions: all.Sessions[:c.fit], Until: all.Until}
+			few := Scope{Sessions: all.Sessions[:c.fit], Now: all.Now}
 			api := newAPI(Options{})
 			for range 2 { // again, with what is in memory then
 				status, body := api.ask(t, few, http.MethodGet, "query", form)
@@ -366,7 +366,7 @@ func TestSessionsTooLarge(t *testing.T) {
 // TestMoment: nothing that came after a moment is seen from it, however one asks.
 func TestMoment(t *testing.T) {
 	moment := begin.Add(100 * time.Second)
-	scope := Scope{Sessions: []Session{stored(t, oneSession)}, Until: moment}
+	scope := Scope{Sessions: []Session{stored(t, oneSession)}, Now: moment, Until: moment}
 	api := newAPI(Options{})
 	later := fmt.Sprint(begin.Add(20 * time.Minute).Unix())
 	for query, want := range map[string]string{
@@ -390,12 +390,12 @@ func TestBusy(t *testing.T) {
 	must.OK(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
 	w := httptest.NewRecorder()
-	api.Answer(w, r, "query", Scope{Until: begin})
+	api.Answer(w, r, "query", Scope{Now: begin})
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	done()
-	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query",
+	if status, body := api.ask(t, Scope{Now: begin}, http.MethodGet, "query",
 		url.Values{"query": {"1"}}); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
@@ -436,7 +436,7 @@ func TestTurns(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	api := newAPI(Options{Concurrent: 1, Timeout: 3 * time.Second, Wait: 20 * time.Second})
 	scope := Scope{Sessions: []Session{sessionIn(labeled(t, 4000, 3000, 1), oneSession, 128<<20)},
-		Until: begin.Add(time.Hour)}
+		Now: begin.Add(time.Hour)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		api.Answer(w, r, "query", scope)
@@ -456,7 +456,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestLargeExpressions: what a query's regular expressions take is bounded before they are compiled.
 func TestLargeExpressions(t *testing.T) {
-	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Now: begin.Add(time.Hour)}
 	api := newAPI(Options{})
 	many := strings.Repeat("0123456789abcdef|", 5_000)
 	letters := strings.Repeat("a.b", 700)
@@ -491,7 +491,7 @@ func TestLargeExpressions(t *testing.T) {
 // TestSubqueries: the engine makes room for each step of a subquery before it evaluates the first, so they are counted
 // before.
 func TestSubqueries(t *testing.T) {
-	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Now: begin.Add(time.Hour)}
 	api := newAPI(Options{MaxSamples: 10_000})
 	const many = "the subqueries have more than 10000 steps"
 	for _, c := range []struct{ query, refused, refusedInRange string }{

@@ -48,7 +48,7 @@ func BenchmarkPanels(b *testing.B) {
 		list := func(ctx context.Context) ([]metrics.Hour, error) { return metrics.List(ctx, store, "log", g.Ref) }
 		database := metrics.NewDatabase(store, list, 0, memory)
 		return Scope{Sessions: []Session{{Name: oneSession, Open: func() *metrics.Database { return database }}},
-			Until: begin.Add(time.Duration(g.Hours) * time.Hour)}
+			Now: begin.Add(time.Duration(g.Hours) * time.Hour)}
 	}
 	api := newAPI(Options{MaxSamples: 20_000_000})
 	end := begin.Add(time.Duration(g.Hours) * time.Hour)

@@ -120,7 +120,7 @@ func TestQueryMemory(t *testing.T) {
 		{"one to one in a range", changing, `count(m / m)`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			scope := Scope{Sessions: []Session{c.session}, Until: begin.Add(time.Hour)}
+			scope := Scope{Sessions: []Session{c.session}, Now: begin.Add(time.Hour)}
 			api := newAPI(Options{MaxSamples: 1_000_000})
 			path, form := "query", url.Values{"query": {c.query}, "time": {fmt.Sprint(begin.Unix())}}
 			if c.session.Open() == changing.Open() {
@@ -172,7 +172,7 @@ func TestQueryWork(t *testing.T) {
 		if !c.refused {
 			form.Set("step", "600")
 		}
-		scope := Scope{Sessions: []Session{c.session}, Until: begin.Add(time.Hour)}
+		scope := Scope{Sessions: []Session{c.session}, Now: begin.Add(time.Hour)}
 		status, answer := newAPI(Options{}).ask(t, scope, http.MethodPost, "query_range", form)
 		if refused := status != http.StatusOK && strings.Contains(answer, errQueryWork.Error()); refused != c.refused ||
 			!refused && status != http.StatusOK {

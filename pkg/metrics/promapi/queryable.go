@@ -264,7 +264,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	var queriers []storage.Querier
 	held := &metrics.QueryMemory{}
 	for _, s := range q.sessions {
-		if !s.ran(mint, maxt) {
+		if len(q.sessions) > 1 && !s.ran(mint, maxt) {
 			continue
 		}
 		if len(queriers) == maxSessions {

@@ -35,7 +35,7 @@ func TestRandomQueries(t *testing.T) {
 	for i := range n {
 		r := rand.New(rand.NewPCG(uint64(seed+i), 3))
 		query := "count(" + vector(r, 5) + ")"
-		scope := Scope{Sessions: []Session{sessions[r.IntN(len(sessions))]}, Until: begin.Add(time.Hour)}
+		scope := Scope{Sessions: []Session{sessions[r.IntN(len(sessions))]}, Now: begin.Add(time.Hour)}
 		path, form := "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Second).Unix())}}
 		if r.IntN(2) == 0 {
 			path = "query_range"
