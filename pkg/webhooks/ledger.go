@@ -36,6 +36,28 @@ type state struct {
 	jobsUntil time.Time       // until when another replica may send events about a job of the session; zero for a job
 }
 
+// now returns the time by the store's clock. To a machine whose clock is ahead, all claims have expired, and all events
+// that are to come are sent.
+func (l *ledger) now(ctx context.Context) (time.Time, error) {
+	key := layout.WebhooksRoot(l.root) + "clock"
+	if err := l.store.Put(ctx, key, strings.NewReader("")); err != nil {
+		return time.Time{}, err
+	}
+	stored, err := l.store.Stat(ctx, key)
+	return stored.ModTime, err
+}
+
+// until returns how long it is until a time of the store; 0 or less: it has passed. The store's clock is asked only if
+// it has passed by this machine's.
+func (l *ledger) until(ctx context.Context, at time.Time) (time.Duration, error) {
+	left := time.Until(at)
+	if left > 0 || at.IsZero() {
+		return left, nil
+	}
+	now, err := l.now(ctx)
+	return at.Sub(now), err
+}
+
 // lifetime returns how long a claim is valid: twice as long as the one before, up to eight times the first.
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 

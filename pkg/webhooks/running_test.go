@@ -285,7 +285,7 @@ func TestClaimedAtOnce(t *testing.T) {
 				}
 				return err
 			})}, configOf("http://127.0.0.1:1"), time.Minute, nil)
-		must.OK(t, s.prepare(t.Context(), time.Now()))
+		must.OK(t, s.prepare(t.Context()))
 		job := &work{s: s, entry: e, job: &moment.Job{SubmissionID: "a"}, scope: "job.a."}
 		session := &work{s: s, entry: e}
 		if last == "claim.1" {

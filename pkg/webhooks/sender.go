@@ -211,7 +211,11 @@ func (s *Sender) run(ctx context.Context) {
 }
 
 // prepare reads, or records, the times from which on events are sent.
-func (s *Sender) prepare(ctx context.Context, now time.Time) error {
+func (s *Sender) prepare(ctx context.Context) error {
+	now, err := s.ledger.now(ctx)
+	if err != nil {
+		return err
+	}
 	for _, t := range s.targets {
 		since, err := s.ledger.since(ctx, t.Name, now)
 		if err != nil {
@@ -239,22 +243,46 @@ func endOf(e catalog.Entry) time.Time {
 // failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
-		if err := s.prepare(ctx, now); err != nil {
+		if err := s.prepare(ctx); err != nil {
 			s.failed("webhooks cannot start: the server needs the right to list, read, create and overwrite below "+
 				"webhooks/ in the store", err)
 			return
 		}
 	}
 	watermark, all := s.choose(now)
-	// It moves with each scan, but is written seldom: after a restart the sessions since then are only checked again.
-	if all && watermark.Sub(s.watermark) > s.opts.Timing.Slack/4 {
-		if err := s.ledger.setWatermark(ctx, watermark); err != nil {
-			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+
-				"again", err)
-			return
-		}
-		s.watermark = watermark
+	if !all {
+		return
 	}
+	if err := s.record(ctx, watermark); err != nil {
+		s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked again",
+			err)
+	}
+}
+
+// record records the watermark. It moves with each scan, but is written seldom: after a restart the sessions since then
+// are only checked again. It must not be later than the list shows by the store's clock, whatever this machine's clock
+// is: what ends before it is never sent.
+func (s *Sender) record(ctx context.Context, watermark time.Time) error {
+	slack := s.opts.Timing.Slack
+	moved := func() bool { return watermark.Sub(s.watermark) > slack/4 }
+	if !moved() {
+		return nil
+	}
+	now, err := s.ledger.now(ctx)
+	if err != nil {
+		return err
+	}
+	if shown := now.Add(-slack); shown.Before(watermark) {
+		watermark = shown
+	}
+	if !moved() {
+		return nil
+	}
+	if err := s.ledger.setWatermark(ctx, watermark); err != nil {
+		return err
+	}
+	s.watermark = watermark
+	return nil
 }
 
 // choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are

@@ -258,7 +258,8 @@ func TestThreeReplicas(t *testing.T) {
 // TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by
 // one listing of each.
 func TestEarlierSessions(t *testing.T) {
-	in, store := newInbox(t), storetest.New()
+	in := newInbox(t)
+	store, passed := passing()
 	sessions := ended(3, time.Now().Add(-time.Hour))
 	s := replica(store, configOf(in.URL), time.Minute, sessions)
 	s.scan(t.Context(), time.Now())
@@ -274,7 +275,8 @@ func TestEarlierSessions(t *testing.T) {
 	// What is told of all that ended before a time need not be looked at again.
 	delete(s.work, unit{session: sessions[1].Ref})
 	s.finished[sessions[1].Ref] = ending{sessions[1].End, sessions[1].LastWrite}
-	later := time.Now().Add(48 * time.Hour)
+	*passed = 48 * time.Hour
+	later := time.Now().Add(*passed)
 	s.scan(t.Context(), later)
 	sessions[1].LastWrite = later.Add(-time.Hour) // its objects were copied, or compacted
 	other := replica(store, configOf(in.URL), time.Minute, sessions)
@@ -295,18 +297,48 @@ func TestEarlierSessions(t *testing.T) {
 
 // TestPartOfTheList: while older sessions are still read, none of them is passed over for good.
 func TestPartOfTheList(t *testing.T) {
-	store := storetest.New()
+	store, passed := passing()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
 	listed := ended(1, time.Now().Add(-time.Hour))
 	all := false
 	s.opts.Sessions = func() (iter.Seq[catalog.Entry], bool) { return slices.Values(listed), all }
-	later := time.Now().Add(48 * time.Hour)
+	*passed = 48 * time.Hour
+	later := time.Now().Add(*passed)
 	if s.scan(t.Context(), later); !s.watermark.IsZero() {
 		t.Errorf("all that ended before %s counts as sent", s.watermark)
 	}
 	all = true
 	if s.scan(t.Context(), later); !s.watermark.Equal(later.Add(-s.opts.Timing.Slack)) {
 		t.Errorf("all that ended before %s counts as sent", s.watermark)
+	}
+}
+
+// passing is a store by whose clock a time has passed.
+func passing() (store *storetest.Hooked, passed *time.Duration) {
+	passed = new(time.Duration)
+	return &storetest.Hooked{Store: storetest.New(),
+		Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(*passed) }}, passed
+}
+
+// TestClockAhead: by a clock that is ahead, all claims have expired and all that will end has been sent. The store's
+// clock counts.
+func TestClockAhead(t *testing.T) {
+	const ahead = 48 * time.Hour
+	store, passed := passing()
+	*passed = -ahead
+	sessions := ended(1, time.Now().Add(-ahead-time.Minute))
+	l := ledger{store: store, root: "log", lease: time.Minute, name: "another"}
+	must.Get(l.claim(t.Context(), sessions[0].Ref, "", 1))(t)
+	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, sessions)
+	s.scan(t.Context(), time.Now())
+	for what, since := range map[string]time.Time{"all receivers": s.watermark, "one": s.targets[0].since} {
+		if since.IsZero() || since.After(time.Now().Add(-ahead)) {
+			t.Errorf("to %s nothing is sent of what ends before %s", what, since)
+		}
+	}
+	w := &work{s: s, entry: sessions[0]}
+	if done, err := w.claim(t.Context()); done || w.claimed || err != nil || time.Until(w.due) < time.Second {
+		t.Errorf("another's claim: done %t, taken %t, %v; the next try at %s", done, w.claimed, err, w.due)
 	}
 }
 

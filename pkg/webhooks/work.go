@@ -132,15 +132,19 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	}
 	w.sent = state.sent
 	l := &w.s.ledger
+	jobs, jobsErr := l.until(ctx, state.jobsUntil)
+	wait, claimErr := l.until(ctx, state.expiry)
+	if err := errors.Join(jobsErr, claimErr); err != nil {
+		return false, err
+	}
 	mine := false
 	switch {
-	case time.Now().Before(state.jobsUntil): // the end waits for events about jobs, most of which are sent in seconds
-		state.expiry = time.Now().Add(l.lease / 20)
-	case time.Now().After(state.expiry):
+	case jobs > 0: // the end waits for events about jobs, most of which are sent in seconds
+		wait = l.lease / 20
+	case wait <= 0:
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()
-		if mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber); err == nil && !mine {
-			state.expiry = time.Now().Add(l.lifetime(w.claimNumber) + l.lease/10)
-		}
+		mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber)
+		wait = l.lifetime(w.claimNumber) + l.lease/10
 	case w.claimNumber == state.claim: // the answer was lost
 		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
 	}
@@ -152,12 +156,13 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		if state.done { // the session sends the job's events, and waits for this
 			return w.finish(ctx)
 		}
-		mine, state.expiry = !time.Now().Before(state.jobsUntil), time.Now().Add(l.lease/20)
+		jobs, err = l.until(ctx, state.jobsUntil)
+		mine, wait = jobs <= 0, l.lease/20
 	}
-	if mine {
+	if err == nil && mine {
 		w.claimed, w.claimEnd = true, w.claimTime.Add(l.lifetime(w.claimNumber))
 	} else if err == nil {
-		w.due = state.expiry
+		w.due = time.Now().Add(wait)
 	}
 	return false, err
 }

@@ -264,7 +264,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	var queriers []storage.Querier
 	held := &metrics.QueryMemory{}
 	for _, s := range q.sessions {
-		if len(q.sessions) > 1 && !s.ran(mint, maxt) {
+		if len(q.sessions) > 1 && !s.ran(mint, maxt) { // a single one has the hours that it has
 			continue
 		}
 		if len(queriers) == maxSessions {
