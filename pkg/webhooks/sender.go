@@ -59,7 +59,7 @@ type Timing struct {
 	Request time.Duration // the longest request; 10 s
 	MinWait time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
 	MaxWait time.Duration
-	GiveUp  time.Duration // how long after a session's end a receiver that fails is tried; 24 h
+	GiveUp  time.Duration // how long a receiver that fails is tried, after the first time; 24 h
 	// how long a session may be worked on while others wait; 20 s. The other namespaces come first then
 	Turn time.Duration
 	// how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many

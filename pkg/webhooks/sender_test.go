@@ -512,6 +512,7 @@ func TestGivenUp(t *testing.T) {
 	begin(t, store)
 	in.fail = func() bool { return true }
 	s := replica(store, configOf(in.URL+"/services/T0/hush-hush"), time.Minute, ended(1, time.Now().Add(-25*time.Hour)))
+	s.opts.Timing.GiveUp = 50 * time.Millisecond
 	var log strings.Builder
 	logger := logrus.New()
 	logger.SetOutput(&log)
@@ -522,6 +523,27 @@ func TestGivenUp(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") ||
 		strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the log says %s", text)
+	}
+}
+
+// TestOldEndIsTriedAgain: a session may have ended days before a server ran again. An event about it is not given up at
+// the first try that fails, but a day later.
+func TestOldEndIsTriedAgain(t *testing.T) {
+	in := newInbox(t)
+	in.fail = func() bool { return true }
+	s := replica(storetest.New(), configOf(in.URL), time.Minute, nil)
+	for ago, want := range map[time.Duration]bool{0: false, 25 * time.Hour: true} {
+		w := &work{s: s, entry: ended(1, time.Now().Add(-72*time.Hour))[0], claimEnd: time.Now().Add(time.Hour),
+			sent: make(map[string]bool)}
+		if ago > 0 {
+			w.sending = time.Now().Add(-ago)
+		}
+		if _, whole := w.sendAll(t.Context(), t.Context()); whole != want {
+			t.Errorf("first tried %s ago: all is done %t", ago, whole)
+		}
+	}
+	if _, requests := in.told(); requests != 2 {
+		t.Errorf("%d requests", requests)
 	}
 }
 

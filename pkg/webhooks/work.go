@@ -37,6 +37,7 @@ type work struct {
 	report      *findings.Report // nil: the session could not be read
 	failedReads int              // of the session
 	readTime    time.Duration    // how long all of its reads took
+	sending     time.Time        // when sending began
 	backoff     *backoff.Backoff
 }
 
@@ -234,6 +235,9 @@ func (w *work) read(ctx context.Context) bool {
 // everything is sent. What is being sent when working ends is sent to its end: a request that is cut off would be sent
 // twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
+	if w.sending.IsZero() {
+		w.sending = time.Now()
+	}
 	var failed []moment.Job
 	switch {
 	case w.job != nil:
@@ -291,11 +295,15 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 		return context.DeadlineExceeded
 	}
 	err := w.s.sendTo(ctx, t, e)
-	// If only events that were tried were given up, each pause would keep all others waiting, and sessions would fill
-	// the work for days.
+	// It counts since the first try, not since the session's end: that may have been while no server ran. If only
+	// events that were tried were given up, each pause would keep all others waiting, and sessions would fill the work
+	// for days.
 	giveUp := w.s.opts.Timing.GiveUp
-	tried := !errors.Is(err, errPaused) || t.failedFor(giveUp)
-	if err != nil && tried && ctx.Err() == nil && time.Since(endOf(w.entry)) > giveUp {
+	over := time.Since(w.sending) > giveUp
+	if errors.Is(err, errPaused) {
+		over = t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
+	}
+	if err != nil && over && ctx.Err() == nil {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
 		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(),
 			"event": e.Type}).
