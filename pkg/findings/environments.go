@@ -13,6 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
+// What is here is about environments that are still being made: drivers.go and actors.go find those that could not be.
+
 // madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is
 // done or gave up (ray/_private/runtime_env/agent/runtime_env_agent.py).
 var madeEnv = lazyregexp.New(`(?m)^.* -- (?:Creating runtime env: (\{.*\}) with timeout|(Successfully created runtime env|runtime_env creation failed)).*$`)
