@@ -93,7 +93,7 @@ func (w *walk) entry(path string, e keyedEntry) (found bool, err error) {
 		return false, nil
 	}
 	info, err := e.entry.Info()
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(w.store.missing(err), os.ErrNotExist) {
 		return false, nil // deleted since
 	}
 	if err != nil {

@@ -85,13 +85,20 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 	if length < 0 || length > info.Size()-offset {
 		length = info.Size() - offset
 	}
-	return section{Reader: io.NewSectionReader(file, offset, length), Closer: file}, nil
+	return section{io.NewSectionReader(file, offset, length), file, s}, nil
 }
 
 // section is a part of a file that closes the file.
 type section struct {
 	io.Reader
 	io.Closer
+	store *Store
+}
+
+// Read implements io.Reader.
+func (s section) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	return n, s.store.missing(err)
 }
 
 // Stat implements blob.Reader.
@@ -113,40 +120,44 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 // find returns what is known of a regular file. Anything else that has the name, and what is reached through a symbolic
 // link, is os.ErrNotExist: it is no object, and List does not name it either.
 func (s *Store) find(name string) (fs.FileInfo, error) {
-	if !s.isFolder(path.Dir(name)) {
-		return nil, os.ErrNotExist
+	if err := s.checkFolder(path.Dir(name)); err != nil {
+		return nil, err
 	}
 	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		err = os.ErrNotExist
 	}
-	return info, missing(err)
+	return info, s.missing(err)
 }
 
-// isFolder says whether a path leads to a folder without symbolic links.
-func (s *Store) isFolder(name string) bool {
+// checkFolder returns os.ErrNotExist unless a path leads to a folder without symbolic links.
+func (s *Store) checkFolder(name string) error {
 	for i, c := range name + "/" {
-		if c != '/' {
+		if c != '/' || name[:i] == "." {
 			continue
 		}
-		if info, err := os.Lstat(filepath.Join(s.dir, name[:i])); name[:i] != "." && (err != nil || !info.IsDir()) {
-			return false
+		info, err := os.Lstat(filepath.Join(s.dir, name[:i]))
+		if err == nil && !info.IsDir() {
+			err = os.ErrNotExist
+		}
+		if err != nil {
+			return s.missing(err)
 		}
 	}
-	return true
+	return nil
 }
 
 // readFolder reads the entries of a folder, and never waits as opening a FIFO would.
 func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
-	if !s.isFolder(name) {
-		return nil, os.ErrNotExist
+	if err := s.checkFolder(name); err != nil {
+		return nil, err
 	}
 	folder, err := regular.OpenFolder(s.root, name)
 	if err != nil {
-		return nil, missing(err)
+		return nil, s.missing(err)
 	}
 	entries, err := folder.ReadDir(-1)
-	return entries, errors.Join(err, folder.Close())
+	return entries, errors.Join(s.missing(err), folder.Close())
 }
 
 // open opens an object. Anything but a regular file does not exist for the store.
@@ -164,7 +175,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	// of a FIFO that came meanwhile this does not wait for a writer
 	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, missing(err)
+		return nil, nil, s.missing(err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -172,7 +183,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, nil, err
+		return nil, nil, s.missing(err)
 	}
 	return file, info, nil
 }
@@ -201,7 +212,7 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 	if err != nil {
 		return err
 	}
-	staged, err := s.stage(ctx, body)
+	staged, info, err := s.stage(ctx, body)
 	if err != nil {
 		return err
 	}
@@ -214,6 +225,9 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 		if err == nil {
 			err = publish(staged, name)
 		}
+		if err != nil && s.holds(name, info) {
+			err = nil // NFS sends a request again whose answer is lost, and then the file is in its own way
+		}
 		// Between making the folder and using it, a Delete may have removed it as empty.
 		if !errors.Is(err, os.ErrNotExist) || attempt == 100 {
 			break
@@ -225,31 +239,40 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 	return s.sync(folder)
 }
 
+// holds says whether a name is this file's.
+func (s *Store) holds(name string, file fs.FileInfo) bool {
+	info, err := s.root.Lstat(name)
+	return err == nil && os.SameFile(info, file)
+}
+
 // stage writes a body to a new synced file in the folder for staging, from where the caller moves it to its place.
-func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, err error) {
+func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, info fs.FileInfo, err error) {
 	if err := s.root.MkdirAll(staging, dirMode); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	name = path.Join(staging, rand.Text())
 	file, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	_, err = io.Copy(file, contextReader{ctx, body})
 	if err == nil {
 		err = file.Sync()
+	}
+	if err == nil {
+		info, err = file.Stat()
 	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		_ = s.root.Remove(name)
-		return "", err
+		return "", nil, err
 	}
-	return name, nil
+	return name, info, nil
 }
 
 // makeFolder makes folder and its parents, each recorded on disk in its own parent.
@@ -359,10 +382,16 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// missing makes os.ErrNotExist of a path that leads through a file.
-func missing(err error) error {
-	if errors.Is(err, syscall.ENOTDIR) {
+// missing makes os.ErrNotExist of the errors of a path that leads through a file, of one that no file can have, and of
+// what another machine has removed from NFS, unless the store as a whole is gone.
+func (s *Store) missing(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return os.ErrNotExist
+	case errors.Is(err, syscall.ESTALE):
+		if _, gone := s.root.Stat("."); gone == nil {
+			return os.ErrNotExist
+		}
 	}
 	return err
 }

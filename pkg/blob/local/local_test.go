@@ -3,10 +3,14 @@ package local
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -167,4 +171,56 @@ func keys(t *testing.T, s *Store, prefix string) []string {
 		names = append(names, o.Key)
 	}
 	return names
+}
+
+// TestWriteThatIsRepeated: NFS sends a request again if its answer is lost. What finds its own file then has stored it.
+func TestWriteThatIsRepeated(t *testing.T) {
+	s, _ := open(t)
+	for name, publish := range map[string]func(from, to string) error{"create": s.root.Link, "put": s.root.Rename} {
+		twice := func(from, to string) error {
+			must.OK(t, publish(from, to))
+			return publish(from, to)
+		}
+		if err := s.store(t.Context(), name, strings.NewReader("text"), twice); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := must.Get(blob.ReadRange(t.Context(), s, name, 0, 10))(t); string(got) != "text" {
+			t.Errorf("%s: stored is %q", name, got)
+		}
+	}
+	if err := s.Create(t.Context(), "create", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("another file of the same content: %v", err)
+	}
+}
+
+// TestFilesThatNFSLost: an open file that another machine removes does not exist any more; a store that is gone as a
+// whole is another error.
+func TestFilesThatNFSLost(t *testing.T) {
+	s, _ := open(t)
+	stale := &fs.PathError{Op: "read", Path: "a", Err: syscall.ESTALE}
+	read := func() error {
+		_, err := io.ReadAll(section{Reader: iotest.ErrReader(stale), store: s})
+		return err
+	}
+	if err := read(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file: %v", err)
+	}
+	must.OK(t, s.Close())
+	if err := read(); !errors.Is(err, syscall.ESTALE) || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file of a store that is gone: %v", err)
+	}
+}
+
+// TestKeysThatNoFileCanHave are of no object, and nothing is below them.
+func TestKeysThatNoFileCanHave(t *testing.T) {
+	s, _ := open(t)
+	long := strings.Repeat("x", 300)
+	for _, key := range []string{long, long + "/a"} {
+		if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Stat(%.10s…) = %v", key, err)
+		}
+		if names := keys(t, s, key+"/"); len(names) != 0 {
+			t.Errorf("List(%.10s…) finds %q", key, names)
+		}
+	}
 }
