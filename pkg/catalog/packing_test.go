@@ -383,6 +383,16 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 	if want := sessions + 1; without.created != want {
 		t.Errorf("%d packs were stored, want %d: one for each session, and one that joins them", without.created, want)
 	}
+	for start, want := range []int{1, 0} { // the first joins what was packed since the packs were joined
+		again, restarted := server(store)
+		restarted.refused = storetest.Delete
+		again.begin(t.Context())
+		fresh(t, again)
+		must.OK(t, again.Pack(t.Context()))
+		if restarted.created != want {
+			t.Errorf("%d packs were stored after start %d, want %d", restarted.created, start, want)
+		}
+	}
 }
 
 // TestOutcomeThatCannotBeRead: a replica that describes a session while it cannot read how it ended makes nobody forget

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"time"
 
@@ -21,8 +22,9 @@ var ErrBusy = errors.New("another writer joins the packs of the day")
 const maxJoined = 256 << 20
 
 // Join makes one pack from all packs of a day, or a few if one cannot hold that much, and removes those that it joined.
-// Removed sessions are left out. Damaged packs are removed; packs of other versions stay. It returns how many packs the
-// day has then. After ErrBusy, removed sessions may still be in packs.
+// If the newest has all that they have, as after a Join that could not remove them, it only removes. Removed sessions
+// are left out. Damaged packs are removed; packs of other versions stay. It returns how many packs the day has then.
+// After ErrBusy, removed sessions may still be in packs.
 func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) (left int, err error) {
 	all, err := p.ListDay(ctx, day)
 	if err != nil || len(all) == 0 {
@@ -44,10 +46,10 @@ type joiner struct {
 	last  int // the number of the day's last pack
 	left  int // packs of the day
 
-	rows    map[layout.Session]Facts
-	size    int // bytes of the rows
-	of      []Pack
-	changed bool // it has not all that they have
+	rows   map[layout.Session]Facts
+	size   int // bytes of the rows
+	of     []Pack
+	newest map[layout.Session]Facts // the rows of the last of these; nil if not all of it counts
 }
 
 // read adds a pack's rows. If there is no room for them, it first stores those that it has.
@@ -81,13 +83,15 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 		}
 	}
 	if j.rows == nil {
-		j.rows = rows
-	} else {
-		for _, row := range rows {
-			merge(j.rows, row)
-		}
+		j.rows = make(map[layout.Session]Facts)
 	}
-	j.size, j.of, j.changed = j.size+size, append(j.of, pack), j.changed || changed
+	for _, row := range rows {
+		merge(j.rows, row)
+	}
+	j.size, j.of, j.newest = j.size+size, append(j.of, pack), rows
+	if changed {
+		j.newest = nil
+	}
 	return nil
 }
 
@@ -99,13 +103,13 @@ func merge(rows map[layout.Session]Facts, row Facts) {
 	rows[row.Ref] = row
 }
 
-// store stores the rows as one pack, removes those that they are from, and begins again. One pack that has the same
-// stays.
+// store stores the rows as one pack, removes those that they are from, and begins again. The newest pack stays if it
+// has the same.
 func (j *joiner) store(ctx context.Context) error {
-	rows, of, changed := j.rows, j.of, j.changed
-	j.rows, j.size, j.of, j.changed = nil, 0, nil, false
-	if len(of) < 2 && !changed {
-		return nil
+	rows, of, newest := j.rows, j.of, j.newest
+	j.rows, j.size, j.of, j.newest = nil, 0, nil, nil
+	if newest != nil && reflect.DeepEqual(rows, newest) {
+		return j.remove(ctx, of[:len(of)-1])
 	}
 	all := slices.SortedFunc(maps.Values(rows), func(a, b Facts) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
@@ -127,7 +131,12 @@ func (j *joiner) store(ctx context.Context) error {
 		j.left++
 		all = all[len(part):]
 	}
-	for _, pack := range of {
+	return j.remove(ctx, of)
+}
+
+// remove removes packs whose rows are in others.
+func (j *joiner) remove(ctx context.Context, joined []Pack) error {
+	for _, pack := range joined {
 		if err := j.packs.Store.Delete(ctx, pack.Key); err != nil {
 			return fmt.Errorf("remove a pack that was joined: %w", err)
 		}

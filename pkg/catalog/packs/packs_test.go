@@ -183,6 +183,30 @@ func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 	}
 }
 
+// TestJoinThatCannotRemove: packs that are joined but must not be removed are not joined again, until they may be.
+func TestJoinThatCannotRemove(t *testing.T) {
+	p := open(t)
+	for n := range 3 {
+		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{detailed(n), sample(n + 1)}))
+	}
+	keeping := Packs{Root: p.Root, Store: &storetest.Hooked{Store: p.Store, Before: storetest.On(storetest.Delete,
+		func(context.Context, string) error { return blob.ErrPermission })}}
+	none := func(layout.Session) bool { return false }
+	for range 3 {
+		if _, err := keeping.Join(t.Context(), day, none); !errors.Is(err, blob.ErrPermission) {
+			t.Errorf("without the right to remove: %v", err)
+		}
+	}
+	if n := len(p.mustList(t)); n != 4 {
+		t.Errorf("%d packs, want three and the one that joins them", n)
+	}
+	before := p.read(t, true)
+	left := must.Get(p.Join(t.Context(), day, none))(t)
+	if all := p.mustList(t); left != 1 || len(all) != 1 || !reflect.DeepEqual(p.read(t, true), before) {
+		t.Errorf("with the right to remove: %d packs, %v", left, all)
+	}
+}
+
 func TestDamagedPacks(t *testing.T) {
 	p := open(t)
 	must.OK(t, p.Append(t.Context(), day, nil, []Facts{detailed(1)}))
