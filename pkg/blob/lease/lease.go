@@ -103,6 +103,9 @@ func (l *lease) take(ctx context.Context, key string) error {
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
+	if l.check(ctx, key) == nil {
+		return nil // an earlier attempt has created it, and its answer was lost
+	}
 	if err := l.checkExpired(ctx, key, time.Now()); err != nil {
 		return err
 	}
@@ -161,15 +164,15 @@ func (l *lease) keep(ctx context.Context) {
 }
 
 func (l *lease) renew(ctx context.Context) error {
-	if err := l.check(ctx); err != nil {
+	if err := l.check(ctx, l.key); err != nil {
 		return err
 	}
 	return l.store.Put(ctx, l.key, strings.NewReader(l.token))
 }
 
-// check returns ErrLost if another command took the lease.
-func (l *lease) check(ctx context.Context) error {
-	r, err := l.store.Get(ctx, l.key, 0, int64(len(l.token)))
+// check returns ErrLost if another command has the lease at key.
+func (l *lease) check(ctx context.Context, key string) error {
+	r, err := l.store.Get(ctx, key, 0, int64(len(l.token)))
 	if errors.Is(err, os.ErrNotExist) {
 		return ErrLost
 	}
@@ -189,7 +192,7 @@ func (l *lease) release() error {
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := l.check(ctx)
+	err := l.check(ctx, l.key)
 	if err == nil {
 		err = l.store.Delete(ctx, l.key)
 	}

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -138,5 +139,25 @@ func TestUntil(t *testing.T) {
 		if left := Until(at); left > -30*time.Minute {
 			t.Errorf("%s: %s are left", name, left)
 		}
+	}
+}
+
+// TestLostAnswer: a lease that this command created is its own, also if the store has sent the request again and cannot
+// compare what it found.
+func TestLostAnswer(t *testing.T) {
+	store := storetest.New()
+	repeating := &storetest.Hooked{Store: store, After: storetest.On(storetest.Create,
+		func(context.Context, string) error { return os.ErrExist })}
+	done := false
+	must.OK(t, Do(t.Context(), repeating, "log", ref, func(context.Context) error {
+		done = true
+		return nil
+	}))
+	if !done || len(store.Keys()) != 0 {
+		t.Errorf("it has worked: %v, left is %q", done, store.Keys())
+	}
+	must.OK(t, store.Create(t.Context(), Key("log", ref), strings.NewReader("another holder")))
+	if err := Do(t.Context(), repeating, "log", ref, func(context.Context) error { return nil }); !errors.Is(err, ErrBusy) {
+		t.Errorf("of another holder: %v, want ErrBusy", err)
 	}
 }
