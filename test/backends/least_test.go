@@ -20,7 +20,7 @@ func TestLeastPermissions(t *testing.T) {
 		servers.VersityGW.Name: {"get": "s3:GetObject", "put": "s3:PutObject", "delete": "s3:DeleteObject"},
 		servers.FakeGCS.Name: {"get": "storage.objects.get", "put": "storage.objects.create",
 			"delete": "storage.objects.delete"},
-		servers.Azurite.Name: {"get": "blobs/read", "put": "blobs/add/action", "delete": "blobs/delete"},
+		servers.Azurite.Name: {"get": "blobs/read", "put": "blobs/write", "delete": "blobs/delete"},
 		"oss":                {"get": "oss:GetObject", "put": "oss:PutObject", "delete": "oss:DeleteObject"},
 	}
 	for _, kind := range guardedKinds {

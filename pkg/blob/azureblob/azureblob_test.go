@@ -1,16 +1,19 @@
 package azureblob
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 // key is base64, as account keys are.
@@ -76,6 +79,28 @@ func TestAnswersOfOtherServers(t *testing.T) {
 			if _, _, err := s.requestPage(t.Context(), "log/", delimited, nil); !errors.Is(err, errNotAzure) {
 				t.Errorf("%q, folders %v: %v", body, delimited, err)
 			}
+		}
+	}
+}
+
+// TestCreateOnly: those who may create, but not overwrite, are told of an object that is there as of a right that they
+// lack, whether it is sent by one request or in parts.
+func TestCreateOnly(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("x-ms-error-code", "UnauthorizedBlobOverwrite")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer web.Close()
+	s := must.Get(Open(Config{Container: "c", AccountURL: web.URL + "/a?sig=2"}, logrus.New()))(t)
+	for _, size := range []int{0, 65 << 20} {
+		body := bytes.NewReader(make([]byte, size))
+		if err := s.Create(t.Context(), "key", body); !errors.Is(err, os.ErrExist) {
+			t.Errorf("create with %d bytes: %v, want os.ErrExist", size, err)
+		}
+		if err := s.Put(t.Context(), "key", body); !errors.Is(err, blob.ErrPermission) ||
+			!strings.Contains(err.Error(), "grant "+permissionWrite) {
+			t.Errorf("put with %d bytes: %v, want the right to write", size, err)
 		}
 	}
 }

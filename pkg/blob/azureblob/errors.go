@@ -25,6 +25,9 @@ func (s *Store) mapError(err error, permission string) error {
 		return err
 	}
 	err = shortError{response}
+	if permission == permissionCreate && bloberror.HasCode(err, bloberror.UnauthorizedBlobOverwrite) {
+		return os.ErrExist // what those are told who may create, but not overwrite
+	}
 	if refused := s.refusal(err, response, permission); refused != nil {
 		return refused
 	}

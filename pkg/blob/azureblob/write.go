@@ -45,7 +45,15 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
-	return attempts, s.mapError(err, permissionCreate)
+	return attempts, s.mapError(err, needed(absent))
+}
+
+// needed is the permission that a write needs: one that may find a blob has to be allowed to overwrite it.
+func needed(absent bool) string {
+	if absent {
+		return permissionCreate
+	}
+	return permissionWrite
 }
 
 // holds says whether the blob under key has this size and content.
@@ -97,7 +105,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		return remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
 	})
 	if err != nil {
-		return s.mapError(err, permissionCreate)
+		return s.mapError(err, needed(absent))
 	}
 	return m.complete(ctx, absent)
 }
@@ -124,7 +132,7 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 			return os.ErrExist
 		}
 	}
-	err = m.store.mapError(err, permissionCreate)
+	err = m.store.mapError(err, needed(absent))
 	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.holds(ctx, m.key, m.size, sum) {
 		return nil // committed by an attempt whose answer was lost
 	}
