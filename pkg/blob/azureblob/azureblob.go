@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -200,20 +201,25 @@ func (c *Config) clientOptions() azcore.ClientOptions {
 		Retry: policy.RetryOptions{
 			MaxRetries:    remote.MaxAttempts - 1,
 			RetryDelay:    remote.MinDelay,
-			MaxRetryDelay: remote.MaxDelay,
+			MaxRetryDelay: remote.MaxPause,
 		},
-		PerRetryPolicies: []policy.Policy{attemptCounter{}},
+		PerRetryPolicies: []policy.Policy{attemptPolicy{}},
 	}
 }
 
-// attemptCounter counts the requests of an operation whose context carries a counter.
-type attemptCounter struct{}
+// attemptPolicy counts the requests of an operation whose context carries a counter, and shortens the pauses that
+// answers ask for: the SDK gives up if one is longer than MaxRetryDelay.
+type attemptPolicy struct{}
 
 type attemptsKey struct{}
 
-func (attemptCounter) Do(request *policy.Request) (*http.Response, error) {
+func (attemptPolicy) Do(request *policy.Request) (*http.Response, error) {
 	if n, ok := request.Raw().Context().Value(attemptsKey{}).(*int); ok {
 		*n++
 	}
-	return request.Next()
+	response, err := request.Next()
+	if err == nil && remote.RetryAfter(response.Header) > remote.MaxPause {
+		response.Header.Set("Retry-After", strconv.Itoa(int(remote.MaxPause.Seconds())))
+	}
+	return response, err
 }

@@ -161,7 +161,7 @@ func TestDelay(t *testing.T) {
 	if d := Delay(0, 2*time.Second); d != 2*time.Second {
 		t.Errorf("asked for 2s, waits %s", d)
 	}
-	if d := Delay(0, time.Hour); d != 3*MaxDelay {
+	if d := Delay(0, time.Hour); d != MaxPause {
 		t.Errorf("asked for an hour, waits %s", d)
 	}
 }

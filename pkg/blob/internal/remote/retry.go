@@ -13,10 +13,11 @@ import (
 const (
 	// MaxAttempts is how often a request is sent before its error is returned. Callers may retry later.
 	MaxAttempts = 6
-	// MinDelay is the pause after the first attempt, MaxDelay the longest one. A pause that the store asks for may be
-	// three times as long.
+	// MinDelay is the pause after the first attempt, MaxDelay the longest one, and MaxPause the longest one that a
+	// store gets by asking for it.
 	MinDelay = 100 * time.Millisecond
 	MaxDelay = 5 * time.Second
+	MaxPause = 3 * MaxDelay
 )
 
 // Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what
@@ -24,7 +25,7 @@ const (
 func Delay(attempt int, requested time.Duration) time.Duration {
 	delay := min(MinDelay<<min(attempt, 16), MaxDelay)
 	delay = delay/2 + rand.N(delay/2+1)
-	return max(delay, min(requested, 3*MaxDelay))
+	return max(delay, min(requested, MaxPause))
 }
 
 // RetryAfter is the time that an answer's Retry-After header asks for; 0 if it has none.

@@ -165,7 +165,7 @@ func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, e
 		return response, err
 	}
 	if asked := RetryAfter(response.Header); asked > 0 {
-		if err := backoff.Sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
+		if err := backoff.Sleep(request.Context(), min(asked, MaxPause)); err != nil {
 			_ = response.Body.Close()
 			return nil, err
 		}
