@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -138,6 +140,40 @@ func TestAnswersOfProxies(t *testing.T) {
 		server.Close()
 	}
 }
+
+// TestHeadersOfRefusedWrites: the store's clock and the pause that it asks for are in the header of its answer.
+func TestHeadersOfRefusedWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, status, header := time.Now(), http.StatusServiceUnavailable, http.Header{"Retry-After": {"9"}}
+		client := &http.Client{Transport: transportFunc(func(r *http.Request) *http.Response {
+			_, _ = io.Copy(io.Discard, r.Body)
+			answer := &http.Response{StatusCode: status, Header: header, Request: r, Body: io.NopCloser(strings.NewReader(
+				`<?xml version="1.0"?><Error><Code>ServerBusy</Code></Error>`))}
+			status = http.StatusOK
+			if header.Get("Retry-After") != "" {
+				header = http.Header{"Etag": {"1"}}
+			}
+			return answer
+		})}
+		s := &Store{name: "bucket"}
+		s.client = must.Get(oss.New("http://127.0.0.1", "id", "secret", oss.HTTPClient(client)))(t)
+		s.bucket = must.Get(s.client.Bucket("bucket"))(t)
+		s.writer = s.newWriter()
+		if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); err != nil ||
+			time.Since(began) != 9*time.Second {
+			t.Errorf("stored after %s, %v", time.Since(began), err)
+		}
+		status, header = http.StatusForbidden, http.Header{"Date": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
+		if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); err == nil ||
+			!strings.Contains(err.Error(), "the clock of this machine") {
+			t.Errorf("refused by the time: %v", err)
+		}
+	})
+}
+
+type transportFunc func(*http.Request) *http.Response
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
 // TestAnswersCutShort: an error of the service that is cut short is asked for again, for its status alone does not say
 // what was refused.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
@@ -52,10 +51,12 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		var header http.Header
-		err := s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size},
-			append(options, oss.ForbidOverWrite(absent), oss.GetResponseHeader(&header))...)
-		if err != nil || header.Get(oss.HTTPHeaderEtag) != "" {
+		answer, err := s.bucket.DoPutObject(&oss.PutObjectRequest{ObjectKey: key,
+			Reader: &io.LimitedReader{R: body, N: size}}, append(options, oss.ForbidOverWrite(absent)))
+		if answer != nil {
+			_ = answer.Body.Close()
+		}
+		if err != nil || answer.Headers.Get(oss.HTTPHeaderEtag) != "" {
 			return err
 		}
 		// OSS gives an ETag, so another server may have answered, such as a proxy with a page of its own.
