@@ -37,7 +37,8 @@ func (s *Store) newWriter() remote.Writer {
 		},
 		Conditions: &remote.Conditions{Warn: func() {
 			s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
-				"before it is written, which costs one listing per write; do not run two collectors on the same node")
+				"before it is written, which costs one listing per write; do not run two collectors on the " +
+				"same node, nor two history servers")
 		}},
 	}
 }

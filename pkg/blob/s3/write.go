@@ -49,7 +49,8 @@ func (s *Store) newWriter() remote.Writer {
 			Unknown: func(err error) bool { return statusOf(err) == http.StatusNotImplemented },
 			Warn: func() {
 				s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
-					"costs one listing per write; do not run two collectors on the same node")
+					"costs one listing per write; do not run two collectors on the same " +
+					"node, nor two history servers")
 			},
 		},
 	}
