@@ -58,8 +58,9 @@ type Config struct {
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "s3-bucket", "", "name of the bucket; required with this backend")
-	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as http://minio:9000")
-	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or with --s3-endpoint "+
+	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as http://minio:9000; "+
+		"empty: AWS_ENDPOINT_URL, else AWS")
+	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or at an endpoint "+
 		defaultRegion)
 	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false,
 		"put the bucket's name into the path, not the host name; most servers other than AWS need it")
@@ -141,30 +142,32 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID,
 			c.SecretAccessKey, c.SessionToken)))
 	}
-	if endpoint != "" && !isAmazon(endpoint) {
-		// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
-		options = append(options, config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
-			config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
-	}
 	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
 	}
 	loaded.Credentials = aws.NewCredentialsCache(&provider{last: loaded.Credentials, options: options, log: log})
-	if loaded.Region == "" {
-		if endpoint == "" {
-			return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
-		}
-		loaded.Region = defaultRegion
-	}
 	client := awss3.NewFromConfig(loaded, func(o *awss3.Options) {
 		o.UsePathStyle = c.PathStyle
 		o.EndpointOptions.DisableHTTPS = c.DisableSSL
 		if endpoint != "" {
 			o.BaseEndpoint = &endpoint
 		}
+		if o.BaseEndpoint == nil { // nor do AWS_ENDPOINT_URL and the shared configuration have one
+			return
+		}
+		o.Region = cmp.Or(o.Region, defaultRegion)
+		if !isAmazon(*o.BaseEndpoint) {
+			// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
 	})
-	s := &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log}
+	region := client.Options().Region
+	if region == "" {
+		return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
+	}
+	s := &Store{client: client, bucket: c.Bucket, region: region, createBucket: c.CreateBucket, log: log}
 	s.writer = s.newWriter()
 	return s, nil
 }

@@ -252,5 +252,20 @@ func TestLockedBuckets(t *testing.T) {
 			want {
 			t.Errorf("%s: checksums %v, want %v", endpoint, got, want)
 		}
+		t.Run("by the SDK's setting", func(t *testing.T) {
+			for name, value := range map[string]string{"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "",
+				"AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": "/nonexistent"} {
+				t.Setenv(name, value)
+			}
+			s := must.Get(Open(t.Context(), Config{Bucket: "bucket", AccessKeyID: "id", SecretAccessKey: "secret"},
+				logrus.New()))(t)
+			got := s.client.Options()
+			if (got.RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported) != want ||
+				(got.ResponseChecksumValidation == aws.ResponseChecksumValidationWhenSupported) != want ||
+				got.Region != defaultRegion || s.region != defaultRegion {
+				t.Errorf("%s: checksums %v, want %v; region %q", endpoint, got.RequestChecksumCalculation, want,
+					got.Region)
+			}
+		})
 	}
 }
