@@ -85,9 +85,6 @@ var _ blob.Store = (*Store)(nil)
 
 // Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(c Config, log logrus.FieldLogger) (*Store, error) {
-	if c.Bucket == "" {
-		return nil, errors.New("open OSS store: no bucket: set --oss-bucket or OSS_BUCKET")
-	}
 	endpoint, region, err := c.endpoint()
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: %w", err)

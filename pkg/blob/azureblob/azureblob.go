@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -103,9 +104,6 @@ const (
 )
 
 func (c *Config) client() (*container.Client, error) {
-	if c.Container == "" {
-		return nil, errors.New("no container: set --azure-container or AZURE_STORAGE_CONTAINER")
-	}
 	mode := strings.ToLower(strings.TrimSpace(c.AuthMode))
 	if mode == authAuto {
 		switch {
@@ -190,6 +188,9 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	u, err := url.Parse(account)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return "", false, errors.New("--azure-account-url: want a URL such as https://account.blob.core.windows.net")
+	}
+	if path.Base(u.Path) == c.Container {
+		return "", false, errors.New("--azure-account-url: the URL must not contain the container")
 	}
 	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil
 }

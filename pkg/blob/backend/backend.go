@@ -161,15 +161,20 @@ func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, e
 // Names are the backends' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(openers)) }
 
-// CheckBucket reports a backend without the name of its bucket.
+// CheckBucket reports a backend without the name of its bucket, and what is more than a name. S3 has buckets that an
+// ARN names, too: its access points.
 func (c *Config) CheckBucket() error {
-	for _, b := range []struct{ backend, flag, name string }{
-		{"s3", "s3-bucket", c.S3.Bucket}, {"gcs", "gcs-bucket", c.GCS.Bucket},
-		{"aliyunoss", "oss-bucket", c.OSS.Bucket},
-		{"azureblob", "azure-container", c.Azure.Container},
+	for _, b := range []struct{ backend, flag, env, name string }{
+		{"s3", "s3-bucket", "S3_BUCKET", c.S3.Bucket}, {"gcs", "gcs-bucket", "GCS_BUCKET", c.GCS.Bucket},
+		{"aliyunoss", "oss-bucket", "OSS_BUCKET", c.OSS.Bucket},
+		{"azureblob", "azure-container", "AZURE_STORAGE_CONTAINER", c.Azure.Container},
 	} {
-		if strings.EqualFold(c.Backend, b.backend) && b.name == "" {
-			return fmt.Errorf("--%s is not set: say in which bucket data is stored", b.flag)
+		switch {
+		case !strings.EqualFold(c.Backend, b.backend):
+		case b.name == "":
+			return fmt.Errorf("neither --%s nor %s is set: say in which bucket data is stored", b.flag, b.env)
+		case strings.ContainsAny(b.name, "/:") && !strings.HasPrefix(c.S3.Bucket, "arn:"):
+			return fmt.Errorf("--%s=%q: want the name alone; put a folder into --storage-prefix", b.flag, b.name)
 		}
 	}
 	return nil
@@ -184,6 +189,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	}
 	if c.Timeout <= 0 {
 		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Timeout)
+	}
+	if err := c.CheckBucket(); err != nil {
+		return nil, err
 	}
 	redactor := redact.New(c.secrets()...)
 	store, err := open(ctx, c, redactor.Logger(log))

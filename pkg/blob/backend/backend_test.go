@@ -126,6 +126,25 @@ func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
 	}
 }
 
+// TestNamesOfBuckets: what is more than a name would become part of keys and URLs.
+func TestNamesOfBuckets(t *testing.T) {
+	for _, args := range [][]string{
+		{"--storage-backend=s3", "--s3-bucket=s3://history"}, {"--storage-backend=s3", "--s3-bucket=history/team"},
+		{"--storage-backend=gcs", "--gcs-bucket=gs://history"}, {"--storage-backend=aliyunoss", "--oss-bucket=history/"},
+		{"--storage-backend=azureblob", "--azure-container=history/team"},
+	} {
+		c := must.Get(load(t, args, nil))(t)
+		flag, _, _ := strings.Cut(args[1], "=")
+		if _, err := Open(t.Context(), c, logrus.New()); err == nil || !strings.Contains(err.Error(), flag) ||
+			!strings.Contains(err.Error(), "--storage-prefix") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	c := must.Get(load(t, []string{"--storage-backend=s3",
+		"--s3-bucket=arn:aws:s3:eu-west-1:123456789012:accesspoint/history"}, nil))(t)
+	must.OK(t, c.CheckBucket())
+}
+
 // TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment
 // variables.
 func TestKubeRayFile(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -75,9 +76,6 @@ var _ blob.Store = (*Store)(nil)
 
 // Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
-	if c.Bucket == "" {
-		return nil, errors.New("open GCS store: no bucket: set --gcs-bucket or GCS_BUCKET")
-	}
 	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	var options []option.ClientOption
 	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(stall)}
@@ -138,6 +136,9 @@ func (c *Config) endpoint() (endpoint string, emulator bool, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return "", false, fmt.Errorf("--gcs-endpoint=%q: want a URL such as http://localhost:4443", c.Endpoint)
+	}
+	if path.Base(u.Path) == c.Bucket {
+		return "", false, errors.New("--gcs-endpoint: the URL must not contain the bucket")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/storage/v1/"

@@ -65,8 +65,8 @@ func TestConfigIsChecked(t *testing.T) {
 		err    string
 	}{
 		"good":                {func(*Config) {}, ""},
-		"no bucket":           {func(c *Config) { c.Bucket = "" }, "--gcs-bucket"},
 		"not a URL":           {func(c *Config) { c.Endpoint = "ftp://x" }, "--gcs-endpoint"},
+		"bucket in the URL":   {func(c *Config) { c.Endpoint += "/b" }, "--gcs-endpoint"},
 		"credentials for all": {func(c *Config) { c.CredentialsFile = "/key.json" }, "--gcs-credentials-file"},
 		"no such credentials file": {func(c *Config) { c.Endpoint, c.CredentialsFile = "", "/nowhere/key.json" },
 			"/nowhere/key.json"},

@@ -26,10 +26,10 @@ func (s *Store) mapError(err error, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
-	code, message, status := "", "", 0
+	code, message, status := codeOf(err), "", 0
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
-		code, message = apiErr.ErrorCode(), apiErr.ErrorMessage()
+		message = apiErr.ErrorMessage()
 	}
 	var response *smithyhttp.ResponseError
 	var header http.Header
@@ -43,7 +43,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return refused
 	}
 	switch {
-	case code == "NoSuchBucket":
+	case code == noSuchBucket:
 		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
 			"--s3-bucket: %w", s.bucket, err)
 	case status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound"):
@@ -58,6 +58,17 @@ func (s *Store) mapError(err error, permission string) error {
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
 	return err
+}
+
+const noSuchBucket = "NoSuchBucket"
+
+// codeOf is the service's code of an error, "" if there is none.
+func codeOf(err error) string {
+	var apiErr smithy.APIError
+	if errors.As(err, &apiErr) {
+		return apiErr.ErrorCode()
+	}
+	return ""
 }
 
 // refusesKey says whether an error's code is about the key alone, at Amazon or at servers that speak its protocol.
@@ -77,8 +88,7 @@ func isThrottle(err error) bool {
 // withBucket runs an operation. If the bucket is missing and may be made, it makes it and runs the operation again.
 func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	err := operation()
-	var apiErr smithy.APIError
-	if !s.createBucket || !errors.As(err, &apiErr) || apiErr.ErrorCode() != "NoSuchBucket" {
+	if !s.createBucket || codeOf(err) != noSuchBucket {
 		return err
 	}
 	input := &awss3.CreateBucketInput{Bucket: &s.bucket}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -83,7 +84,10 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 		output, err = s.client.ListObjectsV2(ctx, input)
 		return err
 	})
-	if err != nil {
+	switch {
+	case statusOf(err) == http.StatusNotFound && codeOf(err) != noSuchBucket: // what is listed cannot be missing
+		return nil, "", fmt.Errorf("%w: %w", errNotS3, err)
+	case err != nil:
 		return nil, "", s.mapError(err, "s3:ListBucket")
 	}
 	if output.Name == nil && output.IsTruncated == nil { // the SDK takes any XML for an empty listing, and no text, too

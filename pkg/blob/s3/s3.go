@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -108,9 +109,6 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	endpoint, err := c.endpoint()
 	if err != nil {
 		return nil, err
-	}
-	if c.Bucket == "" {
-		return nil, errors.New("open S3 store: no bucket: set --s3-bucket or S3_BUCKET")
 	}
 	if strings.HasSuffix(c.Bucket, "--x-s3") { // their listings have no order, and only whole folders
 		return nil, fmt.Errorf("open S3 store: --s3-bucket=%s is a directory bucket (S3 Express One Zone): choose a "+
@@ -250,6 +248,9 @@ func (c *Config) endpoint() (string, error) {
 	if u.User != nil {
 		return "", errors.New("--s3-endpoint: the URL must not contain an account; set --s3-access-key-id and " +
 			"--s3-secret-access-key")
+	}
+	if u.RawQuery != "" || path.Base(u.Path) == c.Bucket {
+		return "", errors.New("--s3-endpoint: the URL must contain neither the bucket nor a query")
 	}
 	if c.DisableSSL && u.Scheme == "https" {
 		return "", fmt.Errorf("--s3-disable-ssl contradicts --s3-endpoint=%q", c.Endpoint)

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,12 +31,13 @@ func TestConfigIsChecked(t *testing.T) {
 		err    string
 	}{
 		"good":               {func(*Config) {}, ""},
-		"no bucket":          {func(c *Config) { c.Bucket = "" }, "--s3-bucket"},
 		"a directory bucket": {func(c *Config) { c.Bucket = "b--use1-az5--x-s3" }, "general purpose bucket"},
 		"no region":          {func(c *Config) { c.Endpoint = "" }, "--s3-region"},
 		"half a key":         {func(c *Config) { c.SecretAccessKey = "" }, "--s3-secret-access-key"},
 		"key and profile":    {func(c *Config) { c.Profile = "p" }, "--s3-profile"},
 		"not a URL":          {func(c *Config) { c.Endpoint = "ftp://x" }, "--s3-endpoint"},
+		"bucket in the URL":  {func(c *Config) { c.Endpoint += "/b/" }, "--s3-endpoint"},
+		"query in the URL":   {func(c *Config) { c.Endpoint += "/?region=auto" }, "--s3-endpoint"},
 		"account in the URL": {func(c *Config) { c.Endpoint = "http://id:hush@minio:9000" }, "--s3-endpoint"},
 		"SSL off over https://": {func(c *Config) { c.Endpoint, c.DisableSSL = "https://minio:9000", true },
 			"--s3-disable-ssl"},
@@ -234,6 +236,25 @@ func TestAnswersOfOtherServers(t *testing.T) {
 				t.Errorf("get: %v", err)
 			}
 		})
+	}
+}
+
+// TestURLWithTheBucket: what such a server says of a listing is not that there is nothing.
+func TestURLWithTheBucket(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<Error><Code>NoSuchKey</Code></Error>")
+	}))
+	defer web.Close()
+	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+		SecretAccessKey: "secret"}, logrus.New())
+	must.OK(t, err)
+	var listed error
+	for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
+		listed = err
+	}
+	if !errors.Is(listed, errNotS3) || errors.Is(listed, os.ErrNotExist) {
+		t.Errorf("list: %v", listed)
 	}
 }
 

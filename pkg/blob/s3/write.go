@@ -83,7 +83,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 
 // errNotS3 is the error of an answer with a good status that no S3 server gives.
 var errNotS3 = errors.New("this is not the answer of an S3 server: correct --s3-endpoint (a console has another port " +
-	"than the store), or the proxy before it")
+	"than the store, and the bucket is no part of the URL), or the proxy before it")
 
 // confirm looks up an object that was stored by an answer without an ETag. S3 servers give one, so another server may
 // have answered, such as a proxy with a page of its own.
