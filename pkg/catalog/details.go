@@ -202,7 +202,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		}
 		d.RayVersion = metadata.Data.RayVersion
 	}
-	from.labels = facts.Start.Labels
+	from.labels, from.ahead = facts.Start.Labels, life.Ahead
 	return d, from, failed
 }
 

@@ -51,6 +51,7 @@ type sources struct {
 	jobs, nodes answer
 	nodesBy     []int64 // when nodes was saved, and how many rows it may have
 	labels      map[string]string
+	ahead       time.Duration // of the answers' times, see lifetime.Life
 }
 
 // add adds an object, in the order of keys.
@@ -115,9 +116,14 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	for _, read := range []struct {
 		answer answer
 		decode func(*jsonstream.Reader, *packs.Facts) error
-	}{{from.jobs, readJobs}, {from.nodes, readHours}} {
+	}{{from.jobs, readJobs}, {from.nodes, from.readHours}} {
 		if read.answer.key != "" {
 			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
+		}
+	}
+	for i := range f.Jobs {
+		for _, at := range []*int64{&f.Jobs[i].Start, &f.Jobs[i].End} {
+			*at = max(0, *at-from.ahead.Milliseconds()) // 0: not known
 		}
 	}
 	if c.opts.Ending != nil && d.Objects > 0 {
@@ -196,7 +202,7 @@ func text(raw json.RawMessage) (s string) {
 }
 
 // readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time.
-func readHours(in *jsonstream.Reader, f *packs.Facts) error {
+func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	type node struct {
 		StartTime float64 `json:"start_time_ms"`
 		EndTime   float64 `json:"end_time_ms"`
@@ -213,14 +219,14 @@ func readHours(in *jsonstream.Reader, f *packs.Facts) error {
 		}
 	}
 	var sum packs.Hours
-	known := !f.End.IsZero()
+	known, ahead := !f.End.IsZero(), float64(s.ahead.Milliseconds())
 	nodes := 0
 	err := jsonstream.Each(in, maxListed, func(n node) error {
 		nodes++
 		// No node lived longer than the session: the times of nodes are those of their clocks.
-		start, end := max(n.StartTime, float64(f.Start.UnixMilli())), float64(f.End.UnixMilli())
+		start, end := max(n.StartTime-ahead, float64(f.Start.UnixMilli())), float64(f.End.UnixMilli())
 		if n.EndTime > 0 {
-			end = min(end, n.EndTime)
+			end = min(end, n.EndTime-ahead)
 		}
 		hours := max(0, end-start) / float64(time.Hour.Milliseconds())
 		known = known && n.StartTime > 0 // of all nodes

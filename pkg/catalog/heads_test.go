@@ -128,7 +128,7 @@ func TestClocksAhead(t *testing.T) {
 			nodes = append(nodes, `{"start_time_ms":`+at+`,"end_time_ms":9214646400001,"resources_total":{"CPU":4}}`)
 		}
 		f := packs.Facts{Start: e.Start, End: e.End}
-		err = readHours(jsonstream.New(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), maxValue), &f)
+		err = new(sources).readHours(jsonstream.New(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), maxValue), &f)
 		if err != nil || f.Hours == nil || f.Hours.Node != 2 {
 			t.Errorf("three nodes in one hour lived %+v, %v", f.Hours, err)
 		}

@@ -44,7 +44,7 @@ func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 			f := packs.Facts{End: time.Unix(1e9, 0)}
 			decode := readJobs
 			if test.read == "nodes" {
-				decode = readHours
+				decode = new(sources).readHours
 			}
 			var before, after runtime.MemStats
 			runtime.GC()

@@ -126,6 +126,26 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 }
 
+// TestFactsByAClockAhead: times by the clock of a head that is ahead of the store's are as much earlier.
+func TestFactsByAClockAhead(t *testing.T) {
+	const ahead = 5 * time.Minute
+	store, _ := bucket()
+	ref := ended(t, store, "fails")
+	began := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC).Add(-ahead)
+	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+		must.OK(t, err)
+		store.Written(o.Key, began)
+	}
+	store.Written(layout.MetadataKey(root, ref, layout.End), began.Add(time.Hour))
+	c, _ := server(store)
+	fresh(t, c)
+	f := c.Unpacked()[ref]
+	if f == nil || !f.Start.Equal(began) || f.End.Sub(f.Start) != time.Hour || f.Hours == nil || f.Hours.Node != 1.5 ||
+		f.Jobs[0].Start != began.UnixMilli() || f.Jobs[0].End-f.Jobs[0].Start != 100_000 || f.Jobs[1].End != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestHoursOfAnyList: the last list of nodes that says when each began tells the hours, however its query was written.
 func TestHoursOfAnyList(t *testing.T) {
 	store, _ := bucket()

@@ -145,6 +145,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.
 		}
 	}
 	page.Entry = s.entryOf(r, page.Report)
+	page.Began, page.Ended = r.Life(ctx)
 	page.Frame = visible.FrameOf(r.Request, page.Entry, "overview")
 	page.Runs = s.lists.RunsOf(ctx, page.Entry)
 	w.Header().Set("Cache-Control", "no-store")

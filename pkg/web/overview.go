@@ -20,15 +20,17 @@ import (
 // Overview is the page with what one wants to know of a session first.
 type Overview struct {
 	Frame
-	Entry    catalog.Entry
-	Report   *findings.Report
-	Build    moment.Build
-	Nodes    []*moment.Node
-	OfJobs   []moment.Job
-	Logs     int
-	LogBytes int64         // of the logs, as stored
-	Prices   *fleet.Prices // nil: nothing has one
-	Runs     []Run         // the newest of the same RayJob, RayService or cluster
+	Entry catalog.Entry
+	// Began and Ended are when it ran by the clocks of its nodes, up to the moment that is shown or to now.
+	Began, Ended time.Time
+	Report       *findings.Report
+	Build        moment.Build
+	Nodes        []*moment.Node
+	OfJobs       []moment.Job
+	Logs         int
+	LogBytes     int64         // of the logs, as stored
+	Prices       *fleet.Prices // nil: nothing has one
+	Runs         []Run         // the newest of the same RayJob, RayService or cluster
 }
 
 // maxJobsListed is how many jobs the page lists: the failed ones first.
@@ -59,9 +61,11 @@ func (o Overview) Jobs() (list []OverviewJob) {
 		job := OverviewJob{Job: j}
 		for _, of := range o.OfJobs {
 			if of.ID == j.JobID && of.SubmissionID == j.SubmissionID && of.Start > 0 {
-				if end := cmp.Or(of.End, o.end()); end > of.Start {
-					job.Took = time.Duration(end - of.Start)
+				end := of.End
+				if end == 0 && !o.Head.shownTo().IsZero() {
+					end = o.Ended.UnixNano()
 				}
+				job.Took = time.Duration(max(0, end-of.Start))
 			}
 		}
 		if len(j.Findings) > 0 {
@@ -70,14 +74,6 @@ func (o Overview) Jobs() (list []OverviewJob) {
 		list = append(list, job)
 	}
 	return list
-}
-
-// end is when the session ended, or the moment that is shown, in Unix nanoseconds; 0 while it runs.
-func (o Overview) end() int64 {
-	if end := o.Head.shownTo(); !end.IsZero() {
-		return end.UnixNano()
-	}
-	return 0
 }
 
 // More is how many jobs are not listed.
@@ -138,16 +134,12 @@ func (o Overview) Resources() string {
 
 // Cost is what the nodes cost so far, such as "12.30 USD"; "" without prices.
 func (o Overview) Cost() string {
-	if o.Prices == nil || o.Entry.Start.IsZero() {
+	if o.Prices == nil {
 		return ""
-	}
-	end := o.end()
-	if end == 0 {
-		end = time.Now().UnixNano()
 	}
 	sum := 0.0
 	for _, n := range o.Nodes {
-		began, ended := max(n.Start, o.Entry.Start.UnixNano()), end
+		began, ended := max(n.Start, o.Began.UnixNano()), o.Ended.UnixNano()
 		if n.State == moment.Dead && n.End > 0 {
 			ended = min(ended, n.End)
 		}

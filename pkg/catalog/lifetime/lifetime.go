@@ -36,8 +36,11 @@ const grace = time.Minute
 type Life struct {
 	// Start is when its first head started; zero: not known.
 	Start time.Time
-	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask Runs and EndOf.
+	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask State.
 	End time.Time
+	// Ahead is how much later than Start the head says it started, because its clock is ahead: so much later than the
+	// store's are the times that it tells.
+	Ahead time.Duration
 }
 
 // Runs says whether a session runs now: it has no end, and its newest object was written less than idle ago. All are
@@ -80,7 +83,11 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
-	life := Life{Start: StartOf(f.recordedStart(), f.ref.Name, f.Marked, f.first)}
+	recorded := f.recordedStart()
+	life := Life{Start: StartOf(recorded, f.ref.Name, f.Marked, f.first)}
+	if recorded.After(life.Start) {
+		life.Ahead = recorded.Sub(life.Start)
+	}
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
