@@ -139,10 +139,11 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	}
 	if facts != nil {
 		row := *facts
-		if s.details != nil {
-			known := s.details.facts(ref)
-			known.Seen = time.Time{} // what was read now counts, whatever the clock was before
-			row = packs.Merge(known, row)
+		// What was read now counts, whatever the clock was before, and whatever was removed.
+		if known := s.details; known != nil && known.lastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
+			before := known.facts(ref)
+			before.Seen = time.Time{}
+			row = packs.Merge(before, row)
 		}
 		d.take(&row)
 	}

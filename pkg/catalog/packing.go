@@ -140,13 +140,15 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 // later one may know less: somebody could not read how it ended.
 func (c *Catalog) adopt(f *packs.Facts) {
 	s, ok := c.table.get(f.Ref)
-	row := *f
-	if known := s.details; known != nil {
-		fills := known.Outcome == "" && f.Outcome != "" && f.LastWrite.Equal(known.lastWrite)
-		if !fills && !f.Seen.After(known.readAt) {
-			return
-		}
-		row = packs.Merge(known.facts(f.Ref), row)
+	row, before := *f, details{}
+	if s.details != nil {
+		known := s.details.facts(f.Ref)
+		row = packs.Merge(known, row)
+		before.take(&known)
+	}
+	adopted := &details{}
+	if adopted.take(&row); s.details != nil && *adopted == before {
+		return
 	}
 	if !ok {
 		if c.fullAt.After(f.Seen) {
@@ -154,12 +156,11 @@ func (c *Catalog) adopt(f *packs.Facts) {
 		}
 		s.marked = f.LastWrite
 	}
-	if row.Seen.Equal(f.Seen) && row.Outcome == f.Outcome { // what waits to be packed is older, and knows no more
-		c.packed.drop(f.Ref)
+	if row.Seen.Equal(f.Seen) && row.Outcome == f.Outcome && row.Version == f.Version {
+		c.packed.drop(f.Ref) // what waits to be packed is older, and knows no more
 	}
 	delete(c.jobs, f.Ref)
-	s.details = &details{}
-	s.details.take(&row)
+	s.details = adopted
 	c.table.put(f.Ref, s)
 }
 

@@ -146,6 +146,28 @@ func TestFactsByAClockAhead(t *testing.T) {
 	}
 }
 
+// TestPackOfAClockAhead: a pack of a server whose clock was ahead does not hide what was stored since.
+func TestPackOfAClockAhead(t *testing.T) {
+	store, _ := bucket()
+	ref := ended(t, store, "fails")
+	c, _ := server(store)
+	fresh(t, c)
+	now := entriesOf(c.Cached())[0]
+	before := packs.Facts{Ref: ref, Seen: time.Now().AddDate(1, 0, 0), Start: now.Start, End: now.End, Objects: 1,
+		LastWrite: now.LastWrite.Add(-time.Minute), Outcome: "succeeded"}
+	since := before
+	since.Seen, since.LastWrite = before.Seen.AddDate(-2, 0, 0), now.LastWrite.Add(time.Minute)
+	for _, pack := range []struct {
+		facts packs.Facts
+		want  string
+	}{{before, "failed"}, {since, "succeeded"}} {
+		c.adopt(&pack.facts)
+		if got := entriesOf(c.Cached())[0]; got.Outcome != pack.want {
+			t.Errorf("after a pack of %s: %+v", pack.facts.Seen, got)
+		}
+	}
+}
+
 // TestHoursOfAnyList: the last list of nodes that says when each began tells the hours, however its query was written.
 func TestHoursOfAnyList(t *testing.T) {
 	store, _ := bucket()

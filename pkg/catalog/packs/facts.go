@@ -12,6 +12,7 @@
 package packs
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -26,7 +27,7 @@ import (
 // empty text and nil mean not known.
 type Facts struct {
 	Ref layout.Session
-	// Seen is when these facts were read. It decides between two rows of a session.
+	// Seen is when these facts were read, by the clock of the server that read them. See Merge.
 	Seen time.Time
 
 	OwnerKind  string // RayCluster, RayJob or RayService
@@ -158,21 +159,22 @@ const (
 	maxTags   = 1 << 10 // bytes of its lines with kinds of findings, users and labels
 )
 
-// Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the
-// earlier one counts, if nothing was stored in between.
+// Merge combines two rows of the same session, in any order. The row counts that was read when more was stored, by the
+// store's clock; of two of the same moment the one that was seen later. For what that one does not know, or knows by
+// earlier rules, the other one counts, if nothing was stored in between.
 func Merge(a, b Facts) Facts {
-	if a.Seen.Before(b.Seen) || a.Seen.Equal(b.Seen) && a.known() < b.known() {
+	if a.compare(&b) < 0 {
 		a, b = b, a
 	}
-	if !a.LastWrite.Equal(b.LastWrite) {
+	if a.LastWrite.UnixMilli() != b.LastWrite.UnixMilli() { // packs have no shorter times
 		return a
 	}
 	text := false
-	if a.Outcome == "" && b.Outcome != "" {
+	if b.Outcome != "" && (a.Outcome == "" || a.Version < b.Version) {
 		a.Outcome, a.Cause, a.Findings, a.Version, text = b.Outcome, b.Cause, b.Findings, b.Version, true
-		if a.Hours != nil && a.Hours.Used == nil && b.Hours != nil { // it comes from the same findings
+		if a.Hours != nil && b.Hours != nil { // it comes from the same findings
 			hours := *a.Hours
-			hours.Used, a.Hours = b.Hours.Used, &hours
+			hours.Used, a.Hours = cmp.Or(b.Hours.Used, hours.Used), &hours
 		}
 	}
 	if a.Jobs == nil && b.Jobs != nil {
@@ -188,6 +190,12 @@ func Merge(a, b Facts) Facts {
 		a.Text = b.Text
 	}
 	return a
+}
+
+// compare orders rows of a session. When they were seen comes late: the clocks of servers may be wrong.
+func (f *Facts) compare(other *Facts) int {
+	return cmp.Or(cmp.Compare(f.LastWrite.UnixMilli(), other.LastWrite.UnixMilli()),
+		f.Seen.Compare(other.Seen), cmp.Compare(f.known(), other.known()))
 }
 
 // known counts the parts that are known, to decide between rows of the same moment.

@@ -122,6 +122,28 @@ func TestMergeIsTheSameInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestMergeByClocksThatDiffer: what a server whose clock was ahead saw does not count against what was stored, or found
+// out by later rules, since.
+func TestMergeByClocksThatDiffer(t *testing.T) {
+	stale := detailed(1)
+	stale.Seen, stale.Version = stale.Seen.AddDate(1, 0, 0), 4
+	stored, explained := detailed(1), detailed(1)
+	stored.LastWrite, stored.Bytes = stored.LastWrite.Add(time.Minute), 7
+	explained.Version, explained.Outcome, explained.Hours = 5, "succeeded", &Hours{CPU: 2, Used: &Used{CPU: 1}}
+	for _, pair := range [][2]Facts{{stale, stored}, {stored, stale}} {
+		if got := Merge(pair[0], pair[1]); !reflect.DeepEqual(got, stored) {
+			t.Errorf("%+v, want %+v", got, stored)
+		}
+	}
+	for _, pair := range [][2]Facts{{stale, explained}, {explained, stale}, {Merge(stale, explained), stale},
+		{explained, Merge(stale, explained)}} {
+		if got := Merge(pair[0], pair[1]); got.Outcome != "succeeded" || got.Version != 5 || got.Hours.Used.CPU != 1 ||
+			!got.Seen.Equal(stale.Seen) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 func TestWritersOfADay(t *testing.T) {
 	p := open(t)
 	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(1), sample(2)}))
