@@ -29,7 +29,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	o.askable = true
 	fs := cmd.Flags()
 	fs.StringVar(&c.job, "job", "",
-		"job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
+		"job to compare: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
 	fs.StringVar(&c.withJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
 	fs.IntVar(&c.top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {

@@ -17,9 +17,9 @@ import (
 // Question says what to compare.
 type Question struct {
 	Session catalog.Entry
-	// Job is the ID of a job or a submission, or what the runs of one job have in common: the submission's name without
-	// the digits at its end, or the entrypoint. Then the session's latest such run is compared. "" is the whole
-	// session.
+	// Job is the ID of a job or a submission, or what the runs of one job have in common: the RayJob's name, the
+	// submission's name without the digits at its end, or the entrypoint. Then the session's latest such run is
+	// compared. "" is the whole session.
 	Job string
 	// With is the other session. If it is nil and a job is compared, it is the same session if that has an earlier run;
 	// otherwise it is the first of Earlier that has one.
@@ -177,8 +177,8 @@ func noJob(e catalog.Entry, name string) error {
 
 func noEarlierRun(j *Job) error {
 	return &NothingError{
-		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, or its name but for digits at "+
-			"the end.", j.Name()),
+		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, its RayJob's name, or its "+
+			"name but for digits at the end.", j.Name()),
 		"Name the session and the job to compare with.",
 	}
 }
@@ -205,17 +205,16 @@ func find(jobs []Job, name string) *Job {
 }
 
 // FindJob returns the job with an ID, its own or its submission's, otherwise the latest run of the job with a name or
-// entrypoint. jobs are in order. The name may be that of a RayJob, to which KubeRay adds a few letters. The error says
-// which jobs there are.
+// entrypoint. jobs are in order. The error says which jobs there are.
 func FindJob(jobs []Job, name string) (*Job, error) {
 	var found *Job
 	for i := range jobs {
 		j := &jobs[i]
-		switch name {
-		case "":
-		case j.ID, j.SubmissionID:
+		switch {
+		case name == "":
+		case name == j.ID, name == j.SubmissionID:
 			return j, nil
-		case j.Entrypoint, j.common(), j.rayJob():
+		case slices.Contains(j.names(), name):
 			found = j
 		}
 	}
@@ -237,8 +236,14 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 	return nil, fmt.Errorf("no job %.200q in this session; there are: %.2000s", name, text)
 }
 
-// ofRayJob matches the end that KubeRay adds to a RayJob's name for its submission (rand.String(5) of apimachinery).
-var ofRayJob = regexp.MustCompile(`^(.+)-[a-z0-9]{5}$`)
+// names are what the runs of a job have in common, the surest first.
+func (j *Job) names() []string {
+	return slices.DeleteFunc([]string{j.rayJob(), j.common(), j.Entrypoint}, func(s string) bool { return s == "" })
+}
+
+// ofRayJob matches the end that KubeRay adds to a RayJob's name for its submission (rand.String(5) of apimachinery,
+// which has no vowels so that it makes no words).
+var ofRayJob = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
 // rayJob is the name of the RayJob that made the submission, if one did.
 func (j *Job) rayJob() string {
@@ -261,7 +266,7 @@ func latestRun(jobs []Job, of *Job, before int64) *Job {
 }
 
 func (j *Job) sameAs(other *Job) bool {
-	return j.Entrypoint != "" && j.Entrypoint == other.Entrypoint || j.common() != "" && j.common() == other.common()
+	return slices.ContainsFunc(j.names(), func(name string) bool { return slices.Contains(other.names(), name) })
 }
 
 // counters match the end of submissions' names that differs between the runs of a job: numbers and dates.
