@@ -340,6 +340,21 @@ func TestLostNodes(t *testing.T) {
 	}
 }
 
+// TestSettingsOfJobs: settings are named by their jobs if only one of the two sessions has several.
+func TestSettingsOfJobs(t *testing.T) {
+	dir := t.TempDir()
+	several, one := cluster(t, dir, "jobs-2.60"), cluster(t, dir, "fine-2.60")
+	b := bench{dir: dir}
+	r := b.run(t, compare.Question{Session: one, With: &several}, nil)
+	names := map[string]bool{}
+	for _, s := range r.Settings {
+		names[s.Name] = true
+	}
+	if !names["fine: entrypoint"] || !names["segv: entrypoint"] || names["entrypoint"] {
+		t.Errorf("%q", r.Settings)
+	}
+}
+
 // TestRunsOfJobs: a job is compared with its run before, in the same session or an earlier one, or with the one that is
 // named.
 func TestRunsOfJobs(t *testing.T) {

@@ -109,9 +109,9 @@ func TestNodeSettings(t *testing.T) {
 func TestSettings(t *testing.T) {
 	side := func(ray, env string, metadata map[string]string, hide bool) *Side {
 		s := &Side{settings: settings{}}
-		s.settings.set("Ray", ray)
-		s.settings.set("Python", "3.11.9")
-		s.settings.addJob("nightly: ", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata},
+		s.settings.set(key{name: "Ray"}, ray)
+		s.settings.set(key{name: "Python"}, "3.11.9")
+		s.settings.addJob("nightly", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata},
 			hide)
 		return s
 	}
@@ -121,20 +121,36 @@ func TestSettings(t *testing.T) {
 			map[string]string{"team": "a"}, hide)
 		now := side("2.60.0", `{"env_vars": {"A": "1", "B": "3", "`+long+`": {"C": 3}}, "pip": ["numpy==2"],
 			"x": {"y": null}}`, nil, hide)
-		want := []Setting{
-			{"Ray", "2.60.0", "2.55.1"},
-			{"nightly: metadata.team", "", "a"},
-			{"nightly: runtime_env.env_vars.B", shown[0], shown[1]},
-			{clipped("nightly: runtime_env.env_vars." + long), shown[0], ""},
-			{"nightly: runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
+		want := func(prefix string) []Setting {
+			return []Setting{
+				{"Ray", "2.60.0", "2.55.1"},
+				{prefix + "metadata.team", "", "a"},
+				{prefix + "runtime_env.env_vars.B", shown[0], shown[1]},
+				{clipped(prefix + "runtime_env.env_vars." + long), shown[0], ""},
+				{prefix + "runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
+			}
 		}
-		if got := of(now, before, 1).Settings; !slices.Equal(got, want) {
+		if got, want := of(now, before, 1).Settings, want(""); !slices.Equal(got, want) {
 			t.Errorf("hidden %t: %q, want %q", hide, got, want)
+		}
+		// with another job on one side, which side does not matter
+		path := strings.Repeat("/a", maxName)
+		now.settings.addJob(path, &moment.Job{Entrypoint: "python y.py"}, hide)
+		more := append([]Setting{{"Ray", "2.60.0", "2.55.1"}, {path[:maxName/2] + ": entrypoint", "python y.py", ""}},
+			want("nightly: ")[1:]...)
+		if got := of(now, before, 1).Settings; !slices.Equal(got, more) {
+			t.Errorf("hidden %t, of two jobs: %q, want %q", hide, got, more)
+		}
+		for i, s := range more {
+			more[i] = Setting{s.Name, s.With, s.Session}
+		}
+		if got := of(before, now, 1).Settings; !slices.Equal(got, more) {
+			t.Errorf("hidden %t, of two jobs before: %q, want %q", hide, got, more)
 		}
 	}
 	many := &Side{settings: settings{}}
 	for i := range 3 * maxSettings {
-		many.settings.set(fmt.Sprint("s", i), strings.Repeat("x", 3*maxName))
+		many.settings.set(key{name: fmt.Sprint("s", i)}, strings.Repeat("x", 3*maxName))
 	}
 	if r := of(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
 		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {

@@ -44,21 +44,43 @@ func (v value) shown() string {
 	return v.text
 }
 
-// settings are a side's, by their names.
-type settings map[string]value
+// key names a setting of the cluster or, with a job, one of that job.
+type key struct{ job, name string }
 
-func (s settings) set(name, text string) { s.put(name, value{text: text}) }
+func (k key) String() string {
+	if k.job == "" {
+		return k.name
+	}
+	return clipped(k.job[:min(len(k.job), maxName/2)] + ": " + k.name)
+}
 
-func (s settings) put(name string, v value) {
-	if name = clipped(name); v.text != "" && (len(s) < maxSettings || s[name].text != "") {
+// settings are a side's.
+type settings map[key]value
+
+func (s settings) set(k key, text string) { s.put(k, value{text: text}) }
+
+func (s settings) put(k key, v value) {
+	if k.name = clipped(k.name); v.text != "" && (len(s) < maxSettings || s[k].text != "") {
 		v.text = clipped(v.text)
-		s[name] = v
+		s[k] = v
 	}
 }
 
-// readSettings reads the versions of Ray and Python, and what was set for the side's job. Of a whole session it is the
-// only job; if there are several, each with its name, and of a job's runs the last. hides says whether secrets are not
-// to be shown; nil: they are.
+// unnamed are the settings without the name of their job; ok is false if they are of several jobs.
+func (s settings) unnamed() (all settings, ok bool) {
+	all = settings{}
+	job := ""
+	for k, v := range s {
+		if job = cmp.Or(job, k.job); k.job != "" && k.job != job {
+			return nil, false
+		}
+		all[key{name: k.name}] = v
+	}
+	return all, true
+}
+
+// readSettings reads the versions of Ray and Python, and what was set for the side's job or, of a whole session, for
+// each job; of a job's runs it is the last. hides says whether secrets are not to be shown; nil: they are.
 func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) error {
 	hide := false
 	if hides != nil {
@@ -76,21 +98,17 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 		return err
 	}
 	s.settings = settings{}
-	s.settings.set("Ray", build.Version)
-	s.settings.set("Python", build.Python)
+	s.settings.set(key{name: "Ray"}, build.Version)
+	s.settings.set(key{name: "Python"}, build.Python)
 	slices.SortStableFunc(jobs, func(a, b moment.Job) int { return cmp.Compare(b.Start, a.Start) })
 	seen := map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
-		name := ""
-		switch {
-		case s.Job != nil && (j.ID != s.Job.ID || j.SubmissionID != s.Job.SubmissionID):
+		if s.Job != nil && (j.ID != s.Job.ID || j.SubmissionID != s.Job.SubmissionID) {
 			continue
-		case s.Job == nil && len(jobs) > 1:
-			of := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
-			name = cmp.Or(of.rayJob(), of.common(), of.Entrypoint, of.Name()) + ": "
 		}
-		if !seen[name] && len(seen) < maxJobs {
+		of := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
+		if name := append(of.names(), of.Name())[0]; !seen[name] && len(seen) < maxJobs {
 			seen[name] = true
 			s.settings.addJob(name, j, hide)
 		}
@@ -99,15 +117,15 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 }
 
 // addJob adds what was set for a job; hide keeps its secrets from being shown.
-func (s settings) addJob(prefix string, j *moment.Job, hide bool) {
-	s.set(prefix+"entrypoint", j.Entrypoint)
+func (s settings) addJob(job string, j *moment.Job, hide bool) {
+	s.set(key{job, "entrypoint"}, j.Entrypoint)
 	env := j.Saved.Get("runtime_env")
 	if env == nil && j.RuntimeEnv != "" {
 		if parsed, err := pyjson.Parse([]byte(j.RuntimeEnv)); err == nil {
 			env = parsed
 		}
 	}
-	s.addValue(prefix+"runtime_env", env, maxDepth, hide, false)
+	s.addValue(key{job, "runtime_env"}, env, maxDepth, hide, false)
 	metadata := map[string]string{}
 	maps.Copy(metadata, j.Metadata)
 	for name, v := range j.Saved.Object("metadata").All() {
@@ -116,21 +134,21 @@ func (s settings) addJob(prefix string, j *moment.Job, hide bool) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		s.set(prefix+"metadata."+name, metadata[name])
+		s.set(key{job, "metadata." + name}, metadata[name])
 	}
 }
 
 // addValue adds a JSON value: each member of an object by itself, anything else as one text. hide makes secrets of what
 // is in a secretField.
-func (s settings) addValue(name string, v any, depth int, hide, secret bool) {
+func (s settings) addValue(k key, v any, depth int, hide, secret bool) {
 	if o, ok := v.(*pyjson.Object); ok && depth > 0 {
-		for key, member := range o.All() {
-			s.addValue(name+"."+key, member, depth-1, hide, secret || hide && key == secretField)
+		for field, member := range o.All() {
+			s.addValue(key{k.job, k.name + "." + field}, member, depth-1, hide, secret || hide && field == secretField)
 		}
 	} else if text, ok := v.(string); ok {
-		s.put(name, value{text, secret})
+		s.put(k, value{text, secret})
 	} else if v != nil {
-		s.put(name, value{string(pyjson.Append(nil, v)), secret})
+		s.put(k, value{string(pyjson.Append(nil, v)), secret})
 	}
 }
 
@@ -151,11 +169,11 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 		if m := memory(t); m > 0 {
 			text += ", " + human.Bytes(int64(m))
 		}
-		name := nodesPrefix + t.name
-		if before := s[clipped(name)].text; before != "" {
+		k := key{name: clipped(nodesPrefix + t.name)}
+		if before := s[k].text; before != "" {
 			text = before + " + " + text
 		}
-		s.set(name, text)
+		s.set(k, text)
 	}
 }
 
@@ -181,17 +199,24 @@ func nodeGroups(session, with *Side) (a, b settings) {
 	return a, b
 }
 
-// differences returns the settings that differ: the cluster's, then all others, by name.
+// differences returns the settings that differ: the cluster's, then all others, by name. Those of jobs have the job's
+// name before theirs, unless each side has only one: its run may be called something else.
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings) {
-		for name := range both(session, with) {
-			if a, b := session[name], with[name]; a.text != b.text {
-				list = append(list, Setting{Name: name, Session: a.shown(), With: b.shown()})
+		for k := range both(session, with) {
+			if a, b := session[k], with[k]; a.text != b.text {
+				list = append(list, Setting{Name: k.String(), Session: a.shown(), With: b.shown()})
 			}
 		}
 	}
-	add(session.settings, with.settings)
+	one, isOne := session.settings.unnamed()
+	other, otherIsOne := with.settings.unnamed()
+	if isOne && otherIsOne {
+		add(one, other)
+	} else {
+		add(session.settings, with.settings)
+	}
 	add(nodeGroups(session, with))
 	rank := func(s Setting) int {
 		switch {
