@@ -52,7 +52,7 @@ func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool)
 			}
 		}
 		if end-pos > maxPiece {
-			return pos, 0, true // there is a long line, which find takes in pieces
+			return pos, 0, true // there is a long line, which find can be cancelled in
 		}
 		if found := f.re.FindIndex(f.block[pos:end]); found != nil && pos+found[0] < len(f.block) {
 			return pos + found[0], 0, true

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -15,10 +17,9 @@ const (
 	maxPattern = 1024
 	// maxProgram bounds the instructions of a regular expression: each byte of a log may cost a step for each of them.
 	maxProgram = 500
-	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled:
-	// the most complex one takes about 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
-	maxPiece     = 8 << 10
-	pieceOverlap = 4 << 10
+	// maxPiece is how much a regular expression reads, in bytes, before it is asked whether the search was cancelled:
+	// the most complex one takes about 50 ms for it.
+	maxPiece = 8 << 10
 	// maxLiterals bounds the alternatives of which each is looked for by itself.
 	maxLiterals = 8
 )
@@ -32,9 +33,6 @@ type pattern struct {
 	re       *regexp.Regexp // nil: a literal is a match
 	// perLine says that the expression must not be run over several lines: it would find less.
 	perLine bool
-	// edges says that the expression looks at what is beside a match, so that the ends of a piece must not be taken for
-	// ends of a line.
-	edges bool
 }
 
 // compile makes the pattern of a text or of a regular expression.
@@ -79,11 +77,8 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	}
 	p.literals, p.fold = required(tree.Simplify())
 	for _, inst := range program.Inst {
-		if inst.Op != syntax.InstEmptyWidth {
-			continue
-		}
-		p.edges = true
-		p.perLine = p.perLine || syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
+		p.perLine = p.perLine || inst.Op == syntax.InstEmptyWidth &&
+			syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
 	}
 	return p, nil
 }
@@ -152,21 +147,51 @@ func shortest(literals [][]byte) int {
 
 // find returns the first match in a line of which the first bytes, the last ones or both may be missing.
 func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
-	for start := 0; ctx.Err() == nil; start += maxPiece - pieceOverlap {
-		part := line[start:min(len(line), start+maxPiece)]
-		last := start+len(part) == len(line)
-		if at := p.re.FindIndex(part); at != nil {
-			sureStart := !p.edges || at[0] > 0 || start == 0 && hasStart
-			sureEnd := !p.edges || at[1] < len(part) || last && hasEnd
-			if sureStart && sureEnd {
-				return start + at[0], start + at[1], true
-			}
-		}
-		if last {
-			break
-		}
+	var at []int
+	switch {
+	case !hasStart || !hasEnd:
+		at = p.within(hasStart, hasEnd).FindReaderSubmatchIndex(newRunes(ctx, line))
+	case len(line) > maxPiece:
+		at = p.re.FindReaderIndex(newRunes(ctx, line))
+	default:
+		at = p.re.FindIndex(line)
 	}
-	return 0, 0, false
+	if at == nil || ctx.Err() != nil {
+		return 0, 0, false
+	}
+	if len(at) > 2 {
+		at = at[2:] // without the characters beside it
+	}
+	return at[0], at[1], true
+}
+
+// within is the expression for a part of a line, as its first group. Where the line goes on, a character of the part
+// must be beside a match: the end of a part is not for the expression to see, which may take it for that of a line.
+func (p *pattern) within(hasStart, hasEnd bool) *regexp.Regexp {
+	const character = "(?s:.)"
+	text := "(" + p.re.String() + ")"
+	if !hasStart {
+		text = character + text
+	}
+	if !hasEnd {
+		text += character
+	}
+	return regexp.MustCompile(text)
+}
+
+// runes are those of a line, which ends early if its search is cancelled.
+type runes struct {
+	*bytes.Reader
+	ctx context.Context
+}
+
+func newRunes(ctx context.Context, line []byte) runes { return runes{bytes.NewReader(line), ctx} }
+
+func (r runes) ReadRune() (c rune, size int, err error) {
+	if r.Len()%maxPiece < utf8.UTFMax && r.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	return r.Reader.ReadRune()
 }
 
 func isASCII(s string) bool {

@@ -227,6 +227,37 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// TestExpressionsOfLongLines: a line that fits into the buffer is matched as a whole, and of one that does not, what
+// matches within its parts.
+func TestExpressionsOfLongLines(t *testing.T) {
+	for _, c := range []struct {
+		expression   string
+		whole, parts bool
+	}{
+		{`^ERROR.*`, true, true}, {`\bneedle\b.*`, true, true}, {`^x|last`, true, true}, {`last$`, true, true},
+		{`\Bx last\b`, true, true}, {`needle\b x`, true, true},
+		{`^ERROR.*$`, true, false}, {`needle.*$`, true, false}, {`ERROR.*last`, true, false},
+		{`^x`, false, false}, {`^needle`, false, false}, {`needle$`, false, false}, {`x$`, false, false},
+		{`^xx*`, false, false}, {`\bxx+\b`, true, false},
+	} {
+		q := prepared(t, Query{Pattern: c.expression, Regexp: true})
+		for length := 3 * smallBlock; length < 3*smallBlock+40; length++ {
+			text := "first\nERROR " + strings.Repeat("x", length) + " needle x" + strings.Repeat("y", length) +
+				"x last\n"
+			for block, want := range map[int]bool{blockBytes: c.whole, smallBlock: c.parts} {
+				lines := 0
+				s := newScanner(q, block, smallReach)
+				s.read, s.report = func(int) error { return nil }, func(found) { lines++ }
+				must.OK(t, s.scan(t.Context(), strings.NewReader(text)))
+				if (lines == 1) != want {
+					t.Errorf("%s in blocks of %d bytes, %d bytes twice: %d lines match", c.expression, block, length,
+						lines)
+				}
+			}
+		}
+	}
+}
+
 // TestUndated: where a time is asked for, matches without one are counted.
 func TestUndated(t *testing.T) {
 	q := prepared(t, Query{Pattern: "x", From: 1})
