@@ -163,10 +163,25 @@ func TestWhichHistory(t *testing.T) {
 	}
 }
 
-// TestNoMatches: as of grep, the exit code says that nothing was found.
+// TestNoMatches: as of grep, the exit code says that nothing was found, unless not all was searched. What matches and
+// is left out for what nothing says of it is told, also beside JSON.
 func TestNoMatches(t *testing.T) {
-	out, _, err := run(t, "grep", "no such text anywhere", "jobs260", "--local-dir="+recordedJobs(t))
-	if !errors.Is(err, commands.ErrNoMatches) || !strings.Contains(out, "# 0 matching lines") {
-		t.Errorf("%s, %v", out, err)
+	store := "--local-dir=" + recordedJobs(t)
+	for _, test := range []struct {
+		args         []string
+		code         int
+		out, leftOut string
+	}{
+		{[]string{"no such text anywhere"}, 1, "# 0 matching lines", ""},
+		{[]string{"no such text anywhere", "--search-timeout=1ns"}, 2, "not complete: limited by time", ""},
+		{[]string{":task_name:", "--from=2026-11-22T00:00:00Z", "-o", "json"}, 1, `"undated":`,
+			"without --from and --to they are"},
+		{[]string{":task_name:", "--level=error"}, 1, "# 0 matching lines", "without --level they are"},
+	} {
+		out, said, err := run(t, slices.Concat([]string{"grep", store}, test.args, []string{"jobs260"})...)
+		if commands.ExitCode(err) != test.code || errors.Is(err, commands.ErrNoMatches) != (test.code == 1) ||
+			!strings.Contains(out, test.out) || !strings.Contains(said, test.leftOut) {
+			t.Errorf("%q: %s, %s, %v", test.args, out, said, err)
+		}
 	}
 }

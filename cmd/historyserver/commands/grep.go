@@ -90,27 +90,37 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) er
 		encode := json.NewEncoder(out)
 		emit = func(r logsearch.Record) error { return encode.Encode(r) }
 	}
-	found := false
+	var end logsearch.End
 	err := o.history.search(ctx, name, q, func(r logsearch.Record) error {
 		if err := emit(r); err != nil {
 			return err
 		}
-		end, ok := r.(*logsearch.End)
-		found = ok && end.Matches > 0
-		if ok && end.Unlevelled > 0 {
-			lines := human.Count(int(end.Unlevelled), "matching line")
-			fmt.Fprintf(o.errOut, "%s left out because nothing says their level; without --level they are printed\n",
-				lines)
+		if last, ok := r.(*logsearch.End); ok {
+			end = *last
 		}
 		return out.Flush()
 	})
 	if err != nil {
 		return fmt.Errorf("search logs: %w", err)
 	}
-	if !found {
-		return ErrNoMatches
+	o.tellLeftOut(end.Undated, "time", "--from and --to")
+	o.tellLeftOut(end.Unlevelled, "level", "--level")
+	switch {
+	case end.Matches > 0:
+		return nil
+	case !end.Complete:
+		return fmt.Errorf("no line matches of what was searched, which is not all: limited by %s",
+			strings.Join(end.Why, ", "))
 	}
-	return nil
+	return ErrNoMatches
+}
+
+// tellLeftOut says that lines match, but are not printed, because what flags ask for is not known of them.
+func (o *operator) tellLeftOut(lines int64, what, flags string) {
+	if lines > 0 {
+		fmt.Fprintf(o.errOut, "%s left out because nothing says their %s; without %s they are printed\n",
+			human.Count(int(lines), "matching line"), what, flags)
+	}
 }
 
 // matchPrinter prints matches as grep does, below their session's name.
@@ -132,9 +142,6 @@ func (p *matchPrinter) print(record logsearch.Record) error {
 			r.Seconds)
 		if !r.Complete {
 			text += "; not complete: limited by " + strings.Join(r.Why, ", ")
-		}
-		if r.Undated > 0 {
-			text += fmt.Sprintf("; %s without a time left out", human.Count(int(r.Undated), "line"))
 		}
 		return p.line("%s", text)
 	}
