@@ -167,14 +167,14 @@ func listed(all []string) string {
 // Select returns the entries that have one of the names, newest first; all of them if there are no names. A name of a
 // cluster must say which of its sessions is meant, unless clusters are allowed: then it names all of them.
 func Select(entries []Entry, names []string, clusters bool) ([]Entry, error) {
-	if len(names) == 0 {
-		return entries, nil
-	}
 	return SelectBy(In(entries), names, clusters)
 }
 
-// SelectBy is Select of what a lookup finds; there must be names.
+// SelectBy is Select of what a lookup finds.
 func SelectBy(lookup Lookup, names []string, clusters bool) ([]Entry, error) {
+	if len(names) == 0 {
+		return lookup(Filter{})
+	}
 	var all []Entry
 	for _, text := range names {
 		n, err := ParseName(text)

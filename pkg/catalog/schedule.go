@@ -202,6 +202,26 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 // continued it.
 const endedLately = time.Hour
 
+// Lookup looks up sessions in the store. It is for commands. Who made a cluster is known from its sessions' details,
+// which are read only if an owner is looked up: of a name that no cluster has.
+func (c *Catalog) Lookup(ctx context.Context) Lookup {
+	list := sync.OnceValue(func() error { return c.Refresh(ctx) })
+	look := sync.OnceValue(func() error {
+		_, err := c.Look(ctx)
+		return err
+	})
+	return func(f Filter) ([]Entry, error) {
+		read := list
+		if f.Owner != "" {
+			read = look
+		}
+		if err := read(); err != nil {
+			return nil, err
+		}
+		return In(slices.Collect(c.Cached().All()))(f)
+	}
+}
+
 // Describe reads the details of some sessions now, and returns their entries in the same order. It is for commands. A
 // session whose objects cannot be listed is not Described.
 func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error) {

@@ -39,3 +39,23 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 	t.Error("there is no session")
 }
+
+// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say.
+func TestLookup(t *testing.T) {
+	store := storetest.New()
+	ref := layout.Session{Namespace: "default", Cluster: "nightly-x7k2p", Name: "session_2026-11-20_23-19-45_581717_1"}
+	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
+	must.OK(t, store.Create(t.Context(), layout.MetadataKey("log", ref, layout.Start),
+		strings.NewReader(`{"ownerKind": "RayJob", "ownerName": "nightly"}`)))
+	c := New(Options{Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	lookup := c.Lookup(t.Context())
+	for _, test := range []struct {
+		name  string
+		looks bool
+	}{{"nightly-x7k2p", false}, {ref.Name, false}, {"nightly", true}, {"default/nightly/latest", true}} {
+		found, err := SelectBy(lookup, []string{test.name}, true)
+		if err != nil || len(found) != 1 || found[0].Ref != ref || found[0].Described != test.looks {
+			t.Errorf("%s: %+v, %v", test.name, found, err)
+		}
+	}
+}

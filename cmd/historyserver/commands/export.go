@@ -31,7 +31,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd, func(ctx context.Context, args []string) error {
-		e, err := o.one(ctx, args[0])
+		e, err := one(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
 		}

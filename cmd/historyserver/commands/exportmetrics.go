@@ -20,7 +20,7 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		Args:    cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {
-		e, err := o.one(ctx, args[0])
+		e, err := one(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
 		}

@@ -34,10 +34,6 @@ import (
 // operator is one of the commands that work on the store.
 type operator struct {
 	*common
-	// filtered says that sessions are looked for by what is known of their jobs and ends.
-	filtered bool
-	// packed says that packs are read instead of ended sessions' objects.
-	packed bool
 	// askable says that the command can ask a server instead of the store.
 	askable bool
 	// outputs are the values that --output takes; nil: table, json and yaml.
@@ -151,14 +147,12 @@ func checkFolder(c backend.Config) error {
 	return nil
 }
 
-// catalog creates a catalog without sessions.
-func (o *operator) catalog() *catalog.Catalog {
+// catalog creates a catalog without sessions. With facts, it reads of sessions that are in no pack also what is known
+// of their jobs and ends.
+func (o *operator) catalog(facts bool) *catalog.Catalog {
 	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true,
-		Registerer: prometheus.NewRegistry()}
-	if o.packed {
-		options.Packs = &packs.Packs{Store: o.store, Root: o.storage.Root}
-	}
-	if o.filtered {
+		Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
+	if facts {
 		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 		options.Facts, options.Ending = true, outcomes.Ending(indexes.KeptFindings)
 	}
@@ -180,33 +174,23 @@ func (o *operator) metrics() *promapi.Stored {
 	}
 }
 
-// listed returns a catalog that has just listed the sessions, and these, newest first.
-func (o *operator) listed(ctx context.Context) (*catalog.Catalog, []catalog.Entry, error) {
-	c := o.catalog()
-	err := c.Refresh(ctx)
-	return c, slices.Collect(c.Cached().All()), err
-}
+// lookup looks up names in the store.
+func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog(false).Lookup(ctx) }
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	_, all, err := o.listed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return catalog.Select(all, names, false)
+	return catalog.SelectBy(o.lookup(ctx), names, false)
 }
 
-// described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
+// described is like entries, and lists the objects of each session that is returned, for its sizes, times and state. Of
+// all sessions, packs have most of these.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	if len(names) == 0 { // of all sessions, packs have most details
-		l, err := o.catalog().Look(ctx)
+	c := o.catalog(false)
+	if len(names) == 0 {
+		l, err := c.Look(ctx)
 		return slices.Collect(l.All()), err
 	}
-	c, all, err := o.listed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := catalog.Select(all, names, false)
+	found, err := catalog.SelectBy(c.Lookup(ctx), names, false)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +201,7 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 // them, where there are any, instead of listing their objects.
 func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry,
 	error) {
-	o.filtered, o.packed = f.Narrows(), true
-	l, err := o.catalog().Look(ctx)
+	l, err := o.catalog(f.Narrows()).Look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -249,30 +232,16 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 	return o.entries(ctx, names)
 }
 
-// one returns the session that a name selects; of a cluster the latest.
-func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
-	_, all, err := o.listed(ctx)
-	if err != nil {
-		return catalog.Entry{}, err
-	}
-	return one(catalog.In(all), name)
-}
-
-// describedOne is like one, and lists the session's objects for its sizes, times and state.
+// describedOne returns the session that a name selects, of a cluster the latest, and lists its objects for its sizes,
+// times and state.
 func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
-	c, all, err := o.listed(ctx)
-	if err != nil {
-		return catalog.Entry{}, err
-	}
-	e, err := one(catalog.In(all), name)
+	c := o.catalog(false)
+	e, err := one(c.Lookup(ctx), name)
 	if err != nil {
 		return e, err
 	}
 	described, err := c.Describe(ctx, []catalog.Entry{e})
-	if err != nil {
-		return e, err
-	}
-	return described[0], nil
+	return described[0], err
 }
 
 func (o *operator) list(ctx context.Context, ref layout.Session) (*inventory.Session, error) {

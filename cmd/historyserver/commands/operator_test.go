@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -200,6 +201,30 @@ func TestTopOfTheBucket(t *testing.T) {
 		t.Error(err)
 	}
 	says.All(t, mustRun(t, append([]string{"why", "default/lab"}, from...)...), "session_2026-11-20")
+}
+
+// TestNamedByOwner: the name of the RayJob that made a cluster is only in what is stored of its sessions, and every
+// command takes it instead of the cluster's.
+func TestNamedByOwner(t *testing.T) {
+	home := recording.Open(t).Bucket("kuberay-1.6")
+	store := must.Get(local.Open(home))(t)
+	defer func() { _ = store.Close() }()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	must.OK(t, store.Put(t.Context(), layout.MetadataKey(layout.DefaultRoot, ref, layout.Start),
+		strings.NewReader(`{"ownerKind": "RayJob", "ownerName": "nightly"}`)))
+	for _, args := range [][]string{
+		{"ls", "nightly"}, {"show", "default/nightly"}, {"status", "nightly"}, {"why", "nightly/latest"},
+		{"grep", "Initializing", "nightly"}, {"note", "nightly/latest", "--text=x"}, {"note", "nightly"},
+		{"du", "nightly/latest"}, {"verify", "nightly/" + ref.Name}, {"compact", "nightly/latest", "--dry-run"},
+		{"index", "nightly/latest"}, {"rm", "nightly/latest", "--dry-run", "--quiet=1ns"},
+		{"export", "nightly", "--file=" + filepath.Join(t.TempDir(), "session")},
+		{"copy", "nightly/latest", "--to=local-dir=" + t.TempDir()},
+	} {
+		mustRun(t, append(args, "--local-dir="+home)...)
+	}
+	if _, err := runCommand(t, "why", "nobody", "--local-dir="+home); !errors.Is(err, catalog.ErrNoSession) {
+		t.Errorf("a name that nothing has: %v", err)
+	}
 }
 
 func TestCommandsSayWhatToDo(t *testing.T) {

@@ -22,7 +22,7 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", refusing.URL)
 	typo := filepath.Join(dir, "typo")
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", "x"}, {"verify", "--all"}, {"compact", "--all"},
-		{"rm", "x"}, {"index", "--all"}, {"export", "x"}} {
+		{"rm", "x/latest"}, {"index", "--all"}, {"export", "x"}} {
 		var told bytes.Buffer
 		cmd := root()
 		cmd.SetArgs(append(args, "--storage-backend=s3", "--s3-bucket=b", "--s3-region=eu-west-1"))

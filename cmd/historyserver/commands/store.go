@@ -163,8 +163,7 @@ func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file st
 	if err != nil {
 		return nil, UsageError(fmt.Errorf("--prices: %w", err))
 	}
-	o.packed = true
-	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
+	l, err := o.catalog(false).Packed(ctx, q.Before().From, q.To)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +176,7 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	if err != nil {
 		return err
 	}
-	known, err := o.entries(ctx, nil)
-	if err != nil {
-		return err
-	}
-	entries, err := n.All(catalog.In(known))
+	entries, err := n.All(o.lookup(ctx))
 	if err != nil {
 		return err
 	}
@@ -203,11 +198,7 @@ func (o *operator) book(ctx context.Context) (*notes.Book, error) {
 }
 
 func (o ofStore) notes(ctx context.Context, names []string) ([]noted, error) {
-	known, err := o.entries(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := catalog.Select(known, names, true)
+	entries, err := catalog.SelectBy(o.lookup(ctx), names, true)
 	if err != nil {
 		return nil, err
 	}
@@ -228,11 +219,7 @@ func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []note
 }
 
 func (o ofStore) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
-	known, err := o.entries(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := catalog.Select(known, names, false)
+	entries, err := o.entries(ctx, names)
 	if err != nil {
 		return nil, err
 	}
