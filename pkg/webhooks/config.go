@@ -140,6 +140,12 @@ func (r *Receiver) complete(getenv func(string) string) error {
 			}
 		}
 	}
+	if len(r.Outcomes) > 0 && !slices.Contains(r.Events, SessionEnded) {
+		return fmt.Errorf("outcomes: they choose among events of type %s, which the receiver does not get", SessionEnded)
+	}
+	if len(r.Kinds) > 0 && !slices.Contains(r.Events, Finding) {
+		return fmt.Errorf("kinds: they choose among events of type %s, which the receiver does not get", Finding)
+	}
 	if err := r.Namespaces.Check(); err != nil {
 		return fmt.Errorf("namespaces: %w", err)
 	}

@@ -152,6 +152,8 @@ receivers:
 		"receivers: [{name: a, url: 'http://h/', format: xml}]":                                   `format: "xml": want json, slack`,
 		"receivers: [{name: a, url: 'http://h/', events: [all]}]":                                 "job_failed, session_ended, finding",
 		"receivers: [{name: a, url: 'http://h/', kinds: [bad]}]":                                  "actor_died",
+		"receivers: [{name: a, url: 'http://h/', kinds: [out_of_memory]}]":                        "does not get",
+		"receivers: [{name: a, url: 'http://h/', outcomes: [failed]}]":                            "does not get",
 		"receivers: [{name: a, url: 'http://h/', namespaces: ['[']}]":                             "namespaces",
 		"receivers: [{name: a, url: 'http://h/'}, {name: a, url: 'http://h/'}]":                   "two receivers",
 		"receivers: [{name: a, url: 'http://h/', more: 1}]":                                       "more not found",
