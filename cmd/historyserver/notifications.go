@@ -39,7 +39,7 @@ type sessionReader struct {
 // newSender makes the sender of webhooks.
 func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 	registry prometheus.Registerer) (*webhooks.Sender, error) {
-	if from.indexes != nil && o.explainRequests > 0 {
+	if from.indexes != nil && o.explain.Requests > 0 {
 		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Delay, webhooks.DefaultDelay)
 	}
 	options := webhooks.Options{

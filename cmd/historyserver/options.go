@@ -15,42 +15,42 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/maintenance/explain"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// serveOptions are the settings of the server.
+// serveOptions are the settings of the server. Those of one part are fields of its own Options, which serve completes.
 type serveOptions struct {
 	storage         backend.Config
 	listen          string
+	shutdownTimeout time.Duration
 	dashboardDir    string
-	catalogInterval time.Duration
-	listRequests    int
-	cacheMemory     settings.Bytes
+	browser         browser.Config
+	loadTimeout     time.Duration
+	notes           bool
+	catalog         catalog.Options
+	sessions        sessioncache.Options[*session.Session]
 	answerMemory    settings.Bytes
 	metricsMemory   settings.Bytes
-	queryTimeout    time.Duration
-	cacheLoads      int
-	cacheRefresh    time.Duration
-	loadTimeout     time.Duration
+	promQL          promapi.Options
+	dashboard       dashboard.Options
 	indexMode       string
 	index           indexing.Places
-	explainRequests int
-	compact         bool
+	explain         explain.Options
+	upkeep          upkeep.Options
 	retention       time.Duration
 	retentionRules  string
-	notes           bool
-	upkeepInterval  time.Duration
 	webhooks        string
-	prices          string
 	webhooksTiming  webhooks.Timing // other than usual in tests only
-	shutdownTimeout time.Duration
-	dashboard       dashboard.Options
+	prices          string
 	kubernetes      kubernetesOptions
-	browser         browser.Config
 	log             logging.Options
 }
 
@@ -70,7 +70,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&o.indexMode, "index", "auto",
 			"auto: use indexes, and write one in the background after a session was loaded; off: do neither")
 		o.index.AddFlags(fs)
-		fs.IntVar(&o.explainRequests, "explain-requests", 6000,
+		fs.IntVar(&o.explain.Requests, "explain-requests", 6000,
 			"maximum number of requests per minute for finding out in the background how and why each session ended, "+
 				"newest first; 0: do this only for sessions that somebody opens. Of several servers one does this at "+
 				"a time")
@@ -102,15 +102,15 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", catalog.DefaultInterval,
+	fs.DurationVar(&o.catalog.Interval, "catalog-interval", catalog.DefaultInterval,
 		"how often the server looks for new sessions")
-	fs.IntVar(&o.listRequests, "catalog-requests", catalog.DefaultFullRequests,
+	fs.IntVar(&o.catalog.FullRequests, "catalog-requests", catalog.DefaultFullRequests,
 		"maximum number of requests per day for listing all stored sessions; a request lists a thousand. Sessions "+
 			"without a time-ordered marker (from KubeRay's and older collectors), and removed sessions, are noticed "+
 			"only by these listings")
-	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", sessioncache.DefaultRefreshEvery,
+	fs.DurationVar(&o.sessions.RefreshEvery, "session-cache-refresh-interval", sessioncache.DefaultRefreshEvery,
 		"minimum time between two reads of a running session's new data")
-	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2,
+	fs.IntVar(&o.sessions.MaxLoads, "session-cache-max-loads", 2,
 		"maximum number of sessions that are loaded at the same time")
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", server.DefaultLoadWait,
 		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, "+
@@ -118,8 +118,8 @@ func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
-	o.cacheMemory = 2 << 30
-	fs.Var(&o.cacheMemory, "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
+	o.sessions.MaxBytes = 2 << 30
+	fs.Var((*settings.Bytes)(&o.sessions.MaxBytes), "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
 	fs.Var(&o.answerMemory, "max-answer-memory",
 		"maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; not set: "+
 			"half of --session-cache-max-memory")
@@ -127,13 +127,13 @@ func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.metricsMemory, "max-metrics-memory",
 		"maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading "+
 			"sessions that do not fit needs at most the same amount in addition")
-	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
+	fs.DurationVar(&o.promQL.Timeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
 	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", dashboard.DefaultMaxLimit,
 		"maximum number of rows that one State API request may ask for")
 }
 
 func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.compact, "compact", false,
+	fs.BoolVar(&o.upkeep.Compact, "compact", false,
 		"join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
 	settings.DurationVar(fs, &o.retention, "retention", 0,
 		"remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
@@ -143,7 +143,7 @@ func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.notes, "notes", true,
 		"allow users who may see a session to pin it, so that it is not removed, and to write a note on it; needs "+
 			"permission to write below notes/")
-	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour,
+	settings.DurationVar(fs, &o.upkeep.Interval, "upkeep-interval", time.Hour,
 		"time between two rounds of --compact, --retention and --retention-rules")
 }
 
@@ -172,34 +172,34 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	if err := settings.Load(fs, environ, commands.ServerFlags()); err != nil {
 		return nil, err
 	}
-	o.answerMemory = cmp.Or(o.answerMemory, o.cacheMemory/2)
+	o.answerMemory = cmp.Or(o.answerMemory, settings.Bytes(o.sessions.MaxBytes/2))
 	switch {
 	case o.answerMemory < minAnswerMemory:
 		return nil, fmt.Errorf("--max-answer-memory=%s: want at least 32MiB", &o.answerMemory)
 	case o.metricsMemory < minMetricsMemory:
 		return nil, fmt.Errorf("--max-metrics-memory=%s: want at least 16MiB", &o.metricsMemory)
-	case o.queryTimeout <= 0:
-		return nil, fmt.Errorf("--query-timeout=%s: want more than 0", o.queryTimeout)
-	case o.cacheLoads < 1:
-		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
+	case o.promQL.Timeout <= 0:
+		return nil, fmt.Errorf("--query-timeout=%s: want more than 0", o.promQL.Timeout)
+	case o.sessions.MaxLoads < 1:
+		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.sessions.MaxLoads)
 	case o.indexMode != "auto" && o.indexMode != "off":
 		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
-	case o.explainRequests < 0 || o.explainRequests > 0 && o.explainRequests < 60:
-		return nil, fmt.Errorf("--explain-requests=%d: want at least 60, or 0 for none", o.explainRequests)
-	case o.catalogInterval < time.Second:
-		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
-	case o.listRequests < 100:
-		return nil, fmt.Errorf("--catalog-requests=%d: want at least 100", o.listRequests)
-	case o.cacheRefresh <= 0:
-		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
+	case o.explain.Requests < 0 || o.explain.Requests > 0 && o.explain.Requests < 60:
+		return nil, fmt.Errorf("--explain-requests=%d: want at least 60, or 0 for none", o.explain.Requests)
+	case o.catalog.Interval < time.Second:
+		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalog.Interval)
+	case o.catalog.FullRequests < 100:
+		return nil, fmt.Errorf("--catalog-requests=%d: want at least 100", o.catalog.FullRequests)
+	case o.sessions.RefreshEvery <= 0:
+		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.sessions.RefreshEvery)
 	case o.loadTimeout <= 0 || o.loadTimeout > server.MaxLoadWait:
 		return nil, fmt.Errorf("--session-load-timeout=%s: want more than 0 and at most 25s", o.loadTimeout)
 	case o.shutdownTimeout < 0:
 		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)
 	case o.retention != 0 && o.retention < time.Hour:
 		return nil, fmt.Errorf("--retention=%s: want at least 1h, or 0 to keep all sessions", o.retention)
-	case o.upkeepInterval < time.Minute:
-		return nil, fmt.Errorf("--upkeep-interval=%s: want at least 1m", o.upkeepInterval)
+	case o.upkeep.Interval < time.Minute:
+		return nil, fmt.Errorf("--upkeep-interval=%s: want at least 1m", o.upkeep.Interval)
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
 	}

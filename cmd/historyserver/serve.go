@@ -55,7 +55,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 	defer func() { _ = listener.Close() }()
 	signal.Ignore(syscall.SIGPIPE)        // of a log that nobody reads any more
 	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
-	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + queries + logs.SearchMemory)
+	garbage.Limit(o.sessions.MaxBytes + int64(o.answerMemory) + queries + logs.SearchMemory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
@@ -75,12 +75,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	listing := catalog.Options{
-		Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true,
-		Log: log, Registerer: registry,
-	}
+	listing := o.catalog
+	listing.Store, listing.Root, listing.Facts = store, o.storage.Root, true
+	listing.Log, listing.Registerer = log, registry
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
-	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
+	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.openPromQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
 	if loading.Writer != nil {
@@ -96,8 +95,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
-	cache := loader.Cache(sessioncache.Options[*session.Session]{MaxBytes: int64(o.cacheMemory),
-		MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
+	cache := loader.Cache(o.sessions)
 	defer cache.Close()
 	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
 	keep, err := o.retentionPolicy(ends, book)
@@ -154,11 +152,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer live.Close()
 	allowed.Start()
 	defer allowed.Close()
-	defer upkeep.Start(upkeep.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Cached().All() },
-		Log:     log,
-		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
-	}).Close()
+	tidying := o.upkeep
+	tidying.Store, tidying.Root, tidying.Log = store, o.storage.Root, log
+	tidying.Sessions = func() iter.Seq[catalog.Entry] { return sessions.Cached().All() }
+	tidying.Retention, tidying.Outcomes, tidying.Quiet = keep, ends, lifetime.Idle
+	defer upkeep.Start(tidying).Close()
 	explainer := o.newExplainer(store, sessions, loader, cache, loading.Writer, log, registry)
 	explainer.Start()
 	defer explainer.Close()
@@ -194,12 +192,12 @@ const (
 	sampleBytes = 16
 )
 
-// promQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
-func (o *serveOptions) promQL() *promapi.API {
-	return promapi.New(promapi.Options{
-		MaxSamples: int(o.metricsMemory) / 4 / queries / sampleBytes, Timeout: o.queryTimeout, Concurrent: queries,
-		Wait: o.loadTimeout, Version: version,
-	})
+// openPromQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
+func (o *serveOptions) openPromQL() *promapi.API {
+	options := o.promQL
+	options.MaxSamples = int(o.metricsMemory) / 4 / queries / sampleBytes
+	options.Concurrent, options.Wait, options.Version = queries, o.loadTimeout, version
+	return promapi.New(options)
 }
 
 // loading returns the options of the session loader.
@@ -223,16 +221,17 @@ func (o *serveOptions) newExplainer(
 	cache *sessioncache.Cache[*session.Session],
 	indexes *index.Writer, log logrus.FieldLogger, registry prometheus.Registerer,
 ) *explain.Explainer {
-	options := explain.Options{
-		Store: store, Root: o.storage.Root, Learned: sessions.Reread, Log: log, Registerer: registry,
-		Sessions: func() iter.Seq[catalog.Entry] {
-			return sessions.Cached().Unexplained(findings.KeptVersion,
-				time.Now())
-		},
-		Explain: func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },
+	options := o.explain
+	options.Store, options.Root, options.Learned = store, o.storage.Root, sessions.Reread
+	options.Log, options.Registerer = log, registry
+	options.Sessions = func() iter.Seq[catalog.Entry] {
+		return sessions.Cached().Unexplained(findings.KeptVersion, time.Now())
 	}
-	if indexes != nil {
-		options.Kept, options.Keep, options.Requests = indexes.KeptFindings, indexes.PutFindings, o.explainRequests
+	options.Explain = func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) }
+	if indexes == nil {
+		options.Requests = 0
+	} else {
+		options.Kept, options.Keep = indexes.KeptFindings, indexes.PutFindings
 	}
 	return explain.New(options)
 }

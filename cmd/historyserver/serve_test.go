@@ -58,7 +58,7 @@ func TestSettings(t *testing.T) {
 		"--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0"},
 		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
 	must.OK(t, err)
-	if o.storage.Root != "history" || o.cacheMemory != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" ||
+	if o.storage.Root != "history" || o.sessions.MaxBytes != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" ||
 		o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
 		t.Errorf("%+v", o)
 	}
