@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -116,7 +117,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		case inside && q.WithJob != "":
 			return nil, nil, noJob(q.Session, q.WithJob)
 		case inside:
-			return nil, nil, noEarlierRun(job)
+			return nil, nil, noEarlierRun(job, "in this session")
 		}
 	}
 	session, err = c.measure(ctx, r, q.Session, job)
@@ -132,16 +133,23 @@ func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side,
 	if len(candidates) == 0 && session.Job == nil {
 		return nil, &NothingError{"Nothing earlier of this cluster is stored.", "Name another session to compare with."}
 	}
-	for _, e := range candidates[:min(len(candidates), maxLooked)] {
+	candidates = candidates[:min(len(candidates), maxLooked)]
+	for _, e := range candidates {
 		side, err := c.other(ctx, e, q, session.Job)
 		if side != nil || err != nil {
 			return side, err
 		}
 	}
-	if q.WithJob != "" && q.With != nil {
-		return nil, noJob(*q.With, q.WithJob)
+	switch {
+	case q.WithJob != "":
+		return nil, noJob(*cmp.Or(q.With, &q.Session), q.WithJob)
+	case q.With != nil:
+		return nil, noEarlierRun(session.Job, "in that session")
+	case len(candidates) == 0:
+		return nil, noEarlierRun(session.Job, "in this session, and none before it is stored")
 	}
-	return nil, noEarlierRun(session.Job)
+	return nil, noEarlierRun(session.Job, "in this session or in "+
+		human.Count(len(candidates), "session")+" before it")
 }
 
 // other measures a session as the other side; nil if it has no such job.
@@ -175,10 +183,10 @@ func noJob(e catalog.Entry, name string) error {
 	}
 }
 
-func noEarlierRun(j *Job) error {
+func noEarlierRun(j *Job, where string) error {
 	return &NothingError{
-		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, its RayJob's name, or its "+
-			"name but for digits at the end.", j.Name()),
+		fmt.Sprintf("No earlier run of job %.200s was found %s: none has its entrypoint, its RayJob's name, or its "+
+			"name but for digits at the end.", j.Name(), where),
 		"Name the session and the job to compare with.",
 	}
 }
