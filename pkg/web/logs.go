@@ -82,6 +82,9 @@ func (s SearchResult) Summary() string {
 	if !s.End.Complete {
 		text += " Not complete."
 	}
+	if n := int(s.End.Undated + s.End.Unlevelled); n > 0 {
+		text += fmt.Sprintf(" %s more match, but nothing says their time or level.", formatCount(n))
+	}
 	return text
 }
 
