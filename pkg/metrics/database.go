@@ -46,9 +46,9 @@ type Database struct {
 	listing *semaphore.Weighted // held while hours are listed and the index is opened
 	listed  time.Time
 	hours   []Hour
-	opened  bool
-	index   *metricsIndex // nil: the hours are read
-	unfit   error         // why the existing index cannot be used
+	looked  time.Time     // for the index of these hours; zero: not yet
+	index   *metricsIndex // nil: the hours are read, and the index is looked for again after retryIndex
+	unfit   error         // why the existing index could not be used then
 
 	indexBytes atomic.Int64
 
@@ -111,7 +111,7 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.hours, d.listed, d.opened = hours, time.Now(), false
+	d.hours, d.listed, d.looked = hours, time.Now(), time.Time{}
 	return hours, nil
 }
 
@@ -135,6 +135,10 @@ func (d *Database) outdated(ctx context.Context) error {
 	return nil
 }
 
+// retryIndex is how long no index is looked for after there was none, or none that could be read: an ended session gets
+// its index after the first query, and stores recover.
+const retryIndex = time.Minute
+
 // indexed returns the index if there is a valid one, otherwise the reason why the existing one is not.
 func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	hours, err := d.Hours(ctx)
@@ -145,15 +149,12 @@ func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 		return nil, nil, err
 	}
 	defer d.listing.Release(1)
-	if !d.opened && len(hours) > 0 {
+	if len(hours) > 0 && (d.looked.IsZero() || d.index == nil && time.Since(d.looked) >= retryIndex) {
 		index, err := d.openIndex(ctx, hours)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		d.opened, d.index = true, index
-		if d.unfit = unfitIndex(err); index != nil {
-			d.indexBytes.Store(index.bytes)
-		}
+		d.setIndex(index, unfitIndex(err))
 	}
 	return d.index, d.unfit, nil
 }
@@ -164,9 +165,21 @@ func (d *Database) abandon(ctx context.Context, unfit error) error {
 		return err
 	}
 	defer d.listing.Release(1)
-	d.index, d.unfit = nil, unfit
-	d.indexBytes.Store(0)
+	d.setIndex(nil, unfit)
 	return nil
+}
+
+// setIndex sets what was found out about the index. d.listing must be held.
+func (d *Database) setIndex(index *metricsIndex, unfit error) {
+	d.looked, d.index, d.unfit = time.Now(), index, unfit
+	d.indexBytes.Store(0)
+	if index != nil {
+		d.indexBytes.Store(index.bytes)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.bytes = 0 // what was read before there was an index
+		clear(d.blocks)
+	}
 }
 
 func unfitIndex(reason error) error {

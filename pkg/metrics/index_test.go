@@ -247,6 +247,38 @@ func TestStaleIndex(t *testing.T) {
 	}
 }
 
+// TestIndexIsLookedForAgain: a database that found no index, or whose index could not be read once, uses the index that
+// is there a minute later.
+func TestIndexIsLookedForAgain(t *testing.T) {
+	b := newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 1)))
+	b.store.Age(2 * lateWrites)
+	d := b.kept()
+	want, _ := all(t, d, 0, math.MaxInt64)
+	must.OK(t, b.index(0))
+	ask := func(when string, indexed bool, warnings int) {
+		t.Helper()
+		got, damaged := all(t, d, 0, math.MaxInt64)
+		if err := same(got, want); err != nil || len(damaged) != warnings {
+			t.Errorf("%s: %v, warnings %v", when, err, damaged)
+		}
+		if (d.index != nil) != indexed || d.bytes == 0 != indexed {
+			t.Errorf("%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.bytes)
+		}
+	}
+	minuteLater := func() { d.looked = d.looked.Add(-retryIndex) }
+	ask("at once", false, 0)
+	minuteLater()
+	ask("a minute later", true, 0)
+	failing := errors.New("the store is down")
+	d.index.store = &storetest.Hooked{Store: b.store, Before: func(context.Context, storetest.Op, string) error {
+		return failing
+	}}
+	ask("when it cannot be read", false, 1)
+	minuteLater()
+	ask("a minute after that", true, 0)
+}
+
 // TestIndexWhileChunksAreJoined: chunks that are joined while they are read are listed again.
 func TestIndexWhileChunksAreJoined(t *testing.T) {
 	b := newBucket(t)
