@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/value"
 )
@@ -22,10 +23,19 @@ type block struct {
 type blockTarget struct {
 	id    uint32 // of the dictionary
 	times []int64
+	pause int64 // the longest time between two of these; 0: there is one
 }
 
 // blockTargetBytes is what a target takes in a block besides its times.
-const blockTargetBytes = 32
+const blockTargetBytes = 40
+
+// maxPause is the longest time from one read of a target to the next, in milliseconds: that of hardware figures.
+const maxPause = int64(5 * time.Minute / time.Millisecond)
+
+// gone is when a target that is not read again counts as gone: when two reads are missing, as in Prometheus.
+func (t *blockTarget) gone() int64 {
+	return t.times[len(t.times)-1] + 2*min(cmp.Or(t.pause, maxPause), maxPause)
+}
 
 // staleMarker is the value of a series that is no longer exposed.
 var staleMarker = math.Float64frombits(value.StaleNaN)

@@ -219,6 +219,9 @@ func (b *builder) Read(r *samples.Read) {
 		if !b.take(timeBytes) {
 			return
 		}
+		if n := len(target.times); n > 0 {
+			target.pause = max(target.pause, r.Time-target.times[n-1])
+		}
 		target.times = append(target.times, r.Time)
 	default:
 		// Lines that are stored twice, a clock that was set back, or a second writer: the changes count from the next

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -264,7 +265,7 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 }
 
 // find returns the series of each selection that blocks have.
-func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool,
+func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Selection, copies bool,
 	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
@@ -320,31 +321,53 @@ type hourBlock struct {
 	block *block
 }
 
-// series collects a series from the blocks, which are in order of node and time; nil if there are no samples.
-func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *Series {
-	of := d.names.of(number)
-	s := &Series{labels: of.labels}
-	exposed := false
-	for i, b := range blocks {
-		if i > 0 && b.Node != blocks[i-1].Node {
-			exposed = false
-		}
-		target := b.block.target(of.target)
-		if target == nil || len(target.times) == 0 {
-			continue
-		}
-		p := part{times: target.times}
-		p.at, p.values = b.block.changes(number)
-		// An hour begins with all exposed series.
-		p.ended = exposed && (len(p.at) == 0 || p.at[0] != 0)
-		if len(p.at) == 0 && !p.ended {
-			continue
-		}
-		exposed = len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1])
+// hourBlocks are blocks in order of node and time.
+type hourBlocks struct {
+	blocks []hourBlock
+	// until is when the session was still read, as far as all nodes must have stored it: a target that was not read
+	// until then is gone.
+	until int64
+}
+
+// series collects a series from the blocks; nil if there are no samples.
+func (d *Database) series(number uint32, of hourBlocks, mint, maxt int64) *Series {
+	known := d.names.of(number)
+	s := &Series{labels: known.labels}
+	add := func(p part) {
 		if p.times[0] <= maxt && p.times[len(p.times)-1] >= mint {
 			s.parts = append(s.parts, p)
 		}
 	}
+	var exposed *blockTarget // of the block before, if that exposed the series at its end
+	// leave ends the series if its target was gone before it was read again.
+	leave := func(next int64) {
+		if exposed != nil && exposed.gone() < next {
+			add(part{times: []int64{exposed.gone()}, ended: true})
+			exposed = nil
+		}
+	}
+	for i, b := range of.blocks {
+		if i > 0 && b.Node != of.blocks[i-1].Node {
+			leave(of.until)
+			exposed = nil
+		}
+		target := b.block.target(known.target)
+		if target == nil || len(target.times) == 0 {
+			continue
+		}
+		leave(target.times[0])
+		p := part{times: target.times}
+		p.at, p.values = b.block.changes(number)
+		// An hour begins with all exposed series.
+		p.ended = exposed != nil && (len(p.at) == 0 || p.at[0] != 0)
+		if exposed = nil; len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1]) {
+			exposed = target
+		}
+		if len(p.at) > 0 || p.ended {
+			add(p)
+		}
+	}
+	leave(of.until)
 	if len(s.parts) == 0 {
 		return nil
 	}
@@ -356,11 +379,13 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 // they fit, otherwise only the series whose names are wanted, whose changes take of what may be kept.
 func (d *Database) load(
 	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
-) (blocks []hourBlock, damaged []error, err error) {
+) (of hourBlocks, damaged []error, err error) {
 	all, err := d.Hours(ctx)
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(all) == 0 {
+		return of, nil, err
 	}
+	of.until = all[len(all)-1].Start.UnixMilli()
+	var blocks []hourBlock
 	for _, h := range all {
 		// The hour before shows whether a series ended in between.
 		if h.Start.UnixMilli() <= maxt && h.Start.Add(2*time.Hour).UnixMilli() > mint {
@@ -382,13 +407,22 @@ func (d *Database) load(
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, nil, err
+		return of, nil, err
 	}
 	for i := range blocks {
 		blocks[i].block = parts[i].block
 		damaged = append(damaged, parts[i].damaged...)
+		for _, t := range blocks[i].block.targets {
+			if n := len(t.times); n > 0 {
+				of.until = max(of.until, t.times[n-1])
+			}
+		}
 	}
-	return blocks, damaged, nil
+	of.blocks = blocks
+	if d.fresh > 0 { // nodes of a running session store what they read at different times
+		of.until -= lifetime.Idle.Milliseconds()
+	}
+	return of, damaged, nil
 }
 
 // expect finds out at once whether hours will not fit; then nothing is read to be kept for a while.

@@ -60,28 +60,52 @@ func selectFrom(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels
 	return found[0], damaged, nil
 }
 
-// random stores hours of two nodes, in which series come and go, reads fail and collectors restart, and gives the
-// samples that a Prometheus would have of them, stale markers too, by series.
+// random stores hours of two nodes, in which series come and go, reads fail, collectors restart and nodes leave, and
+// gives the samples that a Prometheus would have of them, stale markers too, by series.
 func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 	t.Helper()
 	want := make(map[string][]string)
 	begin := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	var last []func(next int64) // for each node: it is not read again until next
+	var newest int64
 	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
 		exposed := make(map[string]bool)
+		key := func(name string) string {
+			return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job",
+				"ray").String()
+		}
+		var before, pause int64 // the last read, and the longest time between two of its hour
+		leave := func(next int64) {
+			gone := before + 2*min(pause, maxPause)
+			for name := range exposed {
+				if gone < next {
+					want[key(name)] = append(want[key(name)], spelled(gone, staleMarker))
+					delete(exposed, name)
+				}
+			}
+		}
+		last = append(last, leave)
 		for hour := range 4 {
 			if hour == 2 && r.IntN(3) == 0 {
-				continue // nothing was stored, and so nothing says that a series ended
+				continue
 			}
 			at := begin.Add(time.Duration(hour) * time.Hour)
+			toTheEnd := r.IntN(2) == 0
 			var reads []func(*samples.Encoder)
 			target := 0 // of the table, in the read under way
-			for range 40 {
+			for read := range 40 {
 				at = at.Add(time.Duration(1000+r.IntN(60_000)) * time.Millisecond)
-				seconds := at.UnixMilli()
-				key := func(name string) string {
-					return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job",
-						"ray").String()
+				if read == 39 && toTheEnd {
+					at = begin.Add(time.Duration(hour)*time.Hour + 59*time.Minute)
 				}
+				seconds := at.UnixMilli()
+				if read == 0 {
+					leave(seconds)
+					pause = 0
+				} else {
+					pause = max(pause, seconds-before)
+				}
+				before, newest = seconds, max(newest, seconds)
 				now := map[string]float64{samples.Up: 1}
 				switch {
 				case r.IntN(15) == 0:
@@ -127,6 +151,9 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 			}
 			b.hour(node, begin.Add(time.Duration(hour)*time.Hour), reads...)
 		}
+	}
+	for _, leave := range last {
+		leave(newest)
 	}
 	return want
 }
@@ -264,7 +291,8 @@ func TestJoined(t *testing.T) {
 	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	for _, maxBytes := range []int64{1 << 20, 4 << 10} {
 		b := newBucket(t)
-		b.hour(node, hour, read(hour, map[string]float64{"ray_a": 1}))
+		first := hour.Add(59 * time.Minute)
+		b.hour(node, hour, read(first, map[string]float64{"ray_a": 1}))
 		second := b.hour(node, hour.Add(time.Hour), read(hour.Add(time.Hour), map[string]float64{"ray_a": 2}),
 			read(hour.Add(61*time.Minute), map[string]float64{"ray_a": 3}))
 		b.store.Age(2 * lateWrites)
@@ -277,7 +305,7 @@ func TestJoined(t *testing.T) {
 			}
 			return read1(series[0], 0, maxt.UnixMilli())
 		}
-		if got := samplesUntil(hour.Add(time.Minute)); len(got) != 1 {
+		if got := samplesUntil(first); len(got) != 1 {
 			t.Fatal(got)
 		}
 		var joined []byte
@@ -371,6 +399,41 @@ func TestDatabases(t *testing.T) {
 	d.Of(of(1), false)
 	if d.Of(of(0), true) != running || d.Of(of(0), false) == first {
 		t.Error("not the one used longest ago was forgotten")
+	}
+}
+
+// TestGone: a node that leaves is gone when two reads are missing, in any range of time, and the last one keeps its last
+// values. While the session runs, the rest of what a node read may not be stored yet.
+func TestGone(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return hour.Add(time.Duration(seconds) * time.Second) }
+	for _, c := range []struct {
+		fresh       time.Duration
+		until, maxt int
+		gone        bool
+	}{
+		{0, 60, 600, false}, {0, 75, 600, true}, {0, 900, 60, true}, {0, 900, 59, false},
+		{refresh, 600, 600, false}, {refresh, 900, 600, true},
+	} {
+		b := newBucket(t)
+		reads := func(until int) (list []func(*samples.Encoder)) {
+			for i := 0; i <= until; i += 15 {
+				list = append(list, read(at(i), map[string]float64{"ray_a": 1}))
+			}
+			return list
+		}
+		b.hour(rayid.Node{0xaa}, hour, reads(30)...)
+		b.hour(rayid.Node{0xbb}, hour, reads(c.until)...)
+		got, _ := all(t, b.database(c.fresh, 1<<20), 0, at(c.maxt).UnixMilli(), named(t, "ray_a"))
+		for series, samples := range got {
+			left := strings.Contains(series, `instance="aa"`)
+			if ends := strings.HasSuffix(samples[len(samples)-1], "ends"); ends != (left && c.gone) {
+				t.Errorf("%+v: %s has %q", c, series, samples)
+			}
+		}
+		if len(got) != 2 {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 

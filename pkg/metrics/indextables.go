@@ -19,7 +19,7 @@ const (
 const (
 	indexFactsKey   = "rayhistory.facts"
 	generationKey   = "rayhistory.generation"
-	indexVersion    = 1
+	indexVersion    = 2 // 1 has no stale markers of targets that are gone
 	indexGroupRows  = 128 << 10
 	indexedRowBytes = 16 // of a time and a value
 )
