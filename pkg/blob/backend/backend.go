@@ -172,7 +172,7 @@ func (c *Config) CheckBucket() error {
 		switch {
 		case !strings.EqualFold(c.Backend, b.backend):
 		case b.name == "":
-			return fmt.Errorf("neither --%s nor %s is set: say in which bucket data is stored", b.flag, b.env)
+			return fmt.Errorf("--%s is not set, nor %s: say in which bucket data is stored", b.flag, b.env)
 		case strings.ContainsAny(b.name, "/:") && !strings.HasPrefix(c.S3.Bucket, "arn:"):
 			return fmt.Errorf("--%s=%q: want the name alone; put a folder into --storage-prefix", b.flag, b.name)
 		}
