@@ -111,8 +111,9 @@ func (b *builder) actorLost(f, root *finding) (told string) {
 
 // printedBefore returns the last error that a worker of a submission printed, as its driver's log has it, with the
 // worker's name, or else what the entrypoint itself had printed, if that ended for no other reason; "" if there is none
-// that the root of the submission's end does not tell. Whoever found nothing is told any last line of a worker: what
-// gives nothing often says why in words that are no error.
+// that the root of the submission's end does not tell. Whoever lacked something by its name is told the last line of a
+// worker that names it, and whoever found nothing any last line: what gives nothing often says why in words that are no
+// error.
 func (b *builder) printedBefore(f, root *finding) (told string) {
 	plain := ""
 	for i := range b.jobs {
@@ -121,7 +122,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			continue
 		}
 		if log := b.driverLog(j); log != nil {
-			also := output.NoOthers
+			also := root.namesLacked
 			if notReady().MatchString(root.Title) {
 				also = output.AboutWaits
 			}
@@ -142,7 +143,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 }
 
 // saidByWorkers returns what a worker had printed into a driver's log and a root does not tell, with its name.
-func saidByWorkers(log *logText, root *finding, also output.Lines) string {
+func saidByWorkers(log *logText, root *finding, also func(line string) bool) string {
 	who, said := output.SaidByWorkers(log.text, root.Title, also, isRays)
 	return around(who+" printed: ", said, "")
 }
@@ -151,6 +152,22 @@ func saidByWorkers(log *logText, root *finding, also output.Lines) string {
 func (f *finding) foundNothing() bool {
 	return f.silent || strings.Contains(f.what.Message, "'NoneType'") || emptyHanded().MatchString(f.what.Message)
 }
+
+// namesLacked reports whether a line names what was not there when a KeyError or a FileNotFoundError was raised: who
+// left it out may say so, at any level.
+func (f *finding) namesLacked(line string) bool {
+	if f.what.Type != "KeyError" && f.what.Type != "FileNotFoundError" {
+		return false
+	}
+	for _, m := range quotedName().FindAllStringSubmatch(f.what.Message, 3) {
+		if mentions(line, m[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+var quotedName = lazyregexp.New(`'([^'\n]{4,200})'`)
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
 // log_to_driver=False the driver's has nothing of it. It returns "" if there is none.

@@ -175,6 +175,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		if said := e.lastWords(); said != "" {
 			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
 		}
+	case j.Message == moment.EndNotRecorded && e.lastWords() != "":
+		f = b.jobFinding(JobFailed, j, "Job %s failed: %s (its exit code was not recorded)", j.name(), e.lastWords())
 	default:
 		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
 			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))

@@ -69,9 +69,10 @@ func (b *builder) readJobs() {
 }
 
 // readUnrecordedEnds looks at the logs of drivers of which only the end is known, as when the head was lost with them:
-// one that ends in an exception failed, though Ray shows all drivers that ended as successes.
+// one that ends in an exception, or in words about an error, failed, though Ray shows all drivers that ended as
+// successes. Of the others missing says that nobody knows.
 func (b *builder) readUnrecordedEnds() {
-	read := 0
+	read, unknown := 0, []string(nil)
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		if j.Message != moment.EndNotRecorded {
@@ -82,9 +83,15 @@ func (b *builder) readUnrecordedEnds() {
 				"Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs))
 			break
 		}
-		if endedUnseen(b.driverLog(j)) {
+		if log := b.driverLog(j); endedUnseen(log) || log != nil && output.EndsInError(log.text) {
 			j.Status = moment.Failed
+		} else {
+			unknown = append(unknown, j.name())
 		}
+	}
+	if len(unknown) > 0 {
+		b.missing = append(b.missing, fmt.Sprintf(
+			"How the driver ended is not recorded, and Ray shows that as a success: %s.", quoted(unknown)))
 	}
 }
 

@@ -70,7 +70,11 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard", nil},
 		"a driver that ended, nobody recorded how": {map[string]string{events: ended, driver: traceback + "retried\n"},
-			findings.Succeeded, "Nothing failed.", "", nil},
+			findings.Succeeded, "Nothing failed.", "", []string{"How the driver ended is not recorded, and Ray shows that as a success: nightly."}},
+		"a driver that ended, nobody recorded how, in words about an error": {map[string]string{events: ended,
+			driver: "step 1\nerror: shard 7 is locked\n"},
+			findings.Failed, "It failed: Job nightly failed: error: shard 7 is locked (its exit code was not recorded).",
+			"Job nightly failed: error: shard 7 is locked (its exit code was not recorded)", nil},
 		"three heads, of which two are looked at, however often": {
 			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
 				gcs(3): "x\n"},

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -106,9 +107,10 @@ func (b *builder) readPending() {
 		if now, existed := moment.ActorAt(a, b.r.At); existed &&
 			(now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
-		} else if existed && now.State == moment.Dead && now.Started == 0 {
-			// It was given up or killed before it ran: for what it waited until then, if its constructor had not begun.
-			before, _ := moment.ActorAt(a, now.Ended-longWait)
+		} else if existed && now.State == moment.Dead && (now.Started == 0 || now.Ended-now.Started < minHung) {
+			// It was given up or killed before it ran, or as it began, as drivers that end free what others waited for:
+			// for what it waited until then, if its constructor had not begun.
+			before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
 			inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
 			if demand.lacking(a.Resources, a.LabelSelector) != "" {
 				demand.actor(a, now.Changed)

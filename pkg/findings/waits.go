@@ -180,10 +180,18 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 }
 
 // tellLeft adds to a title which calls a driver left that ended with words of its own: these are often about what it
-// still waited for. Of one that ended without a word all of them are told, however short they had run.
+// still waited for. Of one that ended without a word all of them are told, however short they had run; of one that did
+// not find something in an answer, those that others had made: who answered may have left them.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.left()
-	if len(left) > 0 && (f.silent || j.End-left[0].since >= longWait) && general().MatchString(e.what.Type) {
+	switch {
+	case general().MatchString(e.what.Type):
+	case e.what.Type == "KeyError" || f.foundNothing():
+		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
+	default:
+		return
+	}
+	if len(left) > 0 && (f.silent || j.End-left[0].since >= longWait) {
 		f.goOn("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
 			u.inside(left, ", and in it "))
 		b.showUndone(f, u)
@@ -291,6 +299,11 @@ func parentIDs(row tasktable.Row) []string {
 		ids = append(ids, strings.Repeat("\xff", 8)+string(row.Actor()))
 	}
 	return ids
+}
+
+// byDriver reports whether a driver itself started an attempt: the ID of its parent is that of its job, filled up.
+func byDriver(row tasktable.Row) bool {
+	return strings.HasPrefix(string(row.Parent()), strings.Repeat("\xff", 20))
 }
 
 // startedBy reports whether an attempt was, as far as its parent's ID and its time tell, started by another one.

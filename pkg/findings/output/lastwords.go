@@ -124,9 +124,13 @@ func behindStack(text string) string {
 // its workers, and none that says nothing or only where.
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		lines := strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")
+		own := OwnLines(log[max(0, len(log)-maxLastText):])
+		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
+			own = own[:end]
+		}
+		lines := strings.Split(own, "\n")
 		for i, line := range slices.Backward(lines) {
-			if i > 0 && strings.HasPrefix(line, "    ") && frameLine().MatchString(lines[i-1]) ||
+			if i > 0 && frameLine().MatchString(lines[i-1]) && deeper(line, lines[i-1]) ||
 				i > 0 && strings.HasPrefix(line, "  ") && ofPython().MatchString(lines[i-1]) {
 				continue // the code of the frame, or of what warned
 			}
@@ -137,6 +141,19 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// endOfOutput is what pip prints below the output of a process that failed. What follows, at most maxBelow lines, only
+// says that it did.
+const (
+	endOfOutput = "[end of output]"
+	maxBelow    = 20
+)
+
+// deeper reports whether a line is indented more than another one, as the code of a frame is.
+func deeper(line, other string) bool {
+	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+	return indent(line) > indent(other)
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
@@ -158,6 +175,16 @@ func LastError(log string, others bool) (plain string) {
 		}
 	}
 	return plain
+}
+
+// EndsInError reports whether the last line that a program printed itself is about an error.
+func EndsInError(log string) (ends bool) {
+	lastOwn(log, OfRay)(func(line string) bool {
+		worth, _ := worthOf(line)
+		ends = worth == anError
+		return false
+	})
+	return ends
 }
 
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
@@ -210,19 +237,19 @@ const endsAlike = 40 // bytes at the ends of two lines by which one repeats the 
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
-// Lines are those that count beside errors and warnings of errors.
-type Lines int
+// AboutWaits reports whether a line tells of a wait.
+func AboutWaits(line string) bool { return waits().MatchString(line) }
 
-const (
-	NoOthers   Lines = iota
-	AboutWaits       // lines about a wait
-	Plain            // lines without a level
-)
+// Plain reports whether a line of a program has no level and tells of no error.
+func Plain(line string) bool {
+	worth, _ := worthOf(line)
+	return worth == ownLine
+}
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
-// that speaks of an error, or the last line of those that count also; both are "" if there is none of that either.
-func SaidByWorkers(log, known string, also Lines, isRays func(class string) bool) (who, said string) {
+// that speaks of an error, or the last line that counts also; both are "" if there is none of that either.
+func SaidByWorkers(log, known string, also func(line string) bool, isRays func(class string) bool) (who, said string) {
 	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
 	for i, line := range slices.Backward(lines) {
 		m := ofProcess().FindStringSubmatch(line)
@@ -231,7 +258,8 @@ func SaidByWorkers(log, known string, also Lines, isRays func(class string) bool
 			closing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		worth, message := worthOf(copied().ReplaceAllString(m[2], ""))
+		line = copied().ReplaceAllString(m[2], "")
+		worth, message := worthOf(line)
 		switch {
 		case strings.Contains(known, message),
 			worth != anError && strings.HasSuffix(message, ":"): // the heading of what follows
@@ -240,8 +268,7 @@ func SaidByWorkers(log, known string, also Lines, isRays func(class string) bool
 			return Printable(m[1]), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
 		case worth == anError:
 			return Printable(m[1]), Clip(message, MaxTitle)
-		case said == "" && (worth == errorWarning || also == AboutWaits && waits().MatchString(message) ||
-			also == Plain && worth == ownLine):
+		case said == "" && (worth == errorWarning || also(line)):
 			who, said = Printable(m[1]), Clip(message, MaxTitle)
 		}
 	}

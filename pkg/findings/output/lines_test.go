@@ -32,17 +32,21 @@ func TestLastWords(t *testing.T) {
 			"Invalid value 3"},
 		"many lines after": {"CRITICAL:train:batch 3 has 0 rows\n" +
 			strings.Repeat("INFO:train:worker is gone\n", 300), "CRITICAL:train:batch 3 has 0 rows"},
-		"pytest":               {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
-		"pytest, cut":          {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
-		"jest":                 {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
-		"mypy":                 {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
-		"Go's tests":           {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
-		"a mark alone":         {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
-		"Maven's help":         {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
-		"an error like advice": {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},
-		"an error that exits":  {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
-		"exiting alone":        {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
-		"exiting at a level":   {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
+		"pip": {"  error: subprocess-exited-with-error\n  \n  × Preparing metadata (pyproject.toml) did not run successfully.\n  │ exit code: 1\n  ╰─> [6 lines of output]\n      Traceback (most recent call last):\n" +
+			"        File \"<string>\", line 1, in <module>\n      RuntimeError: CUDA_HOME is not set\n      [end of output]\n  \n  note: This error originates from a subprocess, and is likely not a problem with pip.\n" +
+			"error: metadata-generation-failed\n\n× Encountered error while generating package metadata.\n╰─> See above for output.\n\nhint: See above for details.\n", "RuntimeError: CUDA_HOME is not set"},
+		"an error long after pip": {"      RuntimeError: CUDA_HOME is not set\n      [end of output]\n" + strings.Repeat("step\n", 30) + "error: no GPU\n", "error: no GPU"},
+		"pytest":                  {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
+		"pytest, cut":             {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
+		"jest":                    {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
+		"mypy":                    {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
+		"Go's tests":              {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
+		"a mark alone":            {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
+		"Maven's help":            {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
+		"an error like advice":    {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},
+		"an error that exits":     {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
+		"exiting alone":           {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
+		"exiting at a level":      {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
 		"exiting in JSON": {`{"level":"error","msg":"dataset is corrupt"}` + "\n" +
 			`{"level":"error","msg":"exiting with code 1"}` + "\n", "dataset is corrupt"},
 		"a cause, and see above":     {"loading\nERROR: disk full, see above\nbye\n", "ERROR: disk full, see above"},
@@ -137,27 +141,28 @@ func TestErrorBefore(t *testing.T) {
 // TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait or a plain line
 // only if it is asked for and there is no error. A warning of an error counts if there is no error, too.
 func TestSaidByWorkers(t *testing.T) {
+	noOthers := func(string) bool { return false }
 	const waits, fails = "(f pid=7) waiting for the lock of table a\n", "(f pid=7) error: batch 3 has 0 rows\n"
 	for _, c := range []struct {
 		log  string
-		also Lines
+		also func(string) bool
 		want string
 	}{
 		{fails + waits + "(Controller pid=9) error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
 		{waits + "(f pid=7) loaded\n", AboutWaits, "waiting for the lock of table a"},
-		{waits, NoOthers, ""},
-		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", NoOthers, "Unknown encoder 'libx265'"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", NoOthers, "WARNING:root:tenant 9 failed"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, NoOthers, "error: batch 3 has 0 rows"},
-		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", NoOthers,
+		{waits, noOthers, ""},
+		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", noOthers, "Unknown encoder 'libx265'"},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", noOthers, "WARNING:root:tenant 9 failed"},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, noOthers, "error: batch 3 has 0 rows"},
+		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", noOthers,
 			"acme.RowError: 1 row is wrong: price is no number"},
-		{strings.Replace(fails, "f", "Map(f)", 1), NoOthers, "error: batch 3 has 0 rows"},
+		{strings.Replace(fails, "f", "Map(f)", 1), noOthers, "error: batch 3 has 0 rows"},
 		{"(f pid=7) quota of eu-2 is 0\n(Controller pid=9) it scales\n", Plain, "quota of eu-2 is 0"},
 		{fails + "(f pid=7) loaded\n", Plain, "error: batch 3 has 0 rows"},
 	} {
 		who, said := SaidByWorkers(c.log, "", c.also, func(class string) bool { return class == "Controller" })
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
-			t.Errorf("%q, also %v: %q of %q, want %q", c.log, c.also, said, who, c.want)
+			t.Errorf("%q: %q of %q, want %q", c.log, said, who, c.want)
 		}
 	}
 }
@@ -288,6 +293,21 @@ func TestWithoutFrames(t *testing.T) {
 	} {
 		if got := FirstSentence(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestEndsInError: only the last line of a program's own counts.
+func TestEndsInError(t *testing.T) {
+	for log, want := range map[string]bool{
+		"error: ledger is locked\n":                             true,
+		"error: ledger is locked\n(f pid=7) bye\n":              true,
+		"error: ledger is locked\nusing the one of yesterday\n": false,
+		"saved, errors: 0\n":                                    false,
+		"":                                                      false,
+	} {
+		if got := EndsInError(log); got != want {
+			t.Errorf("%q: %v", log, got)
 		}
 	}
 }

@@ -36,7 +36,7 @@ def other_metric():
     def learn():
         import ray.train
 
-        ray.train.report({"loss": 0.4})
+        ray.train.report({"loss": 0.4}, checkpoint=ray.train.Checkpoint("/tmp/app"))
 
     print("validation loss:", fit(learn, "wide-deep").metrics["val_loss"])
 
@@ -199,7 +199,11 @@ def folds():
     def fit_svm(config):
         tune.report({"loss": sum(ray.get([score_fold.remote(n, config["c"]) for n in range(3)]))})
 
-    results = experiment(fit_svm, {"c": tune.grid_search([1, 10])}, "svm-c")
+    factory = tune.PlacementGroupFactory([{"CPU": 0.3}, {"CPU": 0.3}])
+    config = tune.TuneConfig(metric="loss", mode="min", max_concurrent_trials=2)
+    run = tune.RunConfig(name="svm-c", storage_path="/tmp/app/tune", verbose=0)
+    space = {"c": tune.grid_search([1, 10])}
+    results = tune.Tuner(tune.with_resources(fit_svm, factory), param_space=space, tune_config=config, run_config=run).fit()
     good = [r for r in results if not r.error]
     if not good:
         sys.exit("0 usable trials of 2")
@@ -282,7 +286,7 @@ def lexicon():
     def tag(row):
         return {"tag": ray.get(words.look_up.remote(row["id"]))}
 
-    print(ray.data.range(40).map(tag, num_cpus=0.3).count())
+    print(ray.data.range(40).map(tag, num_cpus=0.3).max("tag"))
 
 
 def ok_rows():

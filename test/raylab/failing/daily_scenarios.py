@@ -127,5 +127,7 @@ together("day_past", *all_of("tags", "sessions", "pages", "shapes", "glyphs", "t
 together("day_past_libs", *all_of("forest", "ridge", "limit", "total", "ok_rows"))
 together("day_train", *all_of("tokens", "deep", "state", "label", "sft", "cu126", "ok_restarts"))
 together("day_libs", *all_of("prophet", "svm", "gpu", "scores", "script", "lexicon", "ok_sweep"))
-together("day_serve", *all_of("cart", "embed", "digest", "cameras", "ok_requests"))
+together("day_again", *all_of("deep", "svm", "lexicon"))
+together("day_few", *all_of("clips", "gateway", "rounds", "margin", "ok_metrics"))
+together("day_serve", *all_of("cart", "embed", "digest", "ok_requests", "cameras"))
 together("day_entry", *all_of("kernels", "release", "wrapper", "prep", "ok_metrics", "ok_shell"))
