@@ -48,10 +48,11 @@ type Query struct {
 	pattern *pattern
 }
 
-// Covers says whether lines of a session may be of the query's times: one that began and was last written to then; last
-// is zero while it runs.
+// Covers says whether lines of a session may be of the query's times: one that began and was last written to then, by
+// the store's clock, while lines have the times of nodes; last is zero while it runs.
 func (q *Query) Covers(began, last time.Time) bool {
-	return (q.To == 0 || began.UnixNano() < q.To) && (q.From == 0 || last.IsZero() || last.UnixNano() >= q.From)
+	return (q.To == 0 || began.UnixNano()-logline.Slack < q.To) &&
+		(q.From == 0 || last.IsZero() || last.UnixNano()+logline.Slack >= q.From)
 }
 
 // Prepare checks the query and sets defaults. The error says what to change.

@@ -14,18 +14,18 @@ type Clock struct {
 	From, To int64
 }
 
-// slack is how far outside of the clock's range a time may be (ns): clocks differ.
-const slack = int64(time.Hour)
+// Slack is how far outside of the clock's range a time may be (ns): clocks differ.
+const Slack = int64(time.Hour)
 
 // distance is how far outside of the clock's range a time is.
 func (c *Clock) distance(at int64) int64 {
 	switch {
 	case c.From == 0 && c.To == 0:
 		return 0
-	case c.From != 0 && at < c.From-slack:
-		return c.From - slack - at
-	case c.To != 0 && at > c.To+slack:
-		return at - c.To - slack
+	case c.From != 0 && at < c.From-Slack:
+		return c.From - Slack - at
+	case c.To != 0 && at > c.To+Slack:
+		return at - c.To - Slack
 	}
 	return 0
 }
@@ -88,7 +88,7 @@ func (m *moment) at(clock *Clock) (ns int64, ok bool) {
 
 // today is when the clock's range has the time of day; ok is false unless that is so once.
 func (m *moment) today(clock *Clock) (ns int64, ok bool) {
-	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*slack {
+	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*Slack {
 		return 0, false
 	}
 	first := time.Unix(0, clock.From).In(clock.zone())
