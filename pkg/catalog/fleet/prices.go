@@ -183,19 +183,18 @@ func (p *Prices) cost(h *packs.Hours) (sum float64) {
 	return sum
 }
 
-// budget returns what a namespace may cost from one time to another: each day has its part of its month's budget; 0:
-// it has none.
-func (p *Prices) budget(namespace string, from, to time.Time) (sum float64) {
-	month := 0.0
+// budget returns what a namespace may cost in a month; 0: it has none.
+func (p *Prices) budget(namespace string) float64 {
 	for _, b := range p.Budgets {
 		if ok, _ := path.Match(b.Namespace, namespace); ok {
-			month = b.Month
-			break
+			return b.Month
 		}
 	}
-	if month == 0 {
-		return 0
-	}
+	return 0
+}
+
+// monthsOf returns how many months there are from one time to another: each day is its part of its month.
+func monthsOf(from, to time.Time) (months float64) {
 	for at := from.UTC(); at.Before(to); {
 		first := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
 		next := first.AddDate(0, 1, 0)
@@ -203,10 +202,10 @@ func (p *Prices) budget(namespace string, from, to time.Time) (sum float64) {
 		if to.Before(next) {
 			end = to
 		}
-		sum += month * end.Sub(at).Hours() / next.Sub(first).Hours()
+		months += end.Sub(at).Hours() / next.Sub(first).Hours()
 		at = end
 	}
-	return sum
+	return months
 }
 
 // currency is the word after amounts; "" without prices.

@@ -90,16 +90,19 @@ func TestCostByLabels(t *testing.T) {
 
 func TestBudgetOfDays(t *testing.T) {
 	p := &Prices{Budgets: []Budget{{Namespace: "a", Month: 3100}, {Namespace: "*", Month: 1}}}
+	if a, b := p.budget("a"), p.budget("b"); a != 3100 || b != 1 {
+		t.Errorf("%v, %v", a, b)
+	}
 	from := time.Date(2026, 10, 31, 0, 0, 0, 0, time.UTC) // the last of 31 days, and half of November
-	if got := p.budget("a", from, from.AddDate(0, 0, 16)); !near(got, 100+1550) {
-		t.Errorf("%v", got)
-	}
-	if got := p.budget("b", from, from.AddDate(0, 0, 1)); !near(got, 1./31) {
-		t.Errorf("%v", got)
-	}
-	noon := from.Add(12 * time.Hour) // twelve hours of each month
-	if got := p.budget("b", noon, noon.AddDate(0, 0, 1)); !near(got, .5/31+.5/30) {
-		t.Errorf("%v", got)
+	noon := from.Add(12 * time.Hour)                      // twelve hours of each month
+	for _, c := range []struct {
+		from, to time.Time
+		want     float64
+	}{{from, from.AddDate(0, 0, 16), 1./31 + .5}, {from, from.AddDate(0, 0, 1), 1. / 31},
+		{noon, noon.AddDate(0, 0, 1), .5/31 + .5/30}} {
+		if got := monthsOf(c.from, c.to); !near(got, c.want) {
+			t.Errorf("from %s to %s: %v months", c.from, c.to, got)
+		}
 	}
 }
 

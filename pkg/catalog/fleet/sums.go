@@ -314,9 +314,10 @@ func (s *sums) report() *Report {
 	slices.SortFunc(r.Causes, func(a, b Cause) int {
 		return cmp.Or(b.Sessions-a.Sessions, b.Last.Compare(a.Last), cmp.Compare(a.Signature, b.Signature))
 	})
-	for i := range r.Namespaces {
-		if u := &r.Namespaces[i]; s.prices != nil {
-			u.Budget = s.prices.budget(u.Namespace, s.q.From, s.q.To)
+	if s.prices != nil && len(s.prices.Budgets) > 0 {
+		months := monthsOf(s.q.From, s.q.To)
+		for i := range r.Namespaces {
+			r.Namespaces[i].Budget = months * s.prices.budget(r.Namespaces[i].Namespace)
 		}
 	}
 	r.Budget = allBudgets(r.Namespaces)
