@@ -8,7 +8,9 @@
 // continued after it.
 //
 // Times are compared by the store's clock, when objects were stored, because clocks of nodes differ. A time that a node
-// tells is believed only if it is not later than that. Two things rewrite what is stored: compaction, which first
+// tells is believed only if it is not later than that. Only now is by the clock of the machine that asks: to one that
+// is ahead by Idle, sessions that run have ended, until its clock is right. What changes or removes sessions compares
+// the clocks first (lease.CheckClock). Two things rewrite what is stored: compaction, which first
 // records that the session had ended (layout.Joined), and copies of a store, whose objects are all newer than the end
 // that they tell of or, without an end, than all times in their names. Then names are used instead: later offsets,
 // hours and times in keys.
@@ -44,11 +46,11 @@ type Life struct {
 }
 
 // Runs says whether a session runs now: it has no end, and its newest object was written less than idle ago. All are
-// Unix times in the same unit, by the store's clock; end is 0 if there is none.
+// Unix times in the same unit; end is 0 if there is none.
 func Runs(end, written, now, idle int64) bool { return end == 0 && now-written < idle }
 
-// State says whether a session runs now, by the store's clock, and when it ended; zero: it runs, or has only its
-// marker. written is when the newest of its objects was stored, or its marker.
+// State says whether a session runs now, and when it ended; zero: it runs, or has only its marker. written is when the
+// newest of its objects was stored, or its marker.
 func State(end, written time.Time, objects int, now time.Time, idle time.Duration) (runs bool, ended time.Time) {
 	switch {
 	case !end.IsZero():
@@ -75,9 +77,9 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 	return recorded
 }
 
-// Life says when the session started and whether it has ended, and when. now is the time, by the store's clock. Where
-// only the times of objects tell that it ended and that they are those of a copy, more may come of it: then it has not
-// ended before nothing was stored for quiet, nor for Idle.
+// Life says when the session started and whether it has ended, and when. Where only the times of objects tell that it
+// ended and that they are those of a copy, more may come of it: then it has not ended before nothing was stored for
+// quiet, nor for Idle.
 func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	silent := now.Sub(f.LastWrite) >= max(quiet, Idle)
 	if life, untimed := f.untimed(now); untimed {
