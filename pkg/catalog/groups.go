@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -43,8 +44,12 @@ func (s *sums) add(newest place) {
 	s.at(s.len - 1).newest = newest
 }
 
-// maxSummed is the maximum time that counts for one session, in microseconds.
-const maxSummed = int64(366 * 24 * time.Hour / time.Microsecond)
+// Limits of sums over sessions that damaged or hostile data describe.
+const (
+	maxSummed   = int64(366 * 24 * time.Hour / time.Microsecond) // of one session's time
+	maxDuration = int64(math.MaxInt64 / time.Microsecond)        // in microseconds
+	maxBytes    = math.MaxInt64 / 2                              // with room for one more session
+)
 
 // groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the number of
 // failed sessions), start (of the newest session), duration (the total), sessions and size.
@@ -114,8 +119,8 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 		s.sessions++
 		s.running += int32(boolToInt(r.running(now, l.quiet)))
 		s.failed += int32(boolToInt(r.outcome == failedOutcome))
-		s.duration += min(r.duration(now, l.quiet), maxSummed)
-		s.bytes += r.bytes
+		s.duration = min(s.duration+min(r.duration(now, l.quiet), maxSummed), maxDuration)
+		s.bytes = min(s.bytes+r.bytes, maxBytes)
 	}
 	return all
 }

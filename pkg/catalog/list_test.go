@@ -422,3 +422,18 @@ func TestGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupOfLongSessions: sums over sessions of any length and size are no negative numbers.
+func TestGroupOfLongSessions(t *testing.T) {
+	tab := newTable()
+	for i := range 2000 {
+		d := &details{start: time.Unix(1, 0), end: now64, lastWrite: now64}
+		d.Bytes = 1 << 53
+		tab.put(v16("lab", fmt.Sprintf("session_%d", i)), session{now64, d})
+	}
+	l := Listing{list: tab.list(time.Minute)}
+	p, err := l.Part(Query{Now: now64, Group: "cluster", Limit: 1})
+	if err != nil || len(p.Groups) != 1 || p.Groups[0].Duration < 290*365*24*time.Hour || p.Groups[0].Bytes < 1<<62-1 {
+		t.Errorf("%+v, %v", p.Groups, err)
+	}
+}

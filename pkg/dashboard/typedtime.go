@@ -14,8 +14,12 @@ type TypedTimes struct {
 	End  time.Time // of the session, or the moment shown
 }
 
-// maxTypedTime is how long a time is at most that is looked at, in bytes.
-const maxTypedTime = 64
+// maxTypedTime is how long a time is at most that is looked at, in bytes, and maxTypedSpan how long ago one may be: two
+// of them can be added up.
+const (
+	maxTypedTime = 64
+	maxTypedSpan = 100 * 365 * 24 * time.Hour
+)
 
 var (
 	typedAgo = lazyregexp.New(`^((?:\d+ ?[a-z]+ ?)+) ?ago$`)
@@ -79,10 +83,12 @@ func typedSpan(text string) (whole time.Duration, ok bool) {
 				unit = u.unit
 			}
 		}
-		if err != nil || unit == 0 || n > int(100*365*24*time.Hour/unit) {
+		if err != nil || unit == 0 || n > int(maxTypedSpan/unit) {
 			return 0, false
 		}
-		whole += time.Duration(n) * unit
+		if whole += time.Duration(n) * unit; whole > maxTypedSpan {
+			return 0, false
+		}
 	}
-	return whole, whole <= 100*365*24*time.Hour
+	return whole, true
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -394,14 +395,15 @@ var spanUnits = map[string]time.Duration{
 	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
 }
 
-// parseSpan reads a span as in 5m.
+// parseSpan reads a span as in 5m. One of centuries is the longest that there is.
 func parseSpan(text string) (time.Duration, error) {
 	parts := spanForm.FindStringSubmatch(text)
 	if parts == nil {
 		return 0, errors.New("no span")
 	}
 	n, err := strconv.Atoi(parts[1])
-	return time.Duration(n) * spanUnits[parts[2]], err
+	unit := spanUnits[parts[2]]
+	return min(time.Duration(n), math.MaxInt64/unit) * unit, err
 }
 
 func spansOf(chosen string) []web.PanelSpan {
