@@ -123,7 +123,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	for i := range f.Jobs {
 		for _, at := range []*int64{&f.Jobs[i].Start, &f.Jobs[i].End} {
-			*at = max(0, *at-from.ahead.Milliseconds()) // 0: not known
+			*at = max(0, max(0, *at)-from.ahead.Milliseconds()) // 0: not known
 		}
 	}
 	if c.opts.Ending != nil && d.Objects > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -145,7 +146,7 @@ func TestTransportNoticesAStall(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
-		"Fri, 01 Jan 1999 00:00:00 GMT": 0} {
+		"99999999999": math.MaxInt32 * time.Second, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
 		if got := RetryAfter(http.Header{"Retry-After": {value}}); got != want {
 			t.Errorf("RetryAfter(%q) = %s, want %s", value, got, want)
 		}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -35,7 +36,7 @@ func RetryAfter(header http.Header) time.Duration {
 		return 0
 	}
 	if seconds, err := strconv.Atoi(value); err == nil {
-		return time.Duration(max(seconds, 0)) * time.Second
+		return time.Duration(min(max(seconds, 0), math.MaxInt32)) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(time.Until(at), 0)
