@@ -148,6 +148,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("hidden %t, of two jobs before: %q, want %q", hide, got, more)
 		}
 	}
+	few := &Side{settings: settings{{"x", "entrypoint"}: {text: "a"}}, settingsCut: true}
+	more := &Side{settings: settings{{"x", "entrypoint"}: {text: "b"}, {"y", "entrypoint"}: {text: "c"}}}
+	if got := of(few, more, 1).Settings; len(got) != 1 || got[0] != (Setting{"x: entrypoint", "a", "b"}) {
+		t.Errorf("what may be set of a job that is left out is told as gone: %q", got)
+	}
 	many := &Side{settings: settings{}}
 	for i := range 3 * maxSettings {
 		many.settings.set(key{name: fmt.Sprint("s", i)}, strings.Repeat("x", 3*maxName))

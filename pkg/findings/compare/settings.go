@@ -108,10 +108,17 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 			continue
 		}
 		of := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
-		if name := append(of.names(), of.Name())[0]; !seen[name] && len(seen) < maxJobs {
+		switch name := append(of.names(), of.Name())[0]; {
+		case seen[name]:
+		case len(seen) == maxJobs:
+			s.settingsCut = true
+		default:
 			seen[name] = true
 			s.settings.addJob(name, j, hide)
 		}
+	}
+	if s.settingsCut = s.settingsCut || len(s.settings) == maxSettings; s.settingsCut {
+		s.Notes = append(s.Notes, "It has too many settings to compare all of them.")
 	}
 	return nil
 }
@@ -203,21 +210,23 @@ func nodeGroups(session, with *Side) (a, b settings) {
 // name before theirs, unless each side has only one: its run may be called something else.
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
-	add := func(session, with settings) {
+	add := func(session, with settings, sessionCut, withCut bool) {
 		for k := range both(session, with) {
-			if a, b := session[k], with[k]; a.text != b.text {
+			a, b := session[k], with[k]
+			known := (a.text != "" || !sessionCut) && (b.text != "" || !withCut)
+			if known && a.text != b.text {
 				list = append(list, Setting{Name: k.String(), Session: a.shown(), With: b.shown()})
 			}
 		}
 	}
 	one, isOne := session.settings.unnamed()
 	other, otherIsOne := with.settings.unnamed()
-	if isOne && otherIsOne {
-		add(one, other)
-	} else {
-		add(session.settings, with.settings)
+	if !isOne || !otherIsOne {
+		one, other = session.settings, with.settings
 	}
-	add(nodeGroups(session, with))
+	add(one, other, session.settingsCut, with.settingsCut)
+	nodes, otherNodes := nodeGroups(session, with)
+	add(nodes, otherNodes, false, false)
 	rank := func(s Setting) int {
 		switch {
 		case s.Name == "Ray":

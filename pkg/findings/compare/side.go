@@ -48,6 +48,8 @@ type Side struct {
 	nodes     map[nodeType]*counted
 	findings  []*findings.Finding
 	settings  settings
+	// settingsCut says that more was set: what settings lack is not known not to be.
+	settingsCut bool
 }
 
 // Job is a submission, or a driver without one.
