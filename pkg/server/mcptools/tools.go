@@ -259,7 +259,7 @@ func (t *tools) fleet(ctx context.Context, in fleet) (string, error) {
 
 type why struct {
 	of
-	Job string `json:"job,omitempty" jsonschema:"only what failed in this job: its ID, its submission's, or its entrypoint or name"`
+	Job string `json:"job,omitempty" jsonschema:"only what failed in this job: its ID, its submission's, or its entrypoint, name or RayJob's name"`
 }
 
 func (t *tools) why(ctx context.Context, in why) (string, error) {
@@ -281,7 +281,7 @@ func (t *tools) why(ctx context.Context, in why) (string, error) {
 type compare struct {
 	of
 	With    string `json:"with,omitempty" jsonschema:"the other session: its name if it is of the same cluster, else namespace/cluster/session; the one before if not given"`
-	Job     string `json:"job,omitempty" jsonschema:"compare this job: its ID, its submission's, or its entrypoint"`
+	Job     string `json:"job,omitempty" jsonschema:"compare this job: its ID, its submission's, or its entrypoint, name or RayJob's name"`
 	WithJob string `json:"with_job,omitempty" jsonschema:"the other job; the run of the same job before if not given"`
 	Top     int    `json:"top,omitempty" jsonschema:"at most so many functions, 20 if not given, 100 at most"`
 }
