@@ -167,7 +167,7 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.AdditionalEndpoints, "additional-endpoints", nil,
 		"more paths of the dashboard to store, separated by commas")
 	fs.DurationVar(&o.SnapshotInterval, "snapshot-interval", snapshot.DefaultInterval,
-		"how often the dashboard is asked while its answers change")
+		"how often the dashboard is asked while its answers change; above 4m, panels of hardware figures have gaps")
 	fs.Var((*settings.Bytes)(&o.SnapshotMaxBytes), "snapshot-max-bytes", "maximum size of the stored answers of one session")
 }
 

@@ -1,7 +1,7 @@
 // Package snapshot stores answers of the live Ray dashboard that events do not contain: workers' processes, hardware,
 // placement groups, objects, Serve applications, datasets.
 //
-// It asks in rounds, one request at a time: every 30 s while answers change, up to every 5 minutes while they do not.
+// It asks in rounds, one request at a time: every 30 s while answers change, up to every 4 minutes while they do not.
 // An answer is stored only if more than hardware figures, counters and clocks changed in it. The nodes' hardware
 // figures go into a series of compact samples instead (layout.Sample). Of nodes and jobs that have ended, a URL that
 // fails is asked ever more rarely. The more of a session's bytes (--snapshot-max-bytes) are used, the longer a URL
@@ -72,7 +72,9 @@ const (
 )
 
 const (
-	maxInterval = 5 * time.Minute // unless Options.Interval is longer
+	// maxInterval is the longest time between rounds unless Options.Interval is longer. With what a round takes it is
+	// less than the 5 minutes for which a value counts in PromQL: otherwise nodes would vanish before each round.
+	maxInterval = 4 * time.Minute
 	// firstWait is the time between rounds until the dashboard answers for the first time.
 	firstWait = 5 * time.Second
 	// leastRestart is less than any restart of Ray takes.

@@ -375,7 +375,7 @@ func TestInterval(t *testing.T) {
 		r.Round(t.Context())
 		got = append(got, r.interval.String())
 	}
-	want := []string{"30s", "45s", "1m7.5s", "1m41.25s", "2m31.875s", "3m47.8125s", "5m0s", "30s", "45s"}
+	want := []string{"30s", "45s", "1m7.5s", "1m41.25s", "2m31.875s", "3m47.8125s", "4m0s", "30s", "45s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("intervals %v, want %v", got, want)
 	}
