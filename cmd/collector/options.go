@@ -288,8 +288,9 @@ func (o *options) checkNumbers() error {
 		o.UploadConcurrency)
 	m.when(o.MaxChunkBytes < ship.LeastChunk || o.MaxChunkBytes > 64<<20,
 		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.MaxChunkBytes)
-	m.when(o.MetricsInterval < 0 || (o.MetricsInterval > 0 && o.MetricsInterval < time.Second),
-		"--metrics-interval=%s: want at least 1s, or 0 for none", o.MetricsInterval)
+	// A value counts for five minutes in PromQL, and a rate needs two.
+	m.when(o.MetricsInterval != 0 && (o.MetricsInterval < time.Second || o.MetricsInterval > 2*time.Minute),
+		"--metrics-interval=%s: want 1s to 2m, or 0 for none", o.MetricsInterval)
 	m.when(o.MetricsMaxSeries < 1 || o.MetricsMaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
 		o.MetricsMaxSeries, samples.MaxSeries)
 	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}

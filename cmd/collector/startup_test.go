@@ -190,6 +190,7 @@ func TestMistakes(t *testing.T) {
 		"several mistakes": {args: []string{"--log-level=loud", "--metrics-interval=1ms",
 			"--event-compression=lz4"}, why: "--log-level=\"loud\""},
 		"metrics interval":       {args: []string{"--metrics-interval=1ms"}, why: "--metrics-interval=1ms"},
+		"long metrics interval":  {args: []string{"--metrics-interval=3m"}, why: "--metrics-interval=3m0s"},
 		"metrics mode":           {args: []string{"--metrics=maybe"}, why: `--metrics="maybe"`},
 		"name of the cluster":    {args: []string{"--ray-cluster-name=a/b"}, why: `--ray-cluster-name="a/b"`},
 		"no name of the cluster": {args: []string{"--ray-cluster-name="}, why: "--ray-cluster-name is not set"},

@@ -52,6 +52,7 @@ type Database struct {
 	unfit   error         // why the existing index could not be used then
 
 	indexBytes atomic.Int64
+	interval   atomic.Int64 // see Interval; 0: not known
 
 	mu     sync.Mutex
 	blocks map[hourKey]*loaded

@@ -60,7 +60,11 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 	if err != nil {
 		return err
 	}
-	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel) })
+	var interval time.Duration
+	if sentence == "" {
+		interval = p.intervalOf(r)
+	}
+	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel, interval) })
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 }
 
 // page is the page of a dashboard, or of one of its panels, or the sentence that says why there is none.
-func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Panels {
+func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interval time.Duration) web.Panels {
 	query := r.Query()
 	page := web.Panels{
 		Frame: frameOf(r), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
@@ -91,7 +95,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 	}
 	page.Other, page.With = otherOf(r, query.Get("with"))
 	step := stepOf(to.Sub(from))
-	values := d.valuesOf(asked, to.Sub(from), step)
+	values := d.valuesOf(asked, to.Sub(from), step, interval)
 	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
 	if page.Title = d.Title; onePanel {
 		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
@@ -149,6 +153,15 @@ func notTooLong(page web.Panels, values *values) web.Panels {
 		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
 	}
 	return page
+}
+
+// intervalOf is the time between two reads of the session's metrics, at least the default.
+func (p *Panels) intervalOf(r *dash.Request) time.Duration {
+	interval, err := p.metrics.Of(r.Session.Ref, r.Runs(r.Context())).Interval(r.Context())
+	if err != nil {
+		r.Log.WithError(err).Debug("how often a session's metrics were read is not known")
+	}
+	return max(interval, samples.Interval)
 }
 
 // dashboard returns the dashboard of a page, or the sentence that says why there is none.

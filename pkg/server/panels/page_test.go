@@ -28,6 +28,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -255,6 +256,27 @@ func TestVariables(t *testing.T) {
 		says.None(t, page, `name="var-SessionName"`)
 		says.All(t, page,
 			`name="var-Instance" data-label="instance" data-match="up{SessionName=~&#34;`+ref.Name+`&#34;}" data-expr=""`, `name="var-Dataset" data-label="dataset" data-match="" data-expr="count by (dataset)(last_over_time(x{}[1800s]))"`)
+	}
+}
+
+// TestRateInterval: a rate covers four reads, however far apart they are.
+func TestRateInterval(t *testing.T) {
+	for interval, want := range map[time.Duration]string{5 * time.Second: "60s", time.Minute: "240s"} {
+		store := storetest.New()
+		var e samples.Encoder
+		e.Start([][]samples.Label{{{Name: "job", Value: "ray"}}})
+		for i := range 20 {
+			e.Begin(0, begin.Add(time.Duration(i)*interval))
+			e.End()
+		}
+		must.OK(t, store.Create(t.Context(), layout.MetricsKey(root, ref, rayid.Node{1}, begin),
+			bytes.NewReader(e.Lines())))
+		put(t, store, "default_grafana_dashboard.json",
+			[]byte(`{"title":"D","panels":[{"type":"graph","targets":[{"expr":"up[$__rate_interval]"}]}]}`))
+		page := ask(t, newPanels(store), "/grafana/d/x", "default", false).Body.String()
+		if got := drawings(t, page); len(got) != 1 || got[0].Queries[0].Expr != "up["+want+"]" {
+			t.Errorf("read every %s: %+v, want %s", interval, got, want)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -176,9 +175,10 @@ func (v *values) replace(expr string) string {
 	})
 }
 
-// valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time and its step.
-func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) *values {
-	rate := max(step+samples.Interval, 4*samples.Interval)
+// valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time, its step and
+// the time between two reads.
+func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duration) *values {
+	rate := max(step+interval, 4*interval)
 	v := map[string]string{
 		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
 		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())),
