@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,5 +109,25 @@ func TestEndpoint(t *testing.T) {
 		if err != nil || got != want || emulator != strings.HasPrefix(want, "http://") {
 			t.Errorf("%q: %q, emulator %v, %v; want %q", given, got, emulator, err, want)
 		}
+	}
+}
+
+// TestCreateOnly: those who may create, but not delete, may be told of an object that is there as of a right that they
+// lack.
+func TestCreateOnly(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"error":{"code":403,"message":"x@y.iam.gserviceaccount.com does not have `+
+			`storage.objects.delete access to the Google Cloud Storage object."}}`)
+	}))
+	defer web.Close()
+	s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL}, logrus.New()))(t)
+	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("create: %v, want os.ErrExist", err)
+	}
+	if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, blob.ErrPermission) ||
+		!strings.Contains(err.Error(), "grant storage.objects.create and storage.objects.delete on") {
+		t.Errorf("put: %v, want the missing right", err)
 	}
 }

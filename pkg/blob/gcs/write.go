@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
@@ -41,13 +42,13 @@ func (s *Store) holds(ctx context.Context, key string, size int64, sum []byte) b
 // send stores the body. attempts is how often it was, or may have been, sent.
 func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
 	err error) {
-	object := s.bucket.Object(key)
+	object, permission := s.bucket.Object(key), "storage.objects.create and storage.objects.delete"
 	if absent {
-		object = object.If(storage.Conditions{DoesNotExist: true})
+		object, permission = object.If(storage.Conditions{DoesNotExist: true}), "storage.objects.create"
 	}
 	sent, asked := 0, 0
 	body = remote.Body(body)
-	err = s.do(ctx, "storage.objects.create", func() error {
+	err = s.do(ctx, permission, func() error {
 		sent++
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -71,7 +72,18 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 		}
 		return markLostUpload(w.Close(), size)
 	})
+	if absent && lacksOverwriting(err) {
+		err = os.ErrExist
+	}
 	return max(sent, asked), err // the SDK asks after the last failure, too
+}
+
+// lacksOverwriting says whether a write was refused because it would replace an object: only that takes the right to
+// delete. The service may look at rights before it looks at conditions.
+func lacksOverwriting(err error) bool {
+	var apiErr *googleapi.Error
+	return errors.As(err, &apiErr) && apiErr.Code == http.StatusForbidden &&
+		strings.Contains(apiErr.Message, "storage.objects.delete")
 }
 
 // markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose
