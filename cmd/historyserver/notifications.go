@@ -86,7 +86,7 @@ func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*find
 	defer release()
 	if !e.Running && from.indexes != nil {
 		// The list and the retention rules read from stored findings how a session ended.
-		if err := from.indexes.KeepFindings(ctx, s, false); err != nil {
+		if err := from.indexes.KeepFindings(ctx, s, false); err != nil { // unless they are kept
 			from.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}

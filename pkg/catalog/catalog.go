@@ -144,11 +144,12 @@ func (c *Catalog) Start() {
 	}
 }
 
+// keepListing lists the sessions every interval, sooner after an error, until ctx ends.
 func (c *Catalog) keepListing(ctx context.Context) {
 	c.begin(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
-		if err := c.refresh(ctx, false); err != nil {
+		if err := c.refresh(ctx, false); err != nil { // all markers only if that is due
 			pause = min(pause, retry)
 		}
 		_ = backoff.Sleep(ctx, pause)

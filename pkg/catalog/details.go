@@ -49,9 +49,10 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 	if age < 0 {
 		return true // the clock was set back
 	}
-	if c.isQuiet(s) {
+	if c.isQuiet(s) { // the longer it has been quiet, the rarer it goes on
 		return age > s.details.idle()/quietShare || age > quietInterval
 	}
+	// what takes long to list is listed less often
 	return age > max(c.opts.Interval-time.Second, pauseShare*s.details.took)
 }
 

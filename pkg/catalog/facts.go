@@ -76,10 +76,10 @@ var errDamaged = errors.New("damaged")
 
 // readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next
 // attempt may succeed.
-func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
+func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answer,
 	decode func(*jsonstream.Reader, *packs.Facts) error, into *packs.Facts) error {
-	key := of.key
-	if of.size > usualAnswer {
+	key := from.key
+	if from.size > usualAnswer { // one at a time, because of the memory
 		_, done, err := c.large.Take(ctx, ref.Namespace, 0)
 		if err != nil {
 			return err

@@ -137,7 +137,7 @@ func Earlier(entries iter.Seq[Entry], than Entry) []Entry {
 		owned := e.OwnerKind == than.OwnerKind && e.OwnerName == than.OwnerName && than.OwnerName != "" &&
 			than.OwnerKind != RayCluster
 		if e.Ref.Namespace == than.Ref.Namespace && (e.Ref.Cluster == than.Ref.Cluster || owned) &&
-			e.Start.Before(than.Start) && e.Ref.Name != Live {
+			e.Start.Before(than.Start) && e.Ref.Name != Live { // nothing is stored of that
 			found = append(found, e)
 		}
 	}

@@ -91,12 +91,12 @@ func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group
 		at[numbers[i]] = &groups[i]
 		wanted += min(groups[i].Sessions, maxNewest)
 	}
-	of, next := l.numberOf(q), 0
+	numberOf, next := l.numberOf(q), 0
 	for place := range places(found) {
 		if wanted == 0 {
 			return
 		}
-		i := of(l.row(place), next)
+		i := numberOf(l.row(place), next)
 		next = max(next, i+1)
 		if g := at[i]; g != nil && len(g.Newest) < maxNewest {
 			g.Newest = append(g.Newest, l.entry(place, q.Now.UnixMicro()))
@@ -107,11 +107,11 @@ func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group
 
 // sums adds up the found rows, in the order of the groups' newest sessions.
 func (l *list) sums(q *Query, found []rowSet) (all sums) {
-	of := l.numberOf(q)
+	numberOf := l.numberOf(q)
 	now := q.Now.UnixMicro()
 	for at := range places(found) {
 		r := l.row(at)
-		i := of(r, all.len)
+		i := numberOf(r, all.len)
 		if i == all.len {
 			all.add(at)
 		}

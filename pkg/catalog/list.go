@@ -60,13 +60,13 @@ func (l *list) summary() *summary {
 		for p, r := range l.everyRow() {
 			c := &clusters[r.cluster]
 			if ways[c.plain] > 1 {
-				of := session{c.plain, string(l.blocks[p.block].name(int(p.row)))}
-				other, known := shown[of]
+				key := session{c.plain, string(l.blocks[p.block].name(int(p.row)))}
+				other, known := shown[key]
 				switch {
 				case !known:
-					shown[of] = p
+					shown[key] = p
 				case c.version == layout.V16:
-					shown[of], s.twice[other] = p, true
+					shown[key], s.twice[other] = p, true
 				default:
 					s.twice[p] = true
 				}

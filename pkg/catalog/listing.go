@@ -117,6 +117,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	c.mu.Lock()
 	cheap := max(c.pages, c.table.rows/pageKeys) <= cheapPages
 	since := c.fullAt
+	// all: every marker was listed just now; recent: those of late sessions were
 	all := c.fullErr == nil && time.Since(c.triedAll) <= missAge
 	recent := c.err == nil && time.Since(c.listed) <= missAge
 	c.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	case all:
 		return nil
 	case cheap:
-		return c.refresh(ctx, true)
+		return c.refresh(ctx, true) // lists all markers
 	}
 	// Who asks again and again for what is not stored takes nothing away from others.
 	_, err := c.missed.Load(ctx, [2]string{namespace, cluster}, func(ctx context.Context) (none struct{}, err error) {

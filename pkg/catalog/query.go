@@ -394,6 +394,7 @@ type top[T any] struct {
 	full    bool // kept[limit-1] is the last of those that count
 }
 
+// add keeps x if it may be among the first. It sorts only when twice as many as are wanted are kept.
 func (t *top[T]) add(x T) {
 	if t.full && t.compare(x, t.kept[t.limit-1]) >= 0 {
 		return

@@ -142,11 +142,11 @@ func merge(n *names, blocks []*block, all []change) []*block {
 				return -compareRow(n, next, 0, c.key)
 			})
 		}
-		mine := all[:end]
+		own := all[:end]
 		all = all[end:]
 		parts := []*block{b}
-		if len(mine) > 0 {
-			parts = b.apply(n, mine)
+		if len(own) > 0 {
+			parts = b.apply(n, own)
 		}
 		for _, b := range parts {
 			if last := len(out) - 1; last >= 0 && len(out[last].rows)+len(b.rows) <= blockRows {

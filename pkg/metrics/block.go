@@ -43,6 +43,7 @@ var staleMarker = math.Float64frombits(value.StaleNaN)
 // maxReads bounds the reads of one target in an hour: one every 55 ms.
 const maxReads = math.MaxUint16
 
+// target returns what the block has of a target; nil if it has nothing.
 func (b *block) target(id uint32) *blockTarget {
 	i, found := slices.BinarySearchFunc(b.targets, id,
 		func(t blockTarget, id uint32) int { return cmp.Compare(t.id, id) })

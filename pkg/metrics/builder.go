@@ -19,7 +19,7 @@ var errTooManyReads = errors.New("more reads of a target than an hour can have")
 // have a million tables: the work is linear in the bytes of the lines, and memory is taken before it is used.
 type builder struct {
 	names        *dictionary
-	selects      func(name string) bool
+	selects      func(name string) bool   // whether metrics of this name are wanted
 	filter       func(labels.Labels) bool // if set, says which of the wanted series are kept
 	changeMemory *allowance               // for changes
 	workMemory   *allowance               // for what is needed until the block is complete

@@ -33,7 +33,7 @@ var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 // concurrent use.
 type Database struct {
 	store chunks.Store
-	list  func(context.Context) ([]Hour, error)
+	list  func(context.Context) ([]Hour, error) // the stored hours
 	// fresh is how long a listing is valid; 0: until chunks are missing, see settled.
 	fresh    time.Duration
 	maxBytes int64
@@ -331,9 +331,9 @@ type hourBlocks struct {
 }
 
 // series collects a series from the blocks; nil if there are no samples.
-func (d *Database) series(number uint32, of hourBlocks, mint, maxt int64) *Series {
-	known := d.names.of(number)
-	s := &Series{labels: known.labels}
+func (d *Database) series(number uint32, hours hourBlocks, mint, maxt int64) *Series {
+	key := d.names.of(number)
+	s := &Series{labels: key.labels}
 	add := func(p part) {
 		if p.times[0] <= maxt && p.times[len(p.times)-1] >= mint {
 			s.parts = append(s.parts, p)
@@ -347,12 +347,12 @@ func (d *Database) series(number uint32, of hourBlocks, mint, maxt int64) *Serie
 			exposed = nil
 		}
 	}
-	for i, b := range of.blocks {
-		if i > 0 && b.Node != of.blocks[i-1].Node {
-			leave(of.until)
+	for i, b := range hours.blocks {
+		if i > 0 && b.Node != hours.blocks[i-1].Node {
+			leave(hours.until)
 			exposed = nil
 		}
-		target := b.block.target(known.target)
+		target := b.block.target(key.target)
 		if target == nil || len(target.times) == 0 {
 			continue
 		}
@@ -368,7 +368,7 @@ func (d *Database) series(number uint32, of hourBlocks, mint, maxt int64) *Serie
 			add(p)
 		}
 	}
-	leave(of.until)
+	leave(hours.until)
 	if len(s.parts) == 0 {
 		return nil
 	}

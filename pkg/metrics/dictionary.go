@@ -49,9 +49,9 @@ func newDictionary(maxBytes int64) *dictionary {
 }
 
 // target numbers a target. The error says that there is no room for it.
-func (d *dictionary) target(of []samples.Label) (uint32, error) {
+func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
 	var s strings.Builder
-	for _, l := range of {
+	for _, l := range targetLabels {
 		s.WriteString(l.Name)
 		s.WriteByte(0xff)
 		s.WriteString(l.Value)
@@ -74,10 +74,12 @@ func (d *dictionary) target(of []samples.Label) (uint32, error) {
 }
 
 // add numbers a series of a target. The error says that there is no room for it.
-func (d *dictionary) add(target uint32, of []samples.Label, name string, own []samples.Label) (uint32, error) {
-	all := make([]labels.Label, 0, 1+len(of)+len(own))
+func (d *dictionary) add(
+	target uint32, targetLabels []samples.Label, name string, own []samples.Label,
+) (uint32, error) {
+	all := make([]labels.Label, 0, 1+len(targetLabels)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
-	for _, l := range merge(of, own) {
+	for _, l := range merge(targetLabels, own) {
 		all = append(all, labels.Label{Name: l.Name, Value: l.Value})
 	}
 	slices.SortStableFunc(all, func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) })
@@ -163,6 +165,7 @@ func onlyName(matchers []*labels.Matcher) (name string, only bool) {
 	return "", false
 }
 
+// matchesName reports whether series with a name may match.
 func matchesName(matchers []*labels.Matcher, name string) bool {
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel && !m.Matches(name) {
@@ -172,6 +175,7 @@ func matchesName(matchers []*labels.Matcher, name string) bool {
 	return true
 }
 
+// matches reports whether a series' labels match, whatever its name is.
 func matches(matchers []*labels.Matcher, l labels.Labels) bool {
 	for _, m := range matchers {
 		if m.Name != model.MetricNameLabel && !m.Matches(l.Get(m.Name)) {

@@ -227,14 +227,14 @@ func figures(s layout.Sample, m machine) []figure {
 	add("ray_node_network_receive_speed", float64(s.Net[0]))
 	add("ray_node_network_send_speed", float64(s.Net[1]))
 
-	of := func(name, which string, value float64, labels ...samples.Label) {
+	addLabeled := func(name, which string, value float64, labels ...samples.Label) {
 		list = append(list, figure{figureKey{name, which}, labels, value})
 	}
 	if used, total := float64(s.Store[0]), float64(s.Store[1]); total > 0 {
-		of("ray_object_store_memory", "", used, samples.Label{Name: "Location", Value: "MMAP_SHM"})
+		addLabeled("ray_object_store_memory", "", used, samples.Label{Name: "Location", Value: "MMAP_SHM"})
 		resource := samples.Label{Name: "Name", Value: "object_store_memory"}
-		of("ray_resources", "USED", used, resource, samples.Label{Name: "State", Value: "USED"})
-		of("ray_resources", "AVAILABLE", total-used, resource, samples.Label{Name: "State", Value: "AVAILABLE"})
+		addLabeled("ray_resources", "USED", used, resource, samples.Label{Name: "State", Value: "USED"})
+		addLabeled("ray_resources", "AVAILABLE", total-used, resource, samples.Label{Name: "State", Value: "AVAILABLE"})
 	}
 	for i, gpu := range s.GPUs {
 		index := strconv.Itoa(i)
@@ -242,10 +242,10 @@ func figures(s layout.Sample, m machine) []figure {
 		if i < len(m.gpus) {
 			labels = append(labels, samples.Label{Name: "GpuDeviceName", Value: m.gpus[i]})
 		}
-		of("ray_node_gpus_available", index, 1, labels...)
-		of("ray_node_gpus_utilization", index, gpu.Util, labels...)
-		of("ray_node_gram_used", index, float64(gpu.Used), labels...)
-		of("ray_node_gram_available", index, float64(gpu.Total-gpu.Used), labels...)
+		addLabeled("ray_node_gpus_available", index, 1, labels...)
+		addLabeled("ray_node_gpus_utilization", index, gpu.Util, labels...)
+		addLabeled("ray_node_gram_used", index, float64(gpu.Used), labels...)
+		addLabeled("ray_node_gram_available", index, float64(gpu.Total-gpu.Used), labels...)
 	}
 	return list
 }

@@ -54,8 +54,8 @@ func (m *workMemory) use(ctx context.Context, read func(work *allowance) error) 
 // hourReader reads hours for a query.
 type hourReader struct {
 	*Database
-	wants  func(name string) bool
-	kept   *allowance // for the changes of all hours
+	wants  func(name string) bool // whether the query reads metrics of this name
+	kept   *allowance             // for the changes of all hours
 	memory *workMemory
 }
 

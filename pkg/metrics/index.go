@@ -187,13 +187,14 @@ type foundSeries struct {
 	from, to int64
 }
 
+// parseLabels reads a series' labels from the JSON in the index, which does not have the name.
 func parseLabels(name string, text []byte) (labels.Labels, error) {
-	of := make(map[string]string)
-	if err := json.Unmarshal(text, &of); err != nil {
+	byName := make(map[string]string)
+	if err := json.Unmarshal(text, &byName); err != nil {
 		return labels.EmptyLabels(), fmt.Errorf("labels of %s: %w", name, err)
 	}
-	of[model.MetricNameLabel] = name
-	return labels.FromMap(of), nil
+	byName[model.MetricNameLabel] = name
+	return labels.FromMap(byName), nil
 }
 
 // selectAll returns the series of each selection.

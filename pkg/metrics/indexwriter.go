@@ -64,6 +64,7 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 	return err
 }
 
+// write is Write without another try. It writes nothing if there is a valid index, unless force is set.
 func (w *IndexWriter) write(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
@@ -273,6 +274,7 @@ func (c *changeCounter) Metric(m samples.Metric) {
 	}
 }
 
+// Series implements samples.Visitor.
 func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
 	bytes := int64(countedBytes + len(name))
 	if !c.take(bytes) {
@@ -373,9 +375,9 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 
 // spellLabels writes labels without the name as JSON.
 func spellLabels(l labels.Labels) (string, error) {
-	of := l.Map()
-	delete(of, model.MetricNameLabel)
-	text, err := json.Marshal(of)
+	byName := l.Map()
+	delete(byName, model.MetricNameLabel)
+	text, err := json.Marshal(byName)
 	return string(text), err
 }
 

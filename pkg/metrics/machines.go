@@ -62,7 +62,7 @@ type machines struct {
 // session.
 func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
 	var found []layout.Object
-	of := make(map[int64]string)
+	keyAt := make(map[int64]string)
 	for object, err := range store.List(ctx, layout.SnapshotKey(root, ref, nodesURL), blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes of session %s: %w", ref, err)
@@ -70,12 +70,12 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 		if o, err := layout.ParseObject(root, ref, object.Key); err == nil && o.Kind == layout.Snapshot &&
 			o.Path == nodesURL {
 			found = append(found, o)
-			of[o.Offset] = object.Key
+			keyAt[o.Offset] = object.Key
 		}
 	}
 	slices.SortFunc(found, func(a, b layout.Object) int { return cmp.Compare(b.Offset, a.Offset) })
 	for i := range min(len(found), maxSnapshots) {
-		keys = append(keys, of[found[i*len(found)/min(len(found), maxSnapshots)].Offset])
+		keys = append(keys, keyAt[found[i*len(found)/min(len(found), maxSnapshots)].Offset])
 	}
 	return keys, nil
 }

@@ -56,6 +56,7 @@ type openMetrics struct {
 	buf     []byte
 }
 
+// Start implements samples.Visitor: another table begins.
 func (o *openMetrics) Start(targets [][]samples.Label) {
 	o.texts.giveBack(o.taken)
 	clear(o.series)
@@ -141,16 +142,16 @@ func (o *openMetrics) Read(r *samples.Read) {
 // exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none.
 func merge(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))
-	of := make(map[string]bool, len(target))
+	inTarget := make(map[string]bool, len(target))
 	for _, l := range target {
-		of[l.Name] = true
+		inTarget[l.Name] = true
 		merged = append(merged, l)
 	}
 	for _, l := range labels {
 		if l.Value == "" {
 			continue
 		}
-		if of[l.Name] {
+		if inTarget[l.Name] {
 			l.Name = "exported_" + l.Name
 		}
 		merged = append(merged, l)

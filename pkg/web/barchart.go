@@ -42,8 +42,8 @@ const (
 	maxTicks              = 8
 )
 
-// barChart places bars whose texts, links and values are set. tick is what stands below a bar; a limit of 0 is none. A
-// step of the axis is at least minStep.
+// barChart places bars whose texts, links and values are set. tick is what stands below a bar, write how a value is
+// written at the axis; a limit of 0 is none. A step of the axis is at least minStep.
 func barChart(label string, bars []ChartBar, tick func(int) string, limit, minStep float64,
 	write func(float64) string) BarChart {
 	c := BarChart{Label: label, Bars: bars}

@@ -114,14 +114,15 @@ func (p Compare) Costs() BarChart {
 		amount)
 }
 
-func (p Compare) series(label string, of func(Run) float64, write func(float64) string) BarChart {
+// series draws the value of each of the last runs; write is how a value is written.
+func (p Compare) series(label string, value func(Run) float64, write func(float64) string) BarChart {
 	if len(p.Runs) < 2 {
 		return BarChart{}
 	}
 	bars := make([]ChartBar, len(p.Runs))
 	for i, run := range p.Runs {
 		bar := ChartBar{Text: run.Text(), Link: with(run),
-			Parts: []BarPart{{Class: "other", Value: of(run)}}}
+			Parts: []BarPart{{Class: "other", Value: value(run)}}}
 		if run.Ref == p.Head.Ref {
 			bar.Link = p.Base + run.Path + "overview"
 		}
@@ -189,6 +190,7 @@ func (p Compare) Figures() []Figure {
 	return rows
 }
 
+// count compares counts of the two sides. bad says that more of them is worse.
 func count(name string, with, session int, bad bool) Figure {
 	f := Figure{Name: name, With: formatCount(with), Session: formatCount(session), More: bad && session > with}
 	switch d := session - with; {

@@ -258,15 +258,15 @@ func (p Findings) Count(severity string) (n int) {
 
 // Chosen says whether a job is the one that the page is about.
 func (p Findings) Chosen(j findings.Job) bool {
-	of := p.Job()
-	return of != nil && of.Name() == j.Name() && of.JobID == j.JobID
+	chosen := p.Job()
+	return chosen != nil && chosen.Name() == j.Name() && chosen.JobID == j.JobID
 }
 
 // Offered are the jobs that can be chosen: some of all, and in any case the one that the page is about.
 func (p Findings) Offered() []findings.Job {
 	offered := p.Whole.Jobs[:min(len(p.Whole.Jobs), maxJobsOffered)]
-	if of := p.Job(); of != nil && !slices.ContainsFunc(offered, p.Chosen) {
-		return append([]findings.Job{*of}, offered...)
+	if chosen := p.Job(); chosen != nil && !slices.ContainsFunc(offered, p.Chosen) {
+		return append([]findings.Job{*chosen}, offered...)
 	}
 	return offered
 }
@@ -294,6 +294,7 @@ func (p Findings) Left() string {
 // KindText is a finding's kind in words.
 func (c Card) KindText() string { return kindText(c.Kind) }
 
+// kindText returns a kind in people's words.
 func kindText(kind string) string {
 	switch kind {
 	case findings.Starved:

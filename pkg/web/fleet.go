@@ -98,8 +98,9 @@ func (p Fleet) Span() string {
 func (p Fleet) Day(day string) string { return p.List("from", day, "to", day) }
 
 // Address is a path of a session, such as its findings, as seen from the page.
-func (p Fleet) Address(of fleet.Place, rest string) string {
-	return p.Base + SessionPath(layout.Session{Namespace: of.Namespace, Cluster: of.Cluster, Name: of.Session}) + rest
+func (p Fleet) Address(place fleet.Place, rest string) string {
+	ref := layout.Session{Namespace: place.Namespace, Cluster: place.Cluster, Name: place.Session}
+	return p.Base + SessionPath(ref) + rest
 }
 
 // Resources are those that tables are ranked by, with their names.
@@ -147,7 +148,7 @@ func (p Fleet) GPUs() bool { return p.Total.Hours.GPU.Offered > 0 }
 // Ends counts the sessions that did not fail by how they ended.
 func (p Fleet) Ends() string {
 	var parts []string
-	for _, of := range []struct {
+	for _, part := range []struct {
 		n    int
 		what string
 	}{
@@ -155,8 +156,8 @@ func (p Fleet) Ends() string {
 		{p.Total.Running, "running"},
 		{p.Total.Unknown, "unknown"}, {p.Total.NotYet, "not known yet"},
 	} {
-		if of.n > 0 {
-			parts = append(parts, formatCount(of.n)+" "+of.what)
+		if part.n > 0 {
+			parts = append(parts, formatCount(part.n)+" "+part.what)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -210,15 +211,16 @@ func (p Fleet) Tiles() []FleetTile {
 		return human.Change(now, then)
 	}
 	tiles := []FleetTile{{Title: "Node hours", Amount: amount(h.Node), Change: than(h.Node, before.Node)}}
-	for _, of := range []struct {
+	for _, resource := range []struct {
 		title string
 		fleet.Resource
 		before fleet.Resource
 	}{{"CPU hours", h.CPU, before.CPU}, {"GPU hours", h.GPU, before.GPU},
 		{"GiB hours of memory", h.Memory, before.Memory}} {
-		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil,
-			Used: part100(of.Used, of.Measured), Change: than(of.Offered, of.before.Offered)}
-		if tile.Unused = share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
+		tile := FleetTile{Title: resource.title, Amount: amount(resource.Offered),
+			Known: resource.Resource.Unused != nil, Used: part100(resource.Used, resource.Measured),
+			Change: than(resource.Offered, resource.before.Offered)}
+		if tile.Unused = share(resource.Resource.Unused); resource.Offered > 0 || resource.title != "GPU hours" {
 			tiles = append(tiles, tile)
 		}
 	}

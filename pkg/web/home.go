@@ -203,6 +203,7 @@ type Chip struct {
 	Chosen            bool
 }
 
+// chip is a link that adds a filter to the list, or removes it if it is chosen.
 func (q Query) chip(name, value string) Chip {
 	v, c := q.values(q.SortParam(), 1), Chip{Name: name, Value: value}
 	if c.Chosen = v.Get(name) == value; c.Chosen {

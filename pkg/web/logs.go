@@ -51,8 +51,8 @@ type FoundLog struct {
 func (s *SearchResult) Add(record logsearch.Record) {
 	switch r := record.(type) {
 	case *logsearch.Match:
-		of := s.log(r.NodeID, r.File)
-		of.Lines = append(of.Lines, r)
+		found := s.log(r.NodeID, r.File)
+		found.Lines = append(found.Lines, r)
 	case *logsearch.File:
 		s.log(r.NodeID, r.File).File = r
 	case *logsearch.End:
@@ -60,6 +60,7 @@ func (s *SearchResult) Add(record logsearch.Record) {
 	}
 }
 
+// log returns the entry of a log, a new one if it has none.
 func (s *SearchResult) log(node, file string) *FoundLog {
 	for _, l := range slices.Backward(s.Logs) {
 		if l.NodeID == node && l.File.File == file {

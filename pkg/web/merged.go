@@ -81,6 +81,7 @@ func (t MergedLogs) Turned() string {
 func (t MergedLogs) Before() string { return t.at(t.Starts, "1") }
 func (t MergedLogs) After() string  { return t.at(t.Ends, "") }
 
+// at is the address of the part that begins at these offsets of the logs; before is that of its parameter.
 func (t MergedLogs) at(places []int64, before string) string {
 	texts := make([]string, len(places))
 	for i, place := range places {

@@ -59,13 +59,13 @@ func (o Overview) Cause() *findings.Finding {
 func (o Overview) Jobs() (list []OverviewJob) {
 	for _, j := range o.Report.Jobs[:min(len(o.Report.Jobs), maxJobsListed)] {
 		job := OverviewJob{Job: j}
-		for _, of := range o.OfJobs {
-			if of.ID == j.JobID && of.SubmissionID == j.SubmissionID && of.Start > 0 {
-				end := of.End
+		for _, then := range o.OfJobs { // as it was at the moment
+			if then.ID == j.JobID && then.SubmissionID == j.SubmissionID && then.Start > 0 {
+				end := then.End
 				if end == 0 && !o.Head.shownTo().IsZero() {
 					end = o.Ended.UnixNano()
 				}
-				job.Took = time.Duration(max(0, end-of.Start))
+				job.Took = time.Duration(max(0, end-then.Start))
 			}
 		}
 		if len(j.Findings) > 0 {

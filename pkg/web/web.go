@@ -44,8 +44,8 @@ func Assets() fs.FS {
 
 // SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check:
 // none needs escaping.
-func SessionPath(of layout.Session) string {
-	return "namespaces/" + of.Namespace + "/clusters/" + of.Cluster + "/sessions/" + of.Name + "/"
+func SessionPath(ref layout.Session) string {
+	return "namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/"
 }
 
 // LineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
@@ -82,6 +82,7 @@ func Write(w http.ResponseWriter, status int, p Page) {
 // most processes show few pages.
 var templates sync.Map
 
+// templateOf returns the template of a page, parsed once.
 func templateOf(name string) *template.Template {
 	if known, ok := templates.Load(name); ok {
 		return known.(*template.Template)

@@ -97,30 +97,30 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 		all = append(all, &event)
 	}
 	for i, j := range failed[:min(maxEvents, len(failed))] {
-		of := base
-		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID),
+		event := base
+		event.Type, event.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID),
 			Entrypoint: line(j.Entrypoint)}
-		of.Cause = causeOf(report, j)
+		event.Cause = causeOf(report, j)
 		if j.End > 0 {
-			of.Time = time.Unix(0, j.End).UTC()
+			event.Time = time.Unix(0, j.End).UTC()
 		}
 		if i == maxEvents-1 {
-			of.More = len(failed) - maxEvents
+			event.More = len(failed) - maxEvents
 		}
-		add(of, nameOf(j))
+		add(event, nameOf(j))
 	}
 	if report != nil {
 		for _, f := range report.Findings {
-			of := base
-			of.Type, of.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity,
+			event := base
+			event.Type, event.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity,
 				Title: line(f.Title), Count: f.Count}
 			if f.JobID != "" || f.SubmissionID != "" {
-				of.Job = &JobOf{JobID: line(f.JobID), SubmissionID: line(f.SubmissionID)}
+				event.Job = &JobOf{JobID: line(f.JobID), SubmissionID: line(f.SubmissionID)}
 			}
 			if at, err := time.Parse(time.RFC3339, f.First); err == nil {
-				of.Time = at.UTC()
+				event.Time = at.UTC()
 			}
-			add(of, f.ID)
+			add(event, f.ID)
 		}
 	}
 	base.Type = SessionEnded
@@ -138,13 +138,13 @@ func failedOf(r *findings.Report) (failed []moment.Job) {
 		if j.Status != "FAILED" {
 			continue
 		}
-		of := moment.Job{
+		job := moment.Job{
 			ID: j.JobID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Summary,
 		}
 		if at, err := time.Parse(time.RFC3339, j.End); err == nil {
-			of.End = at.UnixNano()
+			job.End = at.UnixNano()
 		}
-		failed = append(failed, of)
+		failed = append(failed, job)
 	}
 	byTime(failed)
 	return failed

@@ -152,10 +152,10 @@ func later(a, b time.Time) time.Time {
 // finish records that all events about an end of a session, or about one of its jobs, are sent to receivers.
 func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time,
 	receivers []string) error {
-	of := record{End: end.UTC(), Receivers: receivers}
-	err := l.create(ctx, ref, scope+"done", of)
+	content := record{End: end.UTC(), Receivers: receivers}
+	err := l.create(ctx, ref, scope+"done", content)
 	if errors.Is(err, os.ErrExist) { // of an earlier end, or for fewer receivers
-		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), of)
+		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), content)
 	}
 	if errors.Is(err, os.ErrExist) {
 		return nil
@@ -203,9 +203,9 @@ func (r *record) isBefore(since, recorded time.Time) bool {
 }
 
 // create records something about a session; os.ErrExist says that it is recorded already.
-func (l *ledger) create(ctx context.Context, ref layout.Session, name string, of record) error {
-	of.By, of.At = l.name, time.Now().UTC()
-	body, err := json.Marshal(of)
+func (l *ledger) create(ctx context.Context, ref layout.Session, name string, content record) error {
+	content.By, content.At = l.name, time.Now().UTC()
+	body, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,7 @@ func more(failed []bool) bool {
 	return recent >= recentFailures && recent*(len(failed)-recentRuns) >= 2*before*recentRuns
 }
 
+// trues counts those that are true.
 func trues(all []bool) (n int) {
 	for _, v := range all {
 		if v {

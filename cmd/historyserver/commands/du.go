@@ -40,9 +40,9 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 				return err
 			}
 			u := used{named: nameOf(e.Ref), Usage: s.Usage()}
-			for _, of := range u.Usage {
-				u.Bytes += of.Bytes
-				u.Objects += of.Objects
+			for _, kindUsage := range u.Usage {
+				u.Bytes += kindUsage.Bytes
+				u.Objects += kindUsage.Objects
 			}
 			total.Bytes += u.Bytes
 			total.Objects += u.Objects

@@ -179,7 +179,7 @@ func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	return catalog.SelectBy(o.lookup(ctx), names, false)
+	return catalog.SelectBy(o.lookup(ctx), names, false) // a cluster alone is not enough
 }
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state. Of
@@ -190,7 +190,7 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 		l, err := c.Look(ctx)
 		return slices.Collect(l.All()), err
 	}
-	found, err := catalog.SelectBy(c.Lookup(ctx), names, false)
+	found, err := catalog.SelectBy(c.Lookup(ctx), names, false) // a cluster alone is not enough
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if len(names) == 0 {
 		return slices.Collect(l.Matching(f, now)), nil
 	}
-	found, err := catalog.Select(slices.Collect(l.All()), names, true)
+	found, err := catalog.Select(slices.Collect(l.All()), names, true) // a cluster means all of its sessions
 	if err != nil {
 		return nil, err
 	}

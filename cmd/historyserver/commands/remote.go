@@ -29,7 +29,7 @@ func (s ofServer) sessions(ctx context.Context, names []string, f filter) ([]cat
 	if len(names) == 0 {
 		return s.entries(ctx, f.form)
 	}
-	found, err := catalog.SelectBy(s.Lookup(ctx), names, true)
+	found, err := catalog.SelectBy(s.Lookup(ctx), names, true) // a cluster means all of its sessions
 	if err != nil || !f.Narrows() {
 		return found, err
 	}
@@ -169,16 +169,17 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, of := make([]catalog.Entry, len(all)), map[layout.Session]notes.Note{}
+	entries, noteOf := make([]catalog.Entry, len(all)), map[layout.Session]notes.Note{}
 	for i, session := range all {
-		entries[i], of[session.Ref] = session.Entry, session.Note
+		entries[i], noteOf[session.Ref] = session.Entry, session.Note
 	}
+	// a cluster means all of its sessions
 	if entries, err = catalog.Select(entries, names, true); err != nil {
 		return nil, err
 	}
 	var found []noted
 	for _, e := range entries {
-		if n := of[e.Ref]; !n.Empty() {
+		if n := noteOf[e.Ref]; !n.Empty() {
 			found = append(found, noted{nameOf(e.Ref), n})
 		}
 	}
@@ -186,7 +187,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 }
 
 func (s ofServer) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
-	entries, err := catalog.SelectBy(s.Lookup(ctx), names, false)
+	entries, err := catalog.SelectBy(s.Lookup(ctx), names, false) // a cluster alone is not enough
 	if err != nil {
 		return nil, err
 	}

@@ -62,10 +62,7 @@ func (s *Server) NewClient() (*client.Client, error) {
 	if s.token != "" && s.tokenFile != "" {
 		return nil, errTwoTokens
 	}
-	store, err := signin.OpenStore()
-	if err != nil && s.token == "" && s.tokenFile == "" {
-		store = signin.Store{} // nothing is kept where there is no folder for it
-	}
+	store, _ := signin.OpenStore() // without a folder for them no sign-ins are kept
 	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Store: store,
 		Next: transport()}), nil
 }

@@ -198,7 +198,7 @@ func (o *operator) book(ctx context.Context) (*notes.Book, error) {
 }
 
 func (o ofStore) notes(ctx context.Context, names []string) ([]noted, error) {
-	entries, err := catalog.SelectBy(o.lookup(ctx), names, true)
+	entries, err := catalog.SelectBy(o.lookup(ctx), names, true) // a cluster means all of its sessions
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ func ReadPrices(name string) (*Prices, error) {
 	return p, nil
 }
 
+// check refuses prices that cannot be used, and says what is wanted instead.
 func (p *Prices) check() error {
 	if n := utf8.RuneCountInString(p.Currency); n == 0 || n > maxCurrency {
 		return fmt.Errorf("currency: %q: want a word of at most %d characters, such as USD", p.Currency, maxCurrency)
@@ -78,19 +79,19 @@ func (p *Prices) check() error {
 		}
 	}
 	sum := 0.0
-	for _, of := range append([]NodePrice{{Price: p.Price}}, p.Nodes...) {
-		for _, v := range []float64{of.Node, of.CPU, of.GPU, of.Memory} {
+	for _, nodePrice := range append([]NodePrice{{Price: p.Price}}, p.Nodes...) {
+		for _, v := range []float64{nodePrice.Node, nodePrice.CPU, nodePrice.GPU, nodePrice.Memory} {
 			if !(v >= 0 && v < 1e9) {
 				return fmt.Errorf("%v: want a price per hour, 0 or more", v)
 			}
 			sum += v
 		}
 	}
-	for _, of := range p.Nodes {
-		if len(of.Labels) == 0 {
+	for _, nodePrice := range p.Nodes {
+		if len(nodePrice.Labels) == 0 {
 			return errors.New("nodes: want labels for each price: a price of all nodes stands outside of nodes")
 		}
-		for name := range of.Labels {
+		for name := range nodePrice.Labels {
 			if !packs.PriceLabel(name) {
 				return fmt.Errorf("nodes: label %q: want one of %v", name, packs.PriceLabels)
 			}
@@ -116,9 +117,9 @@ func (p *Prices) Of(labels map[string]string, a packs.Amounts) float64 {
 		return 0
 	}
 	price := p.Price
-	for _, of := range p.Nodes {
-		if of.matches(labels) {
-			price = of.Price
+	for _, nodePrice := range p.Nodes {
+		if nodePrice.matches(labels) {
+			price = nodePrice.Price
 			break
 		}
 	}
@@ -159,6 +160,7 @@ func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Se
 	return costs, nil
 }
 
+// matches reports whether a node has all labels that the price asks for.
 func (n NodePrice) matches(labels map[string]string) bool {
 	for name, value := range n.Labels {
 		if labels[name] != value {

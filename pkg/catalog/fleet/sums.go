@@ -43,6 +43,7 @@ type pace struct {
 	seconds float64
 }
 
+// newSums begins the sums of a report; prices is nil if there are none.
 func newSums(q Query, prices *Prices) *sums {
 	return &sums{
 		q: q, prices: prices, users: make(map[usageKey]*Usage), middle: q.From.Add(q.To.Sub(q.From) / 2),
@@ -149,11 +150,11 @@ func sane(amounts ...float64) bool {
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
 	h.Cost += share * other.Cost
-	for _, of := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU},
+	for _, resource := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU},
 		{&h.Memory, &other.Memory}} {
-		of.into.Offered += share * of.from.Offered
-		of.into.Measured += share * of.from.Measured
-		of.into.Used += share * of.from.Used
+		resource.into.Offered += share * resource.from.Offered
+		resource.into.Measured += share * resource.from.Measured
+		resource.into.Used += share * resource.from.Used
 	}
 }
 
@@ -222,12 +223,12 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		}
 		row.Usage.add(j.Status == "FAILED", hours, share)
 		if j.Status == "SUCCEEDED" && j.Start > 0 && j.End > 0 {
-			of := &row.after
+			half := &row.after
 			if time.UnixMilli(j.Start).Before(s.middle) {
-				of = &row.before
+				half = &row.before
 			}
-			of.runs++
-			of.seconds += seconds
+			half.runs++
+			half.seconds += seconds
 		}
 	}
 }

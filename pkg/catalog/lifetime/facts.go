@@ -102,6 +102,7 @@ func joins(kind layout.Kind) bool {
 	return false
 }
 
+// addMark keeps a metadata object by what its key says: a start, an end, or what compaction joined.
 func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
 	m := mark{key: o.Key, stored: o.ModTime, version: parsed.Offset}
 	switch parsed.Stream {

@@ -102,20 +102,20 @@ func (b *Book) Refresh(ctx context.Context) error {
 		return failed
 	}
 	pages := make(map[layout.Session]page)
-	for ref, of := range listed {
+	for ref, object := range listed {
 		before, seen := known[ref]
-		if seen && before.etag == of.ETag && of.ETag != "" {
+		if seen && before.etag == object.ETag && object.ETag != "" {
 			pages[ref] = before
 			continue
 		}
-		found, err := read(ctx, b.opts.Store, of.Key)
+		found, err := read(ctx, b.opts.Store, object.Key)
 		note := found.Note
 		if errors.Is(err, os.ErrNotExist) { // there is a later one by now, or none
 			note, err = Read(ctx, b.opts.Store, b.opts.Root, ref)
 		}
 		switch {
 		case err == nil:
-			pages[ref] = page{note, of.ETag}
+			pages[ref] = page{note, object.ETag}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:

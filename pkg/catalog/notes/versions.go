@@ -55,7 +55,7 @@ func list(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 		if err != nil {
 			return v, fmt.Errorf("list the note on %s: %w", ref, err)
 		}
-		if of, n, err := layout.ParseNote(root, o.Key); err == nil && of == ref {
+		if about, n, err := layout.ParseNote(root, o.Key); err == nil && about == ref {
 			if this := (version{o, n}); this.follows(v.newest) {
 				v.newest = this
 			}

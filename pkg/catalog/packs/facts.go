@@ -122,19 +122,19 @@ func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
 // AddNode adds the hours of a node with these labels.
 func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	h.Node, h.CPU, h.GPU, h.Memory = h.Node+a.Node, h.CPU+a.CPU, h.GPU+a.GPU, h.Memory+a.Memory
-	of := make(map[string]string)
+	priced := make(map[string]string)
 	for _, name := range PriceLabels {
 		if value := labels[name]; value != "" {
-			of[name] = short(value)
+			priced[name] = short(value)
 		}
 	}
-	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, of) })
+	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, priced) })
 	switch {
 	case at >= 0:
 		n := &h.Nodes[at]
 		n.Node, n.CPU, n.GPU, n.Memory = n.Node+a.Node, n.CPU+a.CPU, n.GPU+a.GPU, n.Memory+a.Memory
-	case len(of) > 0 && len(h.Nodes) < maxNodeKinds:
-		h.Nodes = append(h.Nodes, NodeHours{of, a})
+	case len(priced) > 0 && len(h.Nodes) < maxNodeKinds:
+		h.Nodes = append(h.Nodes, NodeHours{priced, a})
 	}
 }
 
@@ -169,7 +169,7 @@ func Merge(a, b Facts) Facts {
 	if a.LastWrite.UnixMilli() != b.LastWrite.UnixMilli() { // packs have no shorter times
 		return a
 	}
-	text := false
+	text := false // whether b knows more of what is in the text for searches
 	if b.Outcome != "" && (a.Outcome == "" || a.Version < b.Version) {
 		a.Outcome, a.Cause, a.Findings, a.Version, text = b.Outcome, b.Cause, b.Findings, b.Version, true
 		if a.Hours != nil && b.Hours != nil { // it comes from the same findings

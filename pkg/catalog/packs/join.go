@@ -55,7 +55,7 @@ type joiner struct {
 // read adds a pack's rows. If there is no room for them, it first stores those that it has.
 func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
 	rows, size, changed := make(map[layout.Session]Facts), 0, false
-	err := j.packs.Read(ctx, pack, true, func(f *Facts) error {
+	err := j.packs.Read(ctx, pack, true, func(f *Facts) error { // with details
 		if removed(f.Ref) {
 			changed = true
 			return nil

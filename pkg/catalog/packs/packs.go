@@ -153,7 +153,7 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 	for i := range all {
 		packed[all[i].Ref] = Facts{}
 	}
-	err := p.Read(ctx, pack, false, func(f *Facts) error {
+	err := p.Read(ctx, pack, false, func(f *Facts) error { // without details
 		if _, wanted := packed[f.Ref]; wanted {
 			packed[f.Ref] = *f
 		}

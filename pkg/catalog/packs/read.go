@@ -74,7 +74,8 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	return nil
 }
 
-// decodeGroup reads a row group. The first texts of its columns are texts, the others numbers.
+// decodeGroup reads a row group. columns are indices of the file's columns: first so many of texts, then those of
+// numbers. Below 0 is a column that the pack does not have: its numbers are 0.
 func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visit func(*Facts) error) error {
 	if g.Rows > maxGroupRows {
 		return errTooLarge

@@ -238,6 +238,7 @@ func (q *request) get(name string) string {
 	return ""
 }
 
+// time returns the time in a parameter, otherwise if there is none.
 func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
 	text := q.get(name)
 	if text == "" {
@@ -250,6 +251,7 @@ func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
 	return t, nil
 }
 
+// instant answers /query: a query at one time.
 func instant(ctx context.Context, q *request) (*result, error) {
 	at, err := q.time("time", q.scope.Now)
 	if err != nil {
@@ -289,6 +291,7 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	return q.run(ctx, query, err)
 }
 
+// run executes a query. err is what making the query returned.
 func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {
 	if err != nil {
 		return nil, badData("query", err)
@@ -387,6 +390,7 @@ func labelNames(ctx context.Context, q *request) (*result, error) {
 	})
 }
 
+// labelValues answers /label/{name}/values. Clients escape names with characters of their own as U__….
 func labelValues(ctx context.Context, q *request, name string) (*result, error) {
 	if strings.HasPrefix(name, "U__") {
 		name = model.UnescapeName(name, model.ValueEncodingEscaping)
@@ -474,6 +478,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 	return &result{data: all, warnings: warnings}, nil
 }
 
+// buildInfo answers /status/buildinfo.
 func buildInfo(_ context.Context, q *request) (*result, error) {
 	// Grafana requests the version to know what the API can do; the version of the engine decides this.
 	return &result{data: map[string]string{

@@ -144,8 +144,8 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	case *parser.SubqueryExpr:
 		return e.costOf(n.Expr, at.of(n))
 	case *parser.UnaryExpr:
-		of := e.costOf(n.Expr, at)
-		return e.result(of.relabeled(), 0, 0, of)
+		operand := e.costOf(n.Expr, at)
+		return e.result(operand.relabeled(), 0, 0, operand)
 	case *parser.AggregateExpr:
 		return e.aggregation(n, at)
 	case *parser.Call:
@@ -196,29 +196,29 @@ func (c *cost) relabeled() *cost {
 // aggregation returns the cost of an aggregation, such as sum by (job).
 func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	steps := at.count()
-	of := e.costOf(n.Expr, at)
+	operand := e.costOf(n.Expr, at)
 	parameter := &cost{}
 	if n.Param != nil {
 		parameter = e.costOf(n.Param, at)
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return e.result(of.some(), steps, 0, parameter, of)
+		return e.result(operand.some(), steps, 0, parameter, operand)
 	case parser.COUNT_VALUES:
-		return e.countValues(n, of, steps)
+		return e.countValues(n, operand, steps)
 	}
-	series, _ := of.distinct(!n.Without, n.Grouping)
+	series, _ := operand.distinct(!n.Without, n.Grouping)
 	c := &cost{series: series, groups: grouped(n.Without, n.Grouping), written: make(map[string]float64),
 		exact: e.exact}
 	if n.Without {
-		c.stored, c.written, c.from = min(of.stored, series*of.largest()), of.written, of.from
+		c.stored, c.written, c.from = min(operand.stored, series*operand.largest()), operand.written, operand.from
 	}
 	for _, name := range n.Grouping {
 		if !n.Without {
-			c.written[name] = of.longest(name)
+			c.written[name] = operand.longest(name)
 		}
 	}
-	return e.result(c, steps, of.series*labelBytes, parameter, of)
+	return e.result(c, steps, operand.series*labelBytes, parameter, operand)
 }
 
 // grouped returns the groups of an aggregation's result, whose series differ in their labels.
@@ -249,39 +249,40 @@ func grouped(without bool, grouping []string) func(on bool, names []string) (flo
 }
 
 // countValues returns the cost of count_values, which makes a series of each value.
-func (e *evaluation) countValues(n *parser.AggregateExpr, of *cost, steps float64) *cost {
-	groups, _ := of.distinct(!n.Without, n.Grouping)
-	series := min(of.series*steps, e.maxSamples)
-	if of.values != nil {
-		series = min(series, groups*of.values())
+func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps float64) *cost {
+	groups, _ := operand.distinct(!n.Without, n.Grouping)
+	series := min(operand.series*steps, e.maxSamples)
+	if operand.values != nil {
+		series = min(series, groups*operand.values())
 	}
 	name := text(n.Param)
-	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: of.from, exact: e.exact}
+	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from, exact: e.exact}
 	if n.Without {
-		c.stored = series * of.largest()
+		c.stored = series * operand.largest()
 	}
 	for _, grouping := range n.Grouping {
 		if !n.Without {
-			c.written[grouping] = of.longest(grouping)
+			c.written[grouping] = operand.longest(grouping)
 		}
 	}
-	return e.result(c, steps, 0, of)
+	return e.result(c, steps, 0, operand)
 }
 
 // call returns the cost of a function.
 func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
-	of := &cost{} // the first vector
+	vector := &cost{} // the first vector
 	for _, arg := range n.Args {
 		operand := e.costOf(arg, at)
 		operands = append(operands, operand)
-		if kind := arg.Type(); of.series == 0 && (kind == parser.ValueTypeVector || kind == parser.ValueTypeMatrix) {
-			of = operand
+		kind := arg.Type()
+		if vector.series == 0 && (kind == parser.ValueTypeVector || kind == parser.ValueTypeMatrix) {
+			vector = operand
 		}
 		e.ranged(n.Func.Name, arg, steps)
 	}
-	c := of.relabeled()
+	c := vector.relabeled()
 	own, points := 0.0, steps
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
 		points = 0 // the engine counts their values
@@ -289,55 +290,56 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	switch n.Func.Name {
 	case "label_replace":
 		if len(n.Args) == 5 {
-			replacement, source := text(n.Args[2]), of.longest(text(n.Args[3]))
-			c = e.write(of, text(n.Args[1]), float64(len(replacement))+float64(strings.Count(replacement, "$"))*source)
-			e.add(of.series * (source + 1) * regexpWork * expressionSteps(text(n.Args[4])))
+			replacement, source := text(n.Args[2]), vector.longest(text(n.Args[3]))
+			bytes := float64(len(replacement)) + float64(strings.Count(replacement, "$"))*source
+			c = e.write(vector, text(n.Args[1]), bytes)
+			e.add(vector.series * (source + 1) * regexpWork * expressionSteps(text(n.Args[4])))
 			points = 0
 		}
 	case "label_join":
 		if len(n.Args) >= 3 {
 			bytes := 0.0
 			for _, source := range n.Args[3:] {
-				bytes += float64(len(text(n.Args[2]))) + of.longest(text(source))
+				bytes += float64(len(text(n.Args[2]))) + vector.longest(text(source))
 			}
-			c = e.write(of, text(n.Args[1]), bytes)
+			c = e.write(vector, text(n.Args[1]), bytes)
 			points = 0
 		}
 	case "sort", "sort_desc", "last_over_time", "first_over_time":
-		c = of.some()
+		c = vector.some()
 	case "histogram_quantile", "histogram_fraction":
-		own = 2*of.labels() + of.series*warningBytes
+		own = 2*vector.labels() + vector.series*warningBytes
 	case "rate", "increase":
-		own = of.series * warningBytes
+		own = vector.series * warningBytes
 	case "absent", "absent_over_time", "scalar", "vector", "time":
 		c = &cost{series: 1}
 	}
-	if of.series == 0 {
+	if vector.series == 0 {
 		c.series = 1
 	}
 	return e.result(c, points, own, operands...)
 }
 
 // write is for functions that write a label. Where an expression does not match, the label stays as it was.
-func (e *evaluation) write(of *cost, name string, bytes float64) *cost {
-	c := of.relabeled()
-	c.values, c.written = of.values, make(map[string]float64, len(of.written)+1)
-	for other, n := range of.written {
+func (e *evaluation) write(operand *cost, name string, bytes float64) *cost {
+	c := operand.relabeled()
+	c.values, c.written = operand.values, make(map[string]float64, len(operand.written)+1)
+	for other, n := range operand.written {
 		c.written[other] = n
 	}
-	c.written[name] = max(bytes, of.written[name])
+	c.written[name] = max(bytes, operand.written[name])
 	c.groups = func(on bool, names []string) (float64, float64) {
 		if on && !slices.Contains(names, name) || !on && slices.Contains(names, name) {
-			return of.distinct(on, names)
+			return operand.distinct(on, names)
 		}
 		return math.Inf(1), math.Inf(1)
 	}
-	if of.longest(name) == 0 { // it has the label in addition
+	if operand.longest(name) == 0 { // it has the label in addition
 		c.groups = func(on bool, names []string) (float64, float64) {
 			if on && !slices.Contains(names, name) {
-				return of.distinct(on, names)
+				return operand.distinct(on, names)
 			}
-			_, same := of.distinct(on, names)
+			_, same := operand.distinct(on, names)
 			return math.Inf(1), same
 		}
 	}
@@ -402,11 +404,11 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 func (c *cost) signatures(m *parser.VectorMatching) float64 {
 	bytes := c.labels()
 	if m.On {
-		of := 0.0
+		labelsBytes := 0.0
 		for _, name := range m.MatchingLabels {
-			of += float64(len(name)+labelBytes) + c.longest(name)
+			labelsBytes += float64(len(name)+labelBytes) + c.longest(name)
 		}
-		bytes = min(bytes, c.series*of)
+		bytes = min(bytes, c.series*labelsBytes)
 	}
 	return bytes + c.series*nodeBytes
 }
@@ -423,8 +425,8 @@ func union(left, right *cost) *cost {
 			return a[0] + b[0], a[1] + b[1]
 		},
 	}
-	for _, of := range []*cost{left, right} {
-		for name, bytes := range of.written {
+	for _, side := range []*cost{left, right} {
+		for name, bytes := range side.written {
 			c.written[name] = max(c.written[name], bytes)
 		}
 	}
@@ -476,13 +478,13 @@ func (e *evaluation) match(n *parser.BinaryExpr, left, right *cost, steps, signa
 // text is the value of a string, which may be in parentheses.
 func text(e parser.Expr) string {
 	for {
-		switch of := e.(type) {
+		switch expr := e.(type) {
 		case *parser.ParenExpr:
-			e = of.Expr
+			e = expr.Expr
 		case *parser.StepInvariantExpr:
-			e = of.Expr
+			e = expr.Expr
 		case *parser.StringLiteral:
-			return of.Val
+			return expr.Val
 		default:
 			return ""
 		}

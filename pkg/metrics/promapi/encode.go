@@ -104,6 +104,7 @@ func (e *encoder) value(v parser.Value) {
 	e.text("}")
 }
 
+// list writes an array of n elements, each by item.
 func (e *encoder) list(n int, item func(int)) {
 	e.text("[")
 	for i := range n {
@@ -120,6 +121,7 @@ func (e *encoder) metric(l labels.Labels) {
 	e.json(l)
 }
 
+// point writes the value at a time as Prometheus does.
 func (e *encoder) point(t int64, v float64) {
 	e.buf = append(appendTime(append(e.buf[:0], '['), t), `,"`...)
 	format := byte('f')

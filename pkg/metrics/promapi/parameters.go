@@ -53,6 +53,7 @@ func asAPIError(err error) *apiError {
 // statusClientClosed is Prometheus's status for a query whose client has left; nobody reads it.
 const statusClientClosed = 499
 
+// writeError answers with an error in the form of Prometheus' API.
 func writeError(w http.ResponseWriter, e *apiError) {
 	w.Header().Set("Content-Type", "application/json")
 	if e.status == http.StatusServiceUnavailable {

@@ -57,7 +57,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if !alone && len(p.selectors) > 0 {
 		return p, nil
 	}
-	bytes, err := p.memory(true)
+	bytes, err := p.memory(true) // by the labels, as exactly as it can be told before series are read
 	if err == nil && bytes > maxAlone {
 		err = errQueryLabels
 	}
@@ -122,6 +122,7 @@ type selected struct {
 	longestOf map[string]float64
 }
 
+// add adds series, and measures their labels.
 func (s *selected) add(found []series) {
 	s.count += float64(len(found))
 	s.series = append(s.series, found...)

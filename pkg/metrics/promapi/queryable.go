@@ -117,9 +117,9 @@ func (q *querier) ofSession(ctx context.Context, found []*metrics.Series,
 		return found, nil
 	}
 	found = slices.DeleteFunc(found, func(s *metrics.Series) bool {
-		of := cmp.Or(s.Labels().Get(sessionLabel), q.session)
+		name := cmp.Or(s.Labels().Get(sessionLabel), q.session)
 		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
-			return m.Name == sessionLabel && ctx.Err() == nil && !m.Matches(of)
+			return m.Name == sessionLabel && ctx.Err() == nil && !m.Matches(name)
 		})
 	})
 	return found, context.Cause(ctx)
@@ -189,6 +189,7 @@ func (*querier) Close() error { return nil }
 // maxWarnings bounds how many damaged objects an answer names.
 const maxWarnings = 10
 
+// warningsOf makes warnings of what was damaged, at most maxWarnings of them.
 func warningsOf(damaged []error) annotations.Annotations {
 	var warnings annotations.Annotations
 	for i, err := range damaged {
@@ -270,11 +271,11 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		if len(queriers) == maxSessions {
 			return nil, fmt.Errorf("more than %d sessions ran in that time: select a shorter time", maxSessions)
 		}
-		of := &querier{open: s.Open, held: held, mint: mint, maxt: maxt, plan: q.plan}
+		one := &querier{open: s.Open, held: held, mint: mint, maxt: maxt, plan: q.plan}
 		if len(q.sessions) > 1 {
-			of.session = s.Name
+			one.session = s.Name
 		}
-		queriers = append(queriers, of)
+		queriers = append(queriers, one)
 	}
 	switch len(queriers) {
 	case 0:
