@@ -51,6 +51,52 @@ func TestManyTransitions(t *testing.T) {
 	}
 }
 
+// TestEndBeforeBegin: where the head's clock was ahead at first, so that an end has an earlier time than the begin, what
+// ended stays ended, in whatever order its events come. Only an actor that was made again lives again, and an ID may be
+// submitted again.
+func TestEndBeforeBegin(t *testing.T) {
+	const before, after, later = 930, 1000, 1010
+	made := ActorTransition{State: "RESTARTING", Time: after, RestartReason: "LINEAGE_RECONSTRUCTION"}
+	updates := []Update{
+		{Kind: KindActor, Actor: Actor{ID: rayid.Actor{1}, Transitions: []ActorTransition{{State: "DEAD", Time: before}}}},
+		{Kind: KindActor, Actor: Actor{ID: rayid.Actor{1}, Transitions: []ActorTransition{{State: "ALIVE", Time: after}}}},
+		{Kind: KindActor, Actor: Actor{ID: rayid.Actor{2}, Transitions: []ActorTransition{{State: "DEAD", Time: before}}}},
+		{Kind: KindActor, Actor: Actor{ID: rayid.Actor{2}, Transitions: []ActorTransition{made,
+			{State: "ALIVE", Time: later}}}},
+		{Kind: KindNode, Node: Node{Transitions: []NodeTransition{{State: "DEAD", Time: before}}}},
+		{Kind: KindNode, Node: Node{Transitions: []NodeTransition{{State: "ALIVE", Time: after}}}},
+		{Kind: KindJob, Job: Job{Transitions: []JobTransition{{"FINISHED", before}}}},
+		{Kind: KindJob, Job: Job{Transitions: []JobTransition{{"CREATED", after}}}},
+		{Kind: KindSubmission, Submission: Submission{Transitions: []SubmissionTransition{{State: "STOPPED", Time: before}}}},
+		{Kind: KindSubmission, Submission: Submission{Transitions: []SubmissionTransition{{State: "PENDING", Time: after}}}},
+		{Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: "DEAD", Time: before}}}},
+		{Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: "ALIVE", Time: after}}}},
+		{Kind: KindPlacementGroup,
+			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: "REMOVED", Time: before}}}},
+		{Kind: KindPlacementGroup,
+			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: "CREATED", Time: after}}}},
+	}
+	const want = "DEAD, ALIVE, DEAD, FINISHED, PENDING, DEAD, REMOVED"
+	for _, order := range []string{"in the order of their times", "backwards"} {
+		b := NewBuilder()
+		for i := range updates {
+			b.MergeEntity(&updates[i])
+			b.Set()
+		}
+		s, _ := b.Set()
+		got := strings.Join([]string{last(s.Actors[0].Transitions).State, last(s.Actors[1].Transitions).State,
+			last(s.Nodes[0].Transitions).State, last(s.Jobs[0].Transitions).State,
+			last(s.Submissions[0].Transitions).State, last(s.Workers[0].Transitions).State,
+			last(s.PlacementGroups[0].Transitions).State}, ", ")
+		if got != want {
+			t.Errorf("%s: at last they are %s, want %s", order, got, want)
+		}
+		slices.Reverse(updates)
+	}
+}
+
+func last[T any](all []T) T { return all[len(all)-1] }
+
 // TestEarlierSet: a set is not changed by events that come after it was made.
 func TestEarlierSet(t *testing.T) {
 	b := NewBuilder()

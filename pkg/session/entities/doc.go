@@ -10,8 +10,8 @@
 //     event's text decides.
 //   - An event of the platform has one row for each time at which it was delivered; if times are equal, the hash
 //     decides.
-//   - Transitions are a set, ordered by time and state. A transition that is known already changes nothing
-//     (transitions.go).
+//   - Transitions are a set, ordered by time and state, with those that end the row last. A transition that is known
+//     already changes nothing (transitions.go).
 //
 // Definitions (time and hash of each row's definition) are stored with an index. With them Restore continues as if all
 // events had just been read again.

@@ -8,7 +8,7 @@ import (
 // see tasktable. The tags name the fields of Ray's events, which package eventjson reads by them: see its message.
 //
 // Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), so that a state a
-// newer Ray adds is shown as it is. Transitions are sorted by time, repeats removed; the last one is the final state.
+// newer Ray adds is shown as it is. Transitions are sorted by time, but what ends the row is last; repeats are removed.
 
 // Actor is one actor, from actor events (events_actor_definition_event.proto, events_actor_lifecycle_event.proto).
 type Actor struct {

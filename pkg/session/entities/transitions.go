@@ -11,6 +11,7 @@ type row[E any, T transition] interface {
 	*E
 	key() string       // identifies the row; sets have the order of keys
 	transitions() *[]T // of the row's states
+	end() string       // the state that no other can follow; "" if there is none
 }
 
 func (a *Actor) key() string          { return string(a.ID[:]) }
@@ -33,6 +34,24 @@ func (w *Worker) transitions() *[]WorkerTransition                 { return &w.T
 func (g *PlacementGroup) transitions() *[]PlacementGroupTransition { return &g.Transitions }
 func (p *PlatformEvent) transitions() *[]noTransition              { return new([]noTransition) }
 
+// end is DEAD unless the actor was made again because somebody still needed what its tasks had returned: Ray restarts
+// no other dead actor.
+func (a *Actor) end() string {
+	if slices.ContainsFunc(a.Transitions, func(t ActorTransition) bool {
+		return t.RestartReason == "LINEAGE_RECONSTRUCTION"
+	}) {
+		return ""
+	}
+	return "DEAD"
+}
+
+func (n *Node) end() string           { return "DEAD" }
+func (j *Job) end() string            { return "FINISHED" }
+func (s *Submission) end() string     { return "" } // a deleted one's ID may be submitted again
+func (w *Worker) end() string         { return "DEAD" }
+func (g *PlacementGroup) end() string { return "REMOVED" }
+func (p *PlatformEvent) end() string  { return "" }
+
 // transition is a change of a row's state.
 type transition interface{ moment() moment }
 
@@ -42,7 +61,15 @@ type moment struct {
 	state, sub string
 }
 
-func compareMoments(a, b moment) int {
+// compareMoments orders by time, but what ends a row comes last: the head's clock may have been ahead and then set
+// back, so that an end has an earlier time than what was before it.
+func compareMoments(a, b moment, end string) int {
+	switch aEnds, bEnds := end != "" && a.state == end, end != "" && b.state == end; {
+	case aEnds && !bEnds:
+		return 1
+	case bEnds && !aEnds:
+		return -1
+	}
 	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.state, b.state), cmp.Compare(a.sub, b.sub))
 }
 
@@ -83,7 +110,8 @@ func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	all := P(&e.row).transitions()
 	before := MemoryBytes(&e.row)
 	*all = slices.Clone(*all)
-	slices.SortStableFunc(*all, func(a, b T) int { return compareMoments(a.moment(), b.moment()) })
+	end := P(&e.row).end()
+	slices.SortStableFunc(*all, func(a, b T) int { return compareMoments(a.moment(), b.moment(), end) })
 	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.moment() == b.moment() }))
 	*bytes -= before - MemoryBytes(&e.row)
 }
