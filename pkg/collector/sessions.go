@@ -337,9 +337,8 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 // startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes
 // it of the date, the microseconds and the process ID), and a collector in the same pod has the same local time.
 func startTime(name string, fallback time.Time) time.Time {
-	t, ok := layout.NamedStart(name)
-	if !ok {
-		return fallback.UTC().Truncate(time.Second)
+	if t, ok := layout.NamedStartIn(name, time.Local); ok {
+		return t.UTC()
 	}
-	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local).UTC()
+	return fallback.UTC().Truncate(time.Second)
 }

@@ -271,12 +271,14 @@ func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at in
 func Clock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
 	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}
-	// in the head's zone, which is seldom another one than UTC
-	if start, ok := layout.NamedStart(m.Session.Ref.Name); ok {
+	if err != nil {
+		return clock, err
+	}
+	if start, ok := layout.NamedStartIn(m.Session.Ref.Name, zone); ok {
 		clock.From = start.UnixNano()
 	}
 	if last := m.Session.LastStored(); !last.IsZero() {
 		clock.To = last.UnixNano()
 	}
-	return clock, err
+	return clock, nil
 }

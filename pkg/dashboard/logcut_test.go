@@ -3,12 +3,16 @@ package dashboard
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestLogsOfAMoment: of a moment no later lines are shown, in each of the forms that Ray's processes write times in;
@@ -55,6 +59,31 @@ func TestLogsOfAMoment(t *testing.T) {
 	if got := a.get("/api/v0/logs/file?lines=-1&node_id=" + node +
 		"&filename=prints.log").Body.String(); strings.Contains(got, "History Server") {
 		t.Errorf("at the session's end: %q", got)
+	}
+}
+
+// TestLocalTimesOfDay: the name of a session has the local time of its head, as lines have that say only a time of day.
+func TestLocalTimesOfDay(t *testing.T) {
+	const lines = "%s early\n%s late\n"
+	for offset, c := range map[string]struct{ name, early, late string }{
+		"+08:00": {"session_2026-11-21_07-15-00_000000_1", "07:20:00", "07:40:00"},
+		"-05:00": {"session_2026-11-20_18-15-00_000000_1", "18:20:00", "18:40:00"},
+		"+00:00": {"session_2026-11-20_23-15-00_000000_1", "23:20:00", "23:40:00"},
+	} {
+		dir, ref := t.TempDir(), layout.Session{Namespace: "ml", Cluster: "lab", Name: c.name}
+		log := layout.LogKey(layout.DefaultRoot, ref, rayid.Node{0x11}, "app.log")
+		put(t, dir, log, fmt.Sprintf(lines, c.early, c.late))
+		put(t, dir, layout.SnapshotKey(layout.DefaultRoot, ref, "/timezone"), fmt.Sprintf(`{"offset": %q}`, offset))
+		stored := time.Unix(0, at("23:50:00"))
+		must.OK(t, os.Chtimes(filepath.Join(dir, filepath.FromSlash(log)), stored, stored))
+		must.OK(t, os.Chtimes(filepath.Join(dir, filepath.FromSlash(
+			layout.SnapshotKey(layout.DefaultRoot, ref, "/timezone"))), stored, stored))
+		a := newAsker(t, load(t, dir, ref), Options{})
+		a.at = at("23:30:00")
+		file := "/api/v0/logs/file?lines=-1&node_id=" + rayid.Node{0x11}.String() + "&filename=app.log"
+		if got := a.get(file).Body.String(); got != c.early+" early\n" {
+			t.Errorf("zone %s: %q", offset, got)
+		}
 	}
 }
 

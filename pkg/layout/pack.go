@@ -46,13 +46,16 @@ func ParsePack(root, key string) (day time.Time, n int, err error) {
 
 // NamedStart reads the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which
 // is UTC in containers.
-func NamedStart(sessionName string) (time.Time, bool) {
+func NamedStart(sessionName string) (time.Time, bool) { return NamedStartIn(sessionName, time.UTC) }
+
+// NamedStartIn is NamedStart for a head whose zone is known.
+func NamedStartIn(sessionName string, zone *time.Location) (time.Time, bool) {
 	const form = "2006-01-02_15-04-05"
 	rest := strings.TrimPrefix(sessionName, "session_")
 	if len(rest) < len(form) {
 		return time.Time{}, false
 	}
-	t, err := time.Parse(form, rest[:len(form)])
+	t, err := time.ParseInLocation(form, rest[:len(form)], zone)
 	return t, err == nil
 }
 
