@@ -49,18 +49,21 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"dataset": "later", "state": "FINISHED", "progress": 8, "total": 8, "start_time": %d, "end_time": null, "operators": []}]}`,
 		sec("10:00:10"), sec("10:00:20"), sec("10:00:20"), sec("10:03:00"), sec("10:02:00"))
 	train := fmt.Sprintf(`{"train_runs": [{"id": "r", "status": "ERRORED", "status_detail": "boom", "start_time_ns": %d, "end_time_ns": %d, "job_details": {"status": "FAILED", "end_time": %d, "message": "late words"}, "attempts": [
-		{"attempt_id": "first", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED"}]},
-		{"attempt_id": "second", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED", "gpus": [1], "process_stats": {"cpu": 9}}]},
+		{"attempt_id": "first", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "DEAD"}]},
+		{"attempt_id": "second", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "DEAD", "gpus": [1], "processStats": {"cpuPercent": 9}}]},
 		{"attempt_id": "third", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": []}]},
 		{"id": "later", "status": "RUNNING", "start_time_ns": %d, "end_time_ns": null, "attempts": []}]}`,
 		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:03:20")/1e6, rayevents.At("10:00:10"),
 		rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
 		rayevents.At("10:02:01"), rayevents.At("10:03:00"), rayevents.At("10:02:30"))
+	firstTrain := fmt.Sprintf(`{"train_runs": [{"id": "f", "run_status": "ERRORED", "status_detail": "boom", "start_time_ms": %d, "end_time_ms": %d, "workers": [{"status": "DEAD", "gpus": [1], "processStats": null}]}]}`,
+		rayevents.At("10:00:10")/1e6, rayevents.At("10:03:00")/1e6)
 	a := savedSession(t,
 		savedAt{"/api/serve/applications/", "10:00:30", serve("early", sec("10:00:29"), "DEPLOYING")},
 		savedAt{"/api/serve/applications/", "10:02:00", serve("late", sec("10:01:30"), "RUNNING")},
 		savedAt{datasets, "", data},
 		savedAt{"/api/train/v2/runs/v1", "10:04:00", train},
+		savedAt{"/api/train/v2/runs", "10:04:00", firstTrain},
 		savedAt{"/api/v0/objects", "10:04:00",
 			`{"result": true, "msg": "", "data": {"result": {"total": 1, "result": [{"object_id": "later"}]}}}`},
 		savedAt{"/api/prometheus/sd", "10:04:00", `[{"labels": {"job": "ray"}, "targets": ["later:1"]}]`},
@@ -78,6 +81,11 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"10:00:05", "/api/train/v2/runs/v1", "Train state data is not available", "train_runs"},
 		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`,
 			"later,late words,boom,third,cpu,gpus\": [1"},
+		{"10:01:00", "/api/train/v2/runs/v1", `"workers": [{"status": "ALIVE", "gpus": [], "processStats": null}]`, ""},
+		{"10:01:00", "/api/train/v2/runs/v1", `"workers": [{"status": "DEAD"}]`, ""}, // of the first attempt
+		{"10:01:00", "/api/train/v2/runs",
+			`"run_status": "RUNNING", "status_detail": "", "start_time_ms"`, "boom"},
+		{"10:01:00", "/api/train/v2/runs", `"workers": [{"status": "ALIVE", "gpus": [], "processStats": null}]`, ""},
 		{"10:03:10", "/api/train/v2/runs/v1", `"job_details": {"status": "RUNNING", "end_time": null, "message": null}`,
 			"late words"},
 

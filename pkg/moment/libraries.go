@@ -83,7 +83,7 @@ func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 			run := Run{
 				Name:   cmp.Or(o.String("name"), o.String("id")),
 				Status: cmp.Or(o.String("status"), o.String("run_status")),
-				Detail: cmp.Or(o.String("status_detail"), o.String("run_status_detail")),
+				Detail: o.String("status_detail"),
 				Ended:  cmp.Or(o.Int("end_time_ns"), o.Int("end_time_ms")*nsPerMilli, taken),
 			}
 			run.Job, _ = rayid.Parse[rayid.Job](o.String("job_id")) // nil if it is not known
@@ -169,8 +169,8 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	return row
 }
 
-// trainRun is a run or an attempt of Train as it was at a moment; Ray's second interface has the state's names with
-// "run_" before them, and milliseconds.
+// trainRun is a run or an attempt of Train as it was at a moment. A run of Train's first interface has a "run_status",
+// milliseconds, and a text for its detail, not null (ray/train/_internal/state/schema.py).
 func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
 	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)
@@ -187,8 +187,12 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	if ended != 0 && ended <= at {
 		return row
 	}
+	var detail any
+	if _, first := row.Lookup("run_status"); first {
+		detail = ""
+	}
 	row.SetExisting(map[string]any{
-		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil,
+		"status": "RUNNING", "run_status": "RUNNING", "status_detail": detail,
 		"end_time_ns": nil, "end_time_ms": nil,
 	})
 	if workers := row.List("workers"); workers != nil {
@@ -208,13 +212,10 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 	return job
 }
 
-// runningWorker is a worker of a run that went on: what is measured of it is of a later time.
+// runningWorker is a worker of a run that went on: its actor lived, and what is measured of it is of a later time.
 func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	row = row.Clone()
-	row.SetExisting(map[string]any{
-		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil,
-		"exit_code": nil, "exit_reason": nil,
-	})
+	row.SetExisting(map[string]any{"status": Alive, "processStats": nil, "gpus": []any{}})
 	return row
 }
 
