@@ -101,7 +101,7 @@ func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 func (a *Actor) Processes() []ActorProcess {
 	processes := slices.Clone(a.FormerProcesses)
 	if !a.Worker.Nil() {
-		processes = append(processes, ActorProcess{a.Node, a.Worker})
+		processes = append(processes, a.process())
 	}
 	slices.Reverse(processes)
 	return processes
@@ -118,6 +118,7 @@ type ActorState struct {
 	Repr                               string
 	Restarts, Reconstructed, Preempted int
 	Changed, Started, Ended            int64 // Unix ns, 0: not yet
+	Begun, Left                        int64 // of the last process, as in ActorProcess
 	Death                              []byte
 	FormerProcesses                    []ActorProcess // oldest first, without the last process
 }
@@ -126,6 +127,8 @@ type ActorState struct {
 type ActorProcess struct {
 	Node   rayid.Node
 	Worker rayid.Worker
+	// Begun and Left are when the actor was alive in it, Unix ns. 0: not known, or not yet.
+	Begun, Left int64
 }
 
 // ActorAt returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and
@@ -148,9 +151,10 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 		case Alive:
 			s.place(t)
 		case Restarting:
-			s.restart(t.RestartReason)
+			s.restart(t)
 		case Dead:
 			s.Ended, s.Death = t.Time, t.DeathCause
+			s.Left = cmp.Or(s.Left, t.Time)
 		}
 	}
 	return s, true
@@ -158,19 +162,27 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 
 func (s *ActorState) place(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
-		if !s.Worker.Nil() && s.Worker != t.Worker {
-			s.FormerProcesses = append(s.FormerProcesses, ActorProcess{s.Node, s.Worker})
+		if s.Worker != t.Worker {
+			if !s.Worker.Nil() {
+				s.Left = cmp.Or(s.Left, t.Time)
+				s.FormerProcesses = append(s.FormerProcesses, s.process())
+			}
+			s.Begun = t.Time
 		}
-		s.Node, s.Worker, s.PID, s.Port = t.Node, t.Worker, t.PID, t.Port
+		s.Node, s.Worker, s.PID, s.Port, s.Left = t.Node, t.Worker, t.PID, t.Port, 0
 	}
 	s.Placed = true
 	s.Ended, s.Death = 0, nil
 	s.Started = cmp.Or(s.Started, t.Time)
 }
 
-func (s *ActorState) restart(reason string) {
+// process is the last process.
+func (s *ActorState) process() ActorProcess { return ActorProcess{s.Node, s.Worker, s.Begun, s.Left} }
+
+func (s *ActorState) restart(t entities.ActorTransition) {
 	s.Restarts++
-	switch reason {
+	s.Left = cmp.Or(s.Left, t.Time)
+	switch t.RestartReason {
 	case "LINEAGE_RECONSTRUCTION":
 		s.Reconstructed++
 	case "NODE_PREEMPTION":

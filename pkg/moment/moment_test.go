@@ -2,6 +2,7 @@ package moment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,11 @@ func TestActorAt(t *testing.T) {
 		if !existed || got != want {
 			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
 		}
+	}
+	whole, _ := ActorAt(a, 0)
+	if got, want := (&Actor{ActorState: whole}).Processes(), []ActorProcess{{node1, rayid.Worker{3}, 9, 0},
+		{node2, worker2, 5, 6}, {node1, worker1, 3, 4}}; !slices.Equal(got, want) {
+		t.Errorf("processes: %v, want %v", got, want)
 	}
 	if _, existed := ActorAt(&entities.Actor{Transitions: a.Transitions[2:]}, 2); existed {
 		t.Error("an actor was there before its first event")

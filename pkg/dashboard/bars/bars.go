@@ -385,7 +385,7 @@ func (d *drawer) group(name string) int {
 	return n
 }
 
-// addActors adds the actors that lived in the drawn workers.
+// addActors adds the actors that lived in the drawn workers: a bar in each.
 func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int64) error {
 	if d.Folded {
 		return nil
@@ -401,18 +401,17 @@ func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int
 	drawn := 0
 	for i := range actors {
 		a := &actors[i]
-		start, end := a.Started, cmp.Or(a.Ended, sessionEnd)
-		processes := a.Processes()
-		if start == 0 || end < d.from || start > d.to || len(processes) == 0 || drawn == maxBars {
-			continue
+		for _, p := range a.Processes() {
+			start := cmp.Or(p.Begun, a.Started)
+			end := max(start, cmp.Or(p.Left, a.Ended, sessionEnd))
+			lane := byWorker[p.Worker.String()]
+			if lane == nil || start == 0 || end < d.from || start > d.to || drawn == maxBars {
+				continue
+			}
+			drawn++
+			lane.Actors = append(lane.Actors, Bar{Start: milliseconds(start), End: milliseconds(end), ID: a.ID,
+				Name: a.Name()})
 		}
-		lane := byWorker[processes[0].Worker.String()]
-		if lane == nil {
-			continue
-		}
-		bar := Bar{Start: milliseconds(start), End: milliseconds(end), ID: a.ID, Name: a.Name()}
-		drawn++
-		lane.Actors = append(lane.Actors, bar)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -110,7 +113,32 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// BenchmarkDraw draws a session of a million tasks from its index: all of it, and a minute.
+// TestRestartedActor: an actor that was restarted has a bar in each worker that it lived in, for as long as it did.
+func TestRestartedActor(t *testing.T) {
+	m := generated(t, 300, false)
+	whole := must.Get(bars.Draw(t.Context(), m, bars.Question{}))(t)
+	at := func(minute int) int64 { return sessiongen.Start.Add(time.Duration(minute) * time.Minute).UnixNano() }
+	in := func(lane int) rayid.Worker { return must.Get(rayid.Parse[rayid.Worker](whole.Lanes[lane].Worker))(t) }
+	actor := &m.Session.Actors[0]
+	actor.Transitions = []entities.ActorTransition{
+		{State: moment.Alive, Time: at(1), Worker: in(0)}, {State: moment.Restarting, Time: at(10)},
+		{State: moment.Alive, Time: at(11), Worker: in(1)}, {State: moment.Dead, Time: at(20)},
+	}
+	got := map[string][2]float64{}
+	for _, lane := range must.Get(bars.Draw(t.Context(), m, bars.Question{}))(t).Lanes {
+		for _, bar := range lane.Actors {
+			if bar.ID == actor.ID.String() {
+				got[lane.Worker] = [2]float64{bar.Start, bar.End}
+			}
+		}
+	}
+	ms := func(minute int) float64 { return float64(at(minute) / int64(time.Millisecond)) }
+	want := map[string][2]float64{whole.Lanes[0].Worker: {ms(1), ms(10)}, whole.Lanes[1].Worker: {ms(11), ms(20)}}
+	if !maps.Equal(got, want) {
+		t.Errorf("bars by worker: %v, want %v", got, want)
+	}
+}
+
 // checkLongest: the attempts that are listed are the longest of those that ran in the range.
 func checkLongest(t *testing.T, m *moment.Moment, d *bars.Drawing) {
 	t.Helper()
@@ -134,6 +162,7 @@ func checkLongest(t *testing.T, m *moment.Moment, d *bars.Drawing) {
 	}
 }
 
+// BenchmarkDraw draws a session of a million tasks from its index: all of it, and a minute.
 func BenchmarkDraw(b *testing.B) {
 	m := generated(b, 1_000_000, true)
 	for name, q := range map[string]bars.Question{"all": {}, "minute": {
