@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
+	"fmt"
 	"math"
 	"path"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -98,47 +101,71 @@ func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (
 	if !ok || output.Rotated {
 		return cut, nil
 	}
-	rows, err := m.Session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "worker_id", Value: output.Worker}}, Limit: math.MaxInt32,
-		Stop: func() error { return ctx.Err() },
-	})
-	if err != nil {
+	all, err := outputsAt(ctx, m)
+	worker := all[output.Worker]
+	if err != nil || worker == nil {
 		return cut, err
 	}
-	runs, later := false, false
-	var states []tasktable.StateTime
-	for i := range rows.Rows {
-		row, err := rows.Row(i)
-		if err != nil {
-			return cut, err
-		}
-		info, _ := row.LogInfo()
-		start := info.StdoutStart
-		if output.Stream == "err" {
-			start = info.StderrStart
-		}
-		var began, ended int64
-		states = row.States(states[:0])
-		for _, s := range states {
-			switch s.State {
-			case tasktable.StateRunning:
-				began = s.Time
-			case tasktable.StateFinished, tasktable.StateFailed:
-				ended = s.Time
+	later := worker.out
+	if output.Stream == "err" {
+		later = worker.err
+	}
+	if later != math.MaxInt64 {
+		cut.end, cut.unsure = min(cut.end, later), cut.unsure && worker.runs
+	}
+	return cut, nil
+}
+
+// workerOutput is what the tasks of a worker say about its logs at a moment.
+type workerOutput struct {
+	runs     bool  // one of them ran then
+	out, err int64 // where the output of those begins that ran later; math.MaxInt64: not known, or there is none
+}
+
+// outputCache caches what tasks say at the moment that was last asked for: it is the same for all logs of an archive or
+// a search.
+type outputCache struct {
+	workers shared.Value[map[string]*workerOutput]
+}
+
+// outputsAt returns what tasks say about the logs of the workers that have logs, by the workers' IDs in hex.
+func outputsAt(ctx context.Context, m *moment.Moment) (map[string]*workerOutput, error) {
+	key := fmt.Sprint(moment.StateOf(m.Session), " ", m.At)
+	return moment.Cached[outputCache](m).workers.GetFor(ctx, key,
+		func(ctx context.Context) (map[string]*workerOutput, error) {
+			workers := map[string]*workerOutput{}
+			for _, node := range m.Session.Logs.Nodes() {
+				for _, log := range m.Session.Logs.Paths(node) {
+					if output, ok := logname.ParseOutput(path.Base(log)); ok {
+						workers[output.Worker] = &workerOutput{out: math.MaxInt64, err: math.MaxInt64}
+					}
+				}
 			}
-		}
-		switch {
-		case began > m.At && start != nil:
-			later = true
-			cut.end = min(cut.end, *start)
-		case began != 0 && began <= m.At && (ended == 0 || ended > m.At):
-			runs = true
-		}
+			query := tasktable.Query{Stop: func() error { return context.Cause(ctx) }}
+			var id []byte
+			return workers, m.Session.Tasks.EachWhole(query, func(r tasktable.Row) {
+				start, end, ran := r.Span()
+				id = hex.AppendEncode(id[:0], r.Worker())
+				if w := workers[string(id)]; w != nil && ran {
+					w.add(r, m.At, start, end)
+				}
+			})
+		})
+}
+
+// add adds an attempt that ran from start to end, 0 if it did not end.
+func (w *workerOutput) add(r tasktable.Row, at, start, end int64) {
+	if start <= at {
+		w.runs = w.runs || end == 0 || end > at
+		return
 	}
-	if later && !runs {
-		cut.unsure = false
+	info, _ := r.LogInfo()
+	if info.StdoutStart != nil {
+		w.out = min(w.out, *info.StdoutStart)
 	}
-	return cut, m.Session.Tasks.Err()
+	if info.StderrStart != nil {
+		w.err = min(w.err, *info.StderrStart)
+	}
 }
 
 const (

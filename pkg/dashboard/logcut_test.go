@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -118,6 +121,23 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 	}
 	if checked < 5 {
 		t.Errorf("only %d tasks began later", checked)
+	}
+}
+
+// TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment is found out for all of them in
+// one go: nobody goes through the tasks whose context has ended.
+func TestTasksAreGoneThroughOnce(t *testing.T) {
+	a := recorded(t)
+	m := New(Options{Log: silent.Logger()}).At(a.session, at("23:20:28"))
+	first := must.Get(outputsAt(t.Context(), m))(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if again, err := outputsAt(ended, m); err != nil || len(again) != len(first) || len(first) < 5 {
+		t.Errorf("%d workers, then %d: %v", len(first), len(again), err)
+	}
+	m.At++
+	if _, err := outputsAt(ended, m); !errors.Is(err, context.Canceled) {
+		t.Errorf("at another moment: %v", err)
 	}
 }
 

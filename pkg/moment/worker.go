@@ -175,8 +175,12 @@ func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.O
 	return nil
 }
 
-// laterCache caches the workers of the moment that was last asked for: each view of a node asks for them again.
-type laterCache struct{ workers shared.Value[map[string]bool] }
+// workerCache caches workers of the moment that was last asked for: each view of a node asks for later ones again, and
+// each log of an archive for ended ones.
+type workerCache struct{ later, ended shared.Value[map[string]bool] }
+
+// workersKey is what workerCache holds depends on.
+func (m *Moment) workersKey() string { return fmt.Sprint(StateOf(m.Session), " ", m.At) }
 
 // workersAfter are those workers of missing, by their IDs in hex, in which, by events, an actor or a task began after a
 // list of workers was saved that does not have them. Where it is not known when the list was saved, there are none. It
@@ -186,8 +190,7 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) {
 		return nil, nil
 	}
-	key := fmt.Sprint(StateOf(m.Session), " ", m.At)
-	return Cached[laterCache](m).workers.GetFor(ctx, key, func(ctx context.Context) (map[string]bool, error) {
+	return Cached[workerCache](m).later.GetFor(ctx, m.workersKey(), func(ctx context.Context) (map[string]bool, error) {
 		later := map[string]bool{}
 		add := func(worker string) {
 			if missing[worker] {
@@ -217,19 +220,24 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 	})
 }
 
-// EndedActorWorkers are the processes of actors that died or were restarted.
+// EndedActorWorkers are the processes of actors that died or were restarted, by their IDs in hex.
 func (m *Moment) EndedActorWorkers() map[string]bool {
-	gone := map[string]bool{}
-	for i := range m.Session.Actors {
-		state, _ := ActorAt(&m.Session.Actors[i], m.At)
-		for _, p := range state.FormerProcesses {
-			gone[p.Worker.String()] = true
-		}
-		if state.State == Dead && !state.Worker.Nil() {
-			gone[state.Worker.String()] = true
-		}
-	}
-	return gone
+	// Nothing is read: it cannot fail.
+	ended, _ := Cached[workerCache](m).ended.GetFor(context.Background(), m.workersKey(),
+		func(context.Context) (map[string]bool, error) {
+			gone := map[string]bool{}
+			for i := range m.Session.Actors {
+				state, _ := ActorAt(&m.Session.Actors[i], m.At)
+				for _, p := range state.FormerProcesses {
+					gone[p.Worker.String()] = true
+				}
+				if state.State == Dead && !state.Worker.Nil() {
+					gone[state.Worker.String()] = true
+				}
+			}
+			return gone, nil
+		})
+	return ended
 }
 
 // WorkerState is the state of a worker at one moment, from events.

@@ -259,6 +259,12 @@ func (t *Table) EachPlaced(q Query, visit func(n int, r Row)) error {
 	return err
 }
 
+// EachWhole is EachRun for rows that may be asked everything.
+func (t *Table) EachWhole(q Query, visit func(Row)) error {
+	_, err := t.each(q, AllParts, func(_ int, r Row) { visit(r) })
+	return err
+}
+
 // IDs returns the tasks of some rows, whose numbers are in order.
 func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
 	ids := make([]rayid.Task, 0, len(rows))
