@@ -73,7 +73,7 @@ func (b *builder) readSilentHead() {
 			if f.Count == 0 {
 				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not "+
 					"reach it any more",
-					b.nodeTitle(head), timeOfDay(last), b.nodeName(file.Node))
+					b.nodeTitle(head), b.clock(last), b.nodeName(file.Node))
 				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
 			}
 			f.addEvidence(b.evidence(log, m.from, m.to))
@@ -133,7 +133,7 @@ func (b *builder) gcsEnded() *finding {
 		gone, how = []match{{at: ended, from: from, to: to}}, "stopped answering"
 	}
 	f := b.find(GCSDied, head.String())
-	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, timeOfDay(ended))
+	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
 	var logs []*logText
 	for _, path := range []string{"gcs_server.err", "gcs_server.out"} {
 		logs = append(logs, b.read(moment.LogFile{Node: head, Path: path}))

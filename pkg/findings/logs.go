@@ -225,7 +225,14 @@ func stamp(ns int64) string {
 	return time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func timeOfDay(ns int64) string { return time.Unix(0, ns).UTC().Format(time.TimeOnly) }
+// clock is a time as a title has it: of a session that lasted longer than a day with the date.
+func (b *builder) clock(ns int64) string {
+	form := time.TimeOnly
+	if max(b.until(nil), ns)-b.s.Start > int64(24*time.Hour) {
+		form = time.DateTime
+	}
+	return time.Unix(0, ns).UTC().Format(form + " UTC")
+}
 
 // Links are paths in the history server: the dashboard's own pages, below the session's address.
 

@@ -62,7 +62,7 @@ var sigterm = lazyregexp.New(`(?m)^\[[^\n]*\breceived SIGTERM\b[^\n]*$`)
 // not.
 func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
 	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), sigterm()) {
-		return "raylet was told to end (SIGTERM) at " + timeOfDay(m.at), b.evidence(m.log, m.from, m.to)
+		return "raylet was told to end (SIGTERM) at " + b.clock(m.at), b.evidence(m.log, m.from, m.to)
 	}
 	return "", shown
 }

@@ -172,7 +172,7 @@ func (b *builder) unended(j *job, log *logText) {
 		f.causedBy(gcs)
 	}
 	if !b.s.EndStored && b.lostHead() == nil {
-		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", timeOfDay(until))
+		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", b.clock(until))
 	}
 	if how, shown := b.toldToEnd(b.head()); b.s.EndStored && how != "" {
 		f.Title += "; the head's " + how

@@ -82,11 +82,15 @@ func TestUnended(t *testing.T) {
 	}{
 		"its log repeats one line": {
 			log:   running + repeated.String(),
-			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused; the head ended without notice: nothing is stored after 10:20:31$`,
+			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
+		},
+		"it lasted for days": {
+			log:   running + "2026-11-24 10:16:00 epoch 7\n",
+			title: `nothing is stored after 2026-11-24 10:16:00 UTC$`,
 		},
 		"a task runs": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
-			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31$`,
+			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
 		},
 		"its environment is made": {
 			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating,
@@ -105,7 +109,7 @@ func TestUnended(t *testing.T) {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
 			other:  map[string]string{"gcs_server.out": "[2026-11-22 10:16:01,000 I 55 55] (gcs_server) x.cc:1: fine\n"},
 			worker: fmt.Sprintf(noGCS, 5) + fmt.Sprintf(noGCS, 31),
-			title:  `^Node 10.0.0.1.* ended without notice: its logs stop at 10:16:01, and then node 10.0.0.2 could not reach it any more$`,
+			title:  `^Node 10.0.0.1.* ended without notice: its logs stop at 10:16:01 UTC, and then node 10.0.0.2 could not reach it any more$`,
 			own:    `it was waiting for crunch`,
 		},
 		"both nodes are silent": {

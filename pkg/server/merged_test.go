@@ -89,6 +89,7 @@ func TestMergedLogs(t *testing.T) {
 		status int
 		holds  string
 	}{
+		"":                                       {200, "\">23:20:00.000<"},
 		"&time=2026-11-20+23:30":                 {200, "a1002"},
 		"&time=lunch":                            {400, "Want a time"},
 		"&offset=1":                              {400, "separated by commas"},
@@ -101,6 +102,17 @@ func TestMergedLogs(t *testing.T) {
 		f.ask(t, http.MethodGet, page+query, asBrowser).wants(t, want.status, want.holds)
 	}
 	f.ask(t, http.MethodGet, page+"&time=2026-11-20+23:30", asBrowser).lacks(t, "a999")
+}
+
+// TestMergedLogsOfDays: times of a session that lasted longer than a day have their date.
+func TestMergedLogsOfDays(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) {
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: old} // objects of today are stored of it
+		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "a.log"), "[2026-11-22 23:20:00,000 I 1 1] late\n")
+	})
+	f.waitDescribed(t)
+	f.ask(t, http.MethodGet, lab+old+"/logs?log=01"+strings.Repeat("0", 54)+"/a.log", asBrowser).
+		wants(t, http.StatusOK, ">11-22 23:20:00.000<", `class="merged mono dated"`)
 }
 
 // TestLogsOfTasks: a task and a job lead to the logs that tell of them; what is not stored is said.

@@ -14,6 +14,7 @@ type MergedLogs struct {
 	Frame
 	Logs           []MergedLog
 	Rows           []MergedRow
+	Dated          bool // rows have the date
 	Wide           bool // a column for each log
 	Starts, Ends   []int64
 	Earlier, Later bool        // there are lines before and behind those shown

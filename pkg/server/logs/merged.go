@@ -71,7 +71,7 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session
 			page.Logs = append(page.Logs, web.MergedLog{Node: nodeOf(nodes, s.node), File: s.name,
 				Writer: wrote.Of(s.name), Undated: s.undated && len(s.times) > 0})
 		}
-		page.Rows, page.Starts, page.Ends = merged.rows, merged.starts(), merged.ends()
+		page.Rows, page.Dated, page.Starts, page.Ends = merged.rows, merged.dated, merged.starts(), merged.ends()
 		page.Earlier, page.Later = merged.before(), merged.after()
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -119,8 +119,9 @@ type part struct {
 
 // merged are lines of several logs in the order of their times.
 type merged struct {
-	logs []*part
-	rows []web.MergedRow
+	logs  []*part
+	rows  []web.MergedRow
+	dated bool // times have their date: the session lasted longer than a day
 }
 
 // merged reads the part that a request asks for; nil if it names no log.
@@ -148,7 +149,8 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	m := &merged{}
+	begin, end := of.Life(ctx)
+	m := &merged{dated: end.Sub(begin) > 24*time.Hour}
 	for i, name := range names {
 		node, file, _ := strings.Cut(name, "/")
 		log, err := h.open(ctx, of, url.Values{"node_id": {node}, "file": {file}})
@@ -238,6 +240,10 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 			s.from, s.to = len(s.lines), len(s.lines)
 		}
 	}
+	form := "15:04:05.000"
+	if m.dated {
+		form = "01-02 " + form
+	}
 	var taken []web.MergedRow
 	for len(taken) < logview.PageLines {
 		next := m.next(backwards)
@@ -254,7 +260,7 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 		}
 		row := web.MergedRow{Log: next, Line: s.lines[i]}
 		if s.said[i] {
-			row.Time = time.Unix(0, s.times[i]).In(zone).Format("15:04:05.000")
+			row.Time = time.Unix(0, s.times[i]).In(zone).Format(form)
 		}
 		taken = append(taken, row)
 		if s.unread(backwards) && !s.undated {
