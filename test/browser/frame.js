@@ -4,7 +4,7 @@
 // nothing: that is for the test that runs it.
 //
 // JOB: {base, list, session}: list and session are the paths of pages with times
-// REPORT: {chosen: {name: value}, errors: […], others: […],
+// REPORT: {chosen: {name: value}, errors: […], others: […], days: {zone: the days of an axis over three days, in UTC},
 //   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
@@ -36,6 +36,10 @@ const { WAIT, flags, watch } = require('./windows.js');
   await look('chosen');
   await page.goto(job.base + job.session, { waitUntil: 'load' });
   await look('on another page');
+  report.days = await page.evaluate(zones => Object.fromEntries(zones.map(zone => {
+    const days = window.rayHistory.ticks(Date.parse('2026-03-28T10:00Z'), Date.parse('2026-03-31T10:00Z'), 864e5, zone);
+    return [zone, days.map(day => new Date(day).toISOString().slice(8, 16)).join(' ')];
+  })), ['Asia/Kolkata', 'Europe/Berlin', 'Etc/UTC']);
   // A view of the list is saved, opened and removed with keys alone.
   await page.goto(job.base + '/homepage?outcome=failed', { waitUntil: 'load' });
   const views = () => page.locator('[data-views] a').allTextContents();

@@ -11,12 +11,19 @@ import (
 func framed(t *testing.T, o own) {
 	var seen struct {
 		Chosen         map[string]struct{ Time, Ground, Dashboard string }
+		Days           map[string]string
 		Views          [][]string
 		Errors, Others []string
 	}
 	run(t, "frame.js", map[string]string{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings"}, &seen)
 	if got := fmt.Sprint(seen.Views); got != "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]" {
 		t.Errorf("saved views: %s", got)
+	}
+	for zone, want := range map[string]string{"Asia/Kolkata": "28T18:30 29T18:30 30T18:30", // its midnights
+		"Europe/Berlin": "28T23:00 29T22:00 30T22:00", "Etc/UTC": "29T00:00 30T00:00 31T00:00"} {
+		if got := seen.Days[zone]; got != want {
+			t.Errorf("days of an axis in %s begin at %s, want %s", zone, got, want)
+		}
 	}
 	if len(seen.Chosen) != 3 {
 		t.Fatalf("%d choices", len(seen.Chosen))

@@ -350,14 +350,12 @@ customElements.define("ray-history-bar", class extends HTMLElement {
   // mark writes round times below the slider.
   mark(life) {
     const every = roundStep(life / Math.max(2, Math.floor((this.track.clientWidth || 900) / 110)));
-    const marks = [];
-    for (let t = Math.ceil(this.from / every) * every; t <= this.to; t += every) {
+    this.axis.replaceChildren(...window.rayHistory.ticks(this.from, this.to, every).map(t => {
       const mark = document.createElement("span"), iso = stamp(t);
       mark.textContent = every >= 86400000 ? iso.slice(5, 10) : life >= 86400000 ? iso.slice(5, 16) : every >= 60000 ? iso.slice(11, 16) : iso.slice(11, 19);
       mark.style.left = 100 * (t - this.from) / life + "%";
-      marks.push(mark);
-    }
-    this.axis.replaceChildren(...marks);
+      return mark;
+    }));
   }
 
   // stride is one step: a round time, about a sixtieth of the session's life.

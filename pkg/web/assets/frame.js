@@ -21,17 +21,17 @@
     if (read('timezone')) { return read('timezone'); }
     return read('rayHistoryTimes') === 'cluster' ? clusterZone || 'Etc/UTC' : undefined;
   }
-  function inZone(options) {
-    try { return new Intl.DateTimeFormat('sv-SE', Object.assign({ timeZone: zone() }, options)); } catch (error) {
+  function inZone(options, name) {
+    try { return new Intl.DateTimeFormat('sv-SE', Object.assign({ timeZone: name || zone() }, options)); } catch (error) {
       return new Intl.DateTimeFormat('sv-SE', options); // a zone that this browser does not know
     }
   }
+  var ALL = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit' };
   var forms;
   function form() {
     var name = zone() || '';
     if (!forms || forms.name !== name) {
-      var all = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit' };
-      forms = { name: name, stamp: inZone(all), date: inZone({ year: 'numeric', month: '2-digit', day: '2-digit' }) };
+      forms = { name: name, stamp: inZone(ALL), date: inZone({ year: 'numeric', month: '2-digit', day: '2-digit' }) };
     }
     return forms;
   }
@@ -50,6 +50,18 @@
     return minutes < 30 * 24 * 60 ? Math.floor(minutes / 1440) + ' days ago' : form().date.format(time);
   }
 
+  // ticks are the times from one to another that are round, multiples of a step in ms, by the clocks of a zone, which is the chosen one if none is
+  // named: those of days are its midnights.
+  function ticks(from, to, step, name) {
+    var clock = inZone(ALL, name), found = [];
+    function ahead(time) { return Date.parse(clock.format(time).replace(',', '').replace(' ', 'T') + 'Z') - Math.floor(time / 1000) * 1000; }
+    function when(local) { return local - ahead(local - ahead(local)); }
+    for (var local = Math.ceil((from + ahead(from)) / step) * step, time = when(local); time <= to; time = when(local += step)) {
+      if (time >= from && !(time <= found[found.length - 1])) { found.push(time); } // clocks that are set forward have no such time
+    }
+    return found;
+  }
+
   // times writes all times of a part of the page in the chosen zone; the exact time is at the pointer.
   function times(part) {
     part.querySelectorAll('time[datetime]').forEach(function (element) {
@@ -60,7 +72,7 @@
       element.title = exact + (exact.endsWith(' UTC') ? '' : ' · ' + time.toISOString().slice(0, 19) + 'Z');
     });
   }
-  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
+  Object.assign(window.rayHistory, { stamp: stamp, times: times, ticks: ticks, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
 
   // rezoned is for a zone that is another one now: what draws times itself draws them again.
   function rezoned() {

@@ -171,7 +171,9 @@ function plot(box, panel, { first, count, series }) {
   const marks = Math.max(2, Math.floor((width - left) / 90)), day = 86400000;
   const label = clock(span > 3 * day ? date : span > day ? { ...date, ...time } : span < 600000 ? { ...time, second: "2-digit" } : time);
   const every = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map(s => s * 1000).find(s => span / s <= marks) || span / marks;
-  for (let t = Math.ceil(first / every) * every; t <= last && x((t - first) / step) < width - 24; t += every) svg.append(make("svg:text", { x: x((t - first) / step), y: height - 4, "text-anchor": "middle" }, label.format(t)));
+  for (const t of window.rayHistory.ticks(first, last, every, label.resolvedOptions().timeZone)) {
+    if (x((t - first) / step) < width - 24) svg.append(make("svg:text", { x: x((t - first) / step), y: height - 4, "text-anchor": "middle" }, label.format(t)));
+  }
   for (const s of shown) {
     const line = [], area = [];
     let run = [];
