@@ -55,7 +55,7 @@ func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int
 	if goLimit := debug.SetMemoryLimit(-1); given && goLimit < math.MaxInt64 && (limit == 0 || goLimit < limit) {
 		limit = goLimit
 	}
-	m := divide(limit, o.UploadConcurrency, o.MaxChunkBytes)
+	m := divide(limit, o.Ship.Concurrency, o.Ship.MaxChunk)
 	if limit > 0 && limit < m.wanted {
 		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give "+
 			"the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",

@@ -50,7 +50,8 @@ type options struct {
 
 func defaults() *options {
 	return &options{Options: collector.Options{SpoolMaxBytes: spool.DefaultMaxBytes,
-		SnapshotMaxBytes: snapshot.DefaultMaxBytes, MaxChunkBytes: ship.DefaultMaxChunk}}
+		Snapshot: snapshot.Options{MaxBytes: snapshot.DefaultMaxBytes},
+		Ship:     ship.Options{MaxChunk: ship.DefaultMaxChunk}}}
 }
 
 const (
@@ -164,20 +165,20 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false,
 		"use the service account's token as Ray's token: /var/run/secrets/ray.io/serviceaccount/token is read first, "+
 			"as Ray does")
-	fs.StringSliceVar(&o.AdditionalEndpoints, "additional-endpoints", nil,
+	fs.StringSliceVar(&o.Snapshot.Additional, "additional-endpoints", nil,
 		"more paths of the dashboard to store, separated by commas")
-	fs.DurationVar(&o.SnapshotInterval, "snapshot-interval", snapshot.DefaultInterval,
+	fs.DurationVar(&o.Snapshot.Interval, "snapshot-interval", snapshot.DefaultInterval,
 		"how often the dashboard is asked while its answers change; above 4m, panels of hardware figures have gaps")
-	fs.Var((*settings.Bytes)(&o.SnapshotMaxBytes), "snapshot-max-bytes", "maximum size of the stored answers of one session")
+	fs.Var((*settings.Bytes)(&o.Snapshot.MaxBytes), "snapshot-max-bytes", "maximum size of the stored answers of one session")
 }
 
 func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.Metrics), "metrics", string(collector.MetricsAuto),
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
 			"values away from Prometheus)")
-	fs.DurationVar(&o.MetricsInterval, "metrics-interval", samples.Interval,
+	fs.DurationVar(&o.Scrape.Interval, "metrics-interval", samples.Interval,
 		"how often Ray's metrics are read; 0: never")
-	fs.IntVar(&o.MetricsMaxSeries, "metrics-max-series", 50_000,
+	fs.IntVar(&o.Scrape.MaxSeries, "metrics-max-series", 50_000,
 		"maximum number of series of this node that are stored; others are dropped")
 }
 
@@ -193,14 +194,14 @@ func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.PushInterval, "push-interval", ship.DefaultPushInterval,
+	fs.DurationVar(&o.Ship.PushInterval, "push-interval", ship.DefaultPushInterval,
 		"maximum time before new data is stored; a shorter interval needs more requests")
-	fs.Var((*settings.Bytes)(&o.MaxChunkBytes), "max-chunk-bytes",
+	fs.Var((*settings.Bytes)(&o.Ship.MaxChunk), "max-chunk-bytes",
 		"maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for "+
 			"--push-interval")
-	fs.IntVar(&o.UploadConcurrency, "upload-concurrency", ship.DefaultConcurrency,
+	fs.IntVar(&o.Ship.Concurrency, "upload-concurrency", ship.DefaultConcurrency,
 		"maximum number of uploads at the same time")
-	fs.Var((*settings.Bytes)(&o.UploadBytesPerSecond), "upload-bytes-per-second",
+	fs.Var((*settings.Bytes)(&o.Ship.BytesPerSecond), "upload-bytes-per-second",
 		"maximum average upload rate, not applied during shutdown; not set: no limit")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second,
 		"after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
@@ -252,7 +253,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		"--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways)
 	m.when(o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled"),
 		"--ray-auth-mode=%q: want token or disabled", o.authMode)
-	for _, path := range o.AdditionalEndpoints {
+	for _, path := range o.Snapshot.Additional {
 		m.when(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
 	}
 	if o.eventFsync == fsyncInterval {
@@ -280,19 +281,19 @@ func (o *options) completeRole(given bool) error {
 
 func (o *options) checkNumbers() error {
 	var m mistakes
-	m.when(o.PushInterval <= 0, "--push-interval=%s: want more than 0", o.PushInterval)
-	m.when(o.SnapshotInterval <= 0, "--snapshot-interval=%s: want more than 0", o.SnapshotInterval)
+	m.when(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
+	m.when(o.Snapshot.Interval <= 0, "--snapshot-interval=%s: want more than 0", o.Snapshot.Interval)
 	m.when(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
 	m.when(o.eventFsyncInterval <= 0, "--event-fsync-interval=%s: want more than 0", o.eventFsyncInterval)
-	m.when(o.UploadConcurrency < 1 || o.UploadConcurrency > 64, "--upload-concurrency=%d: want 1 to 64",
-		o.UploadConcurrency)
-	m.when(o.MaxChunkBytes < ship.LeastChunk || o.MaxChunkBytes > 64<<20,
-		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.MaxChunkBytes)
+	m.when(o.Ship.Concurrency < 1 || o.Ship.Concurrency > 64, "--upload-concurrency=%d: want 1 to 64",
+		o.Ship.Concurrency)
+	m.when(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > 64<<20,
+		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.Ship.MaxChunk)
 	// A value counts for five minutes in PromQL, and a rate needs two.
-	m.when(o.MetricsInterval != 0 && (o.MetricsInterval < time.Second || o.MetricsInterval > 2*time.Minute),
-		"--metrics-interval=%s: want 1s to 2m, or 0 for none", o.MetricsInterval)
-	m.when(o.MetricsMaxSeries < 1 || o.MetricsMaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
-		o.MetricsMaxSeries, samples.MaxSeries)
+	m.when(o.Scrape.Interval != 0 && (o.Scrape.Interval < time.Second || o.Scrape.Interval > 2*time.Minute),
+		"--metrics-interval=%s: want 1s to 2m, or 0 for none", o.Scrape.Interval)
+	m.when(o.Scrape.MaxSeries < 1 || o.Scrape.MaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
+		o.Scrape.MaxSeries, samples.MaxSeries)
 	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}
 	m.when(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
 	var known bool

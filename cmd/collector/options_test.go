@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" &&
 				c.SpoolDir == "/tmp/ray/.rayhistory" &&
 				o.listeners.EventsAddress == "localhost" && o.listeners.EventsPort == 8084 && o.listeners.MetricsAddress == "" &&
-				o.listeners.MetricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 &&
+				o.listeners.MetricsPort == 8085 && c.Ship.PushInterval == time.Minute && c.EventFsync == 0 &&
 				o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
 		}},
 		"KubeRay 1.6's flags": {
@@ -53,10 +53,10 @@ func TestSettings(t *testing.T) {
 			check: func(o *options) bool {
 				c := o.Options
 				token, err := c.Token()
-				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second &&
+				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.Ship.PushInterval == 5*time.Second &&
 					o.listeners.EventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
-					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" &&
-					c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" &&
+					c.PodIP == "10.0.0.1" && strings.Join(c.Snapshot.Additional, " ") == "/a /b?x=1" &&
+					c.Snapshot.Interval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" &&
 					err == nil
 			},
 		},
@@ -76,11 +76,11 @@ func TestSettings(t *testing.T) {
 		"event-fsync": {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"),
 			check: func(o *options) bool { return o.Options.EventFsync == 3*time.Second }},
 		"upload rate": {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"),
-			check: func(o *options) bool { return o.Options.UploadBytesPerSecond == 2<<20 }},
+			check: func(o *options) bool { return o.Options.Ship.BytesPerSecond == 2<<20 }},
 		"chunk size": {args: append(name, "--max-chunk-bytes=1MiB"),
-			check: func(o *options) bool { return o.Options.MaxChunkBytes == 1<<20 }},
+			check: func(o *options) bool { return o.Options.Ship.MaxChunk == 1<<20 }},
 		"chunk size by variable": {args: name, env: []string{"RAYHISTORY_MAX_CHUNK_BYTES=512Ki"},
-			check: func(o *options) bool { return o.Options.MaxChunkBytes == 512<<10 }},
+			check: func(o *options) bool { return o.Options.Ship.MaxChunk == 512<<10 }},
 		"small chunks": {args: append(name, "--max-chunk-bytes=1KiB"),
 			err: "--max-chunk-bytes=1024: want 65536"},
 		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"),

@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
@@ -112,7 +113,7 @@ func collect(t *testing.T, store blob.Store, tmpRay string, head bool, dashboard
 		SpoolDir: t.TempDir(), Head: head, Dashboard: dashboard, Token: snapshot.Token("", "", nil),
 		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback,
 			MetricsAddress: collector.Loopback}, log),
-		PushInterval: 50 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry}
+		Ship: ship.Options{PushInterval: 50 * time.Millisecond}, Log: log, Registerer: registry, Gatherer: registry}
 	// A port that is free for one family may be taken for the other.
 	must.Happen(t, "that ports are free", func() bool { return o.Servers.Open() == nil })
 	c := must.Get(collector.New(o))(t)

@@ -123,7 +123,7 @@ func TestEndBeforeTheStart(t *testing.T) {
 // TestEndWithoutRaysFolder: events are stored at the end although Ray's folder cannot be read, which is an error.
 func TestEndWithoutRaysFolder(t *testing.T) {
 	o, store := options(t, filepath.Join(t.TempDir(), "ray"))
-	o.PushInterval = time.Hour
+	o.Ship.PushInterval = time.Hour
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	c := start(t, o)
 	post(t, c.url("/v1/events"), []byte(`[{"sessionName":"`+session().Name+`"}]`))

@@ -125,7 +125,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 			return layout.LogKey(o.Root, c.sessions.ref(session), id, path)
 		},
 		ListEmpty:     c.spoolEmptyLogs,
-		PushInterval:  o.PushInterval,
+		PushInterval:  o.Ship.PushInterval,
 		Node:          c.finder.Node,
 		DeleteShipped: o.DeleteShipped,
 		Running:       node.Running,
@@ -138,20 +138,16 @@ func (c *Collector) newTailer() *logs.Tailer {
 // newShipper makes the part that stores spooled events and metrics, and logs, as chunks.
 func (c *Collector) newShipper() (*ship.Shipper, error) {
 	o := c.opts
-	return ship.New(ship.Options{
-		Store: o.Store,
-		Groups: []ship.Group{
-			c.spooledGroup("events", "", o.EventCompression),
-			c.spooledGroup("metrics", metricsFolder, layout.Zstd),
-			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression,
-				Logs: true},
-			c.spooledGroup("empty_logs", emptyLogsFolder, layout.Plain),
-		},
-		Prepare: c.sessions.prepareStream, Dir: o.SpoolDir,
-		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency,
-		BytesPerSecond: o.UploadBytesPerSecond,
-		Log:            o.Log, Registerer: o.Registerer,
-	})
+	s := o.Ship
+	s.Store, s.Prepare, s.Dir = o.Store, c.sessions.prepareStream, o.SpoolDir
+	s.Groups = []ship.Group{
+		c.spooledGroup("events", "", o.EventCompression),
+		c.spooledGroup("metrics", metricsFolder, layout.Zstd),
+		{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Logs: true},
+		c.spooledGroup("empty_logs", emptyLogsFolder, layout.Plain),
+	}
+	s.Log, s.Registerer = o.Log, o.Registerer
+	return ship.New(s)
 }
 
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
@@ -166,33 +162,28 @@ func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 // newTaker makes the part that stores answers of the dashboard.
 func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.Taker {
 	o := c.opts
-	return snapshot.New(snapshot.Options{
-		Client: client, Store: o.Store,
-		Key:    func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.ref(session), url) },
-		Series: c.spoolSeries,
-		Check:  places.check, Prepare: c.sessions.mark,
-		Dir:        filepath.Join(o.SpoolDir, "snapshots"),
-		Version:    func(session, version string) { c.sessions.learn(session, version, 0) },
-		Nodes:      func(session string, count int) { c.sessions.learn(session, "", count) },
-		Additional: o.AdditionalEndpoints, Interval: o.SnapshotInterval, MaxBytes: o.SnapshotMaxBytes,
-		Redact: o.Redact.For("snapshots"),
-		Log:    o.Log, Registerer: o.Registerer,
-	})
+	s := o.Snapshot
+	s.Client, s.Store, s.Dir = client, o.Store, filepath.Join(o.SpoolDir, "snapshots")
+	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.ref(session), url) }
+	s.Check, s.Prepare, s.Series = places.check, c.sessions.mark, c.spoolSeries
+	s.Version = func(session, version string) { c.sessions.learn(session, version, 0) }
+	s.Nodes = func(session string, count int) { c.sessions.learn(session, "", count) }
+	s.Redact, s.Log, s.Registerer = o.Redact.For("snapshots"), o.Log, o.Registerer
+	return snapshot.New(s)
 }
 
 // newScraper makes the reader of Ray's metrics; nil if it is off.
 func (c *Collector) newScraper() *scrape.Scraper {
 	o := c.opts
-	if o.Metrics == MetricsOff || o.MetricsInterval <= 0 {
+	if o.Metrics == MetricsOff || o.Scrape.Interval <= 0 {
 		return nil
 	}
-	s := scrape.Options{
-		Dir: o.RayTmpDir, Head: o.Head, Host: nodeAddress(o.PodIP),
-		Labels:  []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}},
-		Running: c.runningSession, Node: c.finder.Node, Append: c.spoolMetrics, Redact: o.Redact.For("metrics"),
-		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, MaxBytes: o.EventBodyBytes / 3, Log: o.Log,
-		Registerer: o.Registerer,
-	}
+	s := o.Scrape
+	s.Dir, s.Head, s.Host = o.RayTmpDir, o.Head, nodeAddress(o.PodIP)
+	s.Labels = []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}}
+	s.Running, s.Node, s.Append = c.runningSession, c.finder.Node, c.spoolMetrics
+	s.Redact, s.MaxBytes = o.Redact.For("metrics"), o.EventBodyBytes/3
+	s.Log, s.Registerer = o.Log, o.Registerer
 	if o.Metrics == MetricsAuto {
 		s.Allowed = c.metricsAllowed
 	}

@@ -8,7 +8,10 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
+	"github.com/rayhistory/historyserver/pkg/collector/scrape"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
+	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -43,23 +46,16 @@ type Options struct {
 	// Dashboard is the address of the dashboard, "" for none. Token gives its token.
 	Dashboard string
 	Token     func() (string, error)
-	// AdditionalEndpoints are further dashboard URLs to save every SnapshotInterval.
-	AdditionalEndpoints []string
-	SnapshotInterval    time.Duration
-	SnapshotMaxBytes    int64
+	// Metrics says whether Ray's metrics are read.
+	Metrics MetricsMode
+	// Ship, Snapshot and Scrape are what these parts leave to the user: intervals and limits. The collector sets the
+	// rest. A Scrape.Interval of 0 means never.
+	Ship     ship.Options
+	Snapshot snapshot.Options
+	Scrape   scrape.Options
 
-	// Metrics says whether Ray's metrics are read, MetricsInterval how often (0: never), MetricsMaxSeries how many
-	// series of the node.
-	Metrics          MetricsMode
-	MetricsInterval  time.Duration
-	MetricsMaxSeries int
-
-	PushInterval time.Duration
-	// MaxChunkBytes bounds a chunk before compression, EventBodyBytes the body of a request with events; 0 is the
-	// default.
-	MaxChunkBytes, EventBodyBytes    int64
-	UploadConcurrency                int
-	UploadBytesPerSecond             int64
+	// EventBodyBytes bounds the body of a request with events; 0 is the default.
+	EventBodyBytes                   int64
 	EventCompression, LogCompression layout.Compression
 	DeleteShipped                    bool
 	// Redact overwrites what must not be stored; nil: nothing.

@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "# TYPE ray_x gauge\nray_x %d\n", n)
 	}))
 	o, store := options(t, tmpRay)
-	o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = true, MetricsOn, time.Hour, 100
+	o.Head, o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = true, MetricsOn, time.Hour, 100
 	c := start(t, o)
 	// The end would cut off a read under way.
 	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(metricsFolder)()) > 0 })
@@ -135,7 +135,7 @@ func TestMetricsAuto(t *testing.T) {
 			}))
 			tmpRay, _ := rayNode(t, http.NotFoundHandler())
 			o, store := options(t, tmpRay)
-			o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = head, MetricsAuto, time.Hour, 100
+			o.Head, o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = head, MetricsAuto, time.Hour, 100
 			o.Dashboard = dashboard.URL
 			must.OK(t, os.WriteFile(filepath.Join(o.RayTmpDir, currentCluster), []byte("127.0.0.1:6379"), 0o644))
 			c, err := New(o)
@@ -170,7 +170,7 @@ func TestLastRead(t *testing.T) {
 		_, _ = io.WriteString(w, "ray_x 1\n")
 	}))
 	o, _ := options(t, tmpRay)
-	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
+	o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = MetricsOn, time.Hour, 100
 	c := start(t, o)
 	defer stop(t, c)
 	defer raylet.Close()
@@ -205,7 +205,7 @@ func TestLastReadIsBounded(t *testing.T) {
 	}))
 	defer raylet.Close()
 	o, _ := options(t, tmpRay)
-	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
+	o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = MetricsOn, time.Hour, 100
 	c := must.Get(New(o))(t)
 	c.scraper.ScrapeOnce(t.Context())
 	handler := c.routes(nil)

@@ -47,7 +47,7 @@ func TestNothingLeavesUnredacted(t *testing.T) {
 	}))
 	defer dashboard.Close()
 	o, store := options(t, tmpRay)
-	o.Head, o.Dashboard, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = true, dashboard.URL, MetricsOn, time.Hour,
+	o.Head, o.Dashboard, o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = true, dashboard.URL, MetricsOn, time.Hour,
 		100
 	o.Labels, o.OwnerKind, o.OwnerName = map[string]string{"team": secret}, "RayJob", "train"
 	o.Redact = must.Get(redact.New(redact.Settings{Expressions: []string{`hunter2-\d+`}, Names: []string{"HF_TOKEN"}}))(

@@ -158,7 +158,7 @@ func TestSessionsComeAndGo(t *testing.T) {
 	const one, two = "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
 	m := &machine{}
 	o, store := options(t, t.TempDir())
-	o.Head, o.PushInterval = true, 20*time.Millisecond
+	o.Head, o.Ship.PushInterval = true, 20*time.Millisecond
 	makeSession(t, o.RayTmpDir, one, rayid.Node{1})
 	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "raylet.out"), "hello\n")
 	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "debug_state.txt"), "written every 10 s\n")

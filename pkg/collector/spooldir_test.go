@@ -102,7 +102,7 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(folder, "metrics_agent_port_"+strings.Repeat("ab", 28)), nil, 0o600))
 	o, store := options(t, tmpRay)
 	log, logged := logtest.NewNullLogger()
-	o.Log, o.EventCompression, o.PushInterval = log, layout.Zstd, time.Hour
+	o.Log, o.EventCompression, o.Ship.PushInterval = log, layout.Zstd, time.Hour
 	c := start(t, o)
 	event := func(id string) {
 		post(t, c.url("/v1/events"), []byte(`[{"eventId":"`+id+`","sessionName":"`+session().Name+
@@ -147,7 +147,7 @@ func TestDeletedSpoolFolder(t *testing.T) {
 // TestFiguresGiveWayToEvents: metrics and hardware figures do not fill the half of the spool that is for events.
 func TestFiguresGiveWayToEvents(t *testing.T) {
 	o, _ := options(t, t.TempDir())
-	o.SpoolMaxBytes, o.PushInterval = 1<<20, time.Hour
+	o.SpoolMaxBytes, o.Ship.PushInterval = 1<<20, time.Hour
 	c := start(t, o)
 	defer stop(t, c)
 	lines := []byte(strings.Repeat("{}\n", int(o.SpoolMaxBytes)/5)) // 3/5 of the spool
@@ -166,7 +166,7 @@ func TestFiguresGiveWayToEvents(t *testing.T) {
 // TestPendingByGroup: what waits in the spool is told of by its kind.
 func TestPendingByGroup(t *testing.T) {
 	o, _ := options(t, t.TempDir())
-	o.PushInterval = time.Hour
+	o.Ship.PushInterval = time.Hour
 	c := start(t, o)
 	defer stop(t, c)
 	at := time.Unix(0, 0)

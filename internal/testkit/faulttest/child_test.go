@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -106,7 +107,7 @@ func child() error {
 		SpoolDir: dir + "/spool",
 		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: port,
 			MetricsAddress: collector.Loopback}, log), Token: snapshot.Token("", "", nil),
-		PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
+		Ship: ship.Options{PushInterval: 200 * time.Millisecond}, Log: log, Registerer: registry, Gatherer: registry,
 	}
 	if faults := os.Getenv(faultsVariable); faults != "" {
 		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -124,16 +125,16 @@ func child() error {
 		}
 	}
 	if o.Dashboard = os.Getenv(dashboardVariable); o.Dashboard != "" {
-		o.Head, o.SnapshotInterval, o.Labels = true, 100*time.Millisecond, map[string]string{"a": secretLine}
+		o.Head, o.Snapshot.Interval, o.Labels = true, 100*time.Millisecond, map[string]string{"a": secretLine}
 	}
 	if every := os.Getenv(metricsVariable); every != "" {
-		o.Metrics, o.MetricsMaxSeries = collector.MetricsOn, 50_000
-		if o.MetricsInterval, err = time.ParseDuration(every); err != nil {
+		o.Metrics, o.Scrape.MaxSeries = collector.MetricsOn, 50_000
+		if o.Scrape.Interval, err = time.ParseDuration(every); err != nil {
 			return err
 		}
 	}
 	if limit := os.Getenv(seriesVariable); limit != "" {
-		if o.MetricsMaxSeries, err = strconv.Atoi(limit); err != nil {
+		if o.Scrape.MaxSeries, err = strconv.Atoi(limit); err != nil {
 			return err
 		}
 	}
