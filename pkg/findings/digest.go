@@ -372,7 +372,7 @@ func tellingOf(path string) [][]byte {
 	case path == "gcs_server.out":
 		texts = []string{"Reporting worker exit", "lacement group", "death reason", "Failed"}
 	case strings.HasPrefix(path, "serve/controller_"):
-		texts = []string{"ERROR 2", "WARNING 2", "HEALTHY"}
+		texts = []string{"ERROR 2", "WARNING 2"}
 	case path == "raylet.err" || path == "raylet.out":
 		texts = append(texts, "have not registered within the timeout")
 	}

@@ -59,6 +59,7 @@ var (
 		`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
 	appFailed = lazyregexp.New(
 		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
+	appDeleted = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Deleting app '([^']*)'\.`)
 )
 
 // deployments holds the findings about deployments of Serve, by the deployments' names.
@@ -94,8 +95,11 @@ func (b *builder) readServe() {
 		for _, m := range b.matches(log, appFailed()) {
 			end := m.entry()
 			f := b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
-			if oneStarted(log.text[end:], "app", m.groups[1]) {
-				f.Severity = Warning // it was deployed again
+			// whoever gives up at once deletes it, too, as a program does that ends
+			deleted := func(d match) bool { return d.groups[1] == m.groups[1] && d.at-m.at > atTheEnd }
+			if oneStarted(log.text[end:], "app", m.groups[1]) ||
+				slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+				f.Severity = Warning // it was deployed again, or somebody gave it up
 			}
 		}
 		b.updatesFailed(log, broken)
@@ -152,7 +156,7 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 		f.addEvidence(b.evidence(log, m.from, end))
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
 		f.Severity = Warning
-		if rest := log.text[end:]; noJobEnded && !recovered(rest, deployment) && !redeployed(rest, deployment) {
+		if noJobEnded && !oneStarted(log.text[end:], "deployment", deployment) {
 			f.Severity = Error
 		}
 		broken.add(deployment, f)
@@ -280,8 +284,8 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 			}
 			f.addEvidence(b.evidence(log, m.from, m.to))
 			f.Severity = Error
-			if rest := log.text[m.to:]; recovered(rest, name) || redeployed(rest, name) {
-				f.Severity = Warning
+			if oneStarted(log.text[m.to:], "deployment", name) {
+				f.Severity = Warning // it came back, or was deployed again
 			}
 		}
 	}
@@ -331,24 +335,6 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *
 	return f
 }
 
-// recovered reports whether a later line of the controller's log shows that a deployment is healthy again.
-func recovered(rest, deployment string) bool {
-	for line := range strings.Lines(rest) {
-		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") &&
-			!strings.Contains(line, "UNHEALTHY") {
-			return true
-		}
-	}
-	return false
-}
-
-// redeployed reports whether later lines of the controller's log show that replicas of a new version of a deployment
-// started.
-func redeployed(rest, deployment string) bool {
-	_, rest, ok := strings.Cut(rest, "Deploying new version of Deployment(name='"+deployment+"'")
-	return ok && oneStarted(rest, "deployment", deployment)
-}
-
 // oneStarted reports whether a later line of the controller's log shows that a replica of a deployment or of an app
 // started.
 func oneStarted(rest, of, name string) bool {
@@ -370,6 +356,11 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 			Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
 			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger,
 				message),
+		}
+		for _, f := range broken[name] {
+			if status == "HEALTHY" && app.Taken >= f.last {
+				f.Severity = Warning
+			}
 		}
 		if f := broken.lastBefore(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
@@ -413,17 +404,26 @@ var replicaSlow = lazyregexp.New(
 	`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
-// they take long, and no later line that they are healthy or that one started.
+// they take long, and no later line that one started. More replicas for one that serves are none of this.
 func (b *builder) replicasSlow(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if rest := log.text[m.to:]; recovered(rest, deployment) || oneStarted(rest, "deployment", deployment) ||
-			broken.lastBefore(deployment, math.MaxInt64) != nil {
+		if len(broken[deployment]) > 0 || oneStarted(log.text[m.to:], "deployment", deployment) ||
+			scalesUp(log.text[:m.from], deployment) {
 			continue
 		}
 		end := m.entry()
 		b.notStarted(app, deployment, m.groups[1]+log.text[m.to:end], m.at, b.evidence(log, m.from, end))
 	}
+}
+
+// scalesUp reports whether the last line about a deployment's size before another line of the controller's log is that
+// Serve scaled it up while it had replicas.
+func scalesUp(before, deployment string) bool {
+	of := "Deployment(name='" + deployment + "'"
+	at := strings.LastIndex(before, "Upscaling "+of)
+	line, _, _ := strings.Cut(before[max(0, at):], "\n")
+	return at > strings.LastIndex(before, "Deploying new version of "+of) && !strings.Contains(line, "running replicas: 0.")
 }
 
 // stillStarting ends the keys of findings about deployments that were still starting.
@@ -446,7 +446,7 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	f.lasted(at)
 	e.Time = stamp(at)
 	f.addEvidence(e)
-	if b.running || b.r.At != 0 {
+	if f.Severity = Error; b.running || b.r.At != 0 {
 		f.Severity = Warning
 	}
 }

@@ -1,0 +1,67 @@
+package findings_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// submission returns the events of one of the submissions that rayevents makes.
+func submission(id string) []string {
+	return slices.DeleteFunc(rayevents.Of("SUBMISSION"), func(e string) bool { return !strings.Contains(e, id) })
+}
+
+// TestServes: a deployment that came back, is healthy again or was only scaled up is no error, nor an application that
+// somebody deleted later.
+func TestServes(t *testing.T) {
+	line := func(clock, text string) string {
+		level, text, _ := strings.Cut(text, " ")
+		return level + " 2026-11-22 " + clock + ",857 controller 1560 -- " + text + "\n"
+	}
+	crash := line("10:07:01", "WARNING Actor for Replica(id='z1', deployment='Cart', app='shop') crashed, marking it unhealthy immediately.") +
+		line("10:07:02", "ERROR The deployments ['Cart'] are UNHEALTHY.")
+	failed := line("10:07:01", "ERROR Exception in Replica(id='z1', deployment='Cart', app='shop'), the replica will be stopped.") +
+		"Traceback (most recent call last):\nValueError: no weights\n" + line("10:07:02", "ERROR Failed to update the deployments ['Cart'].")
+	build := line("10:07:01", "WARNING Deploying app 'shop' failed with exception:") + "Traceback (most recent call last):\nModuleNotFoundError: No module named 'shpo'\n"
+	deploys := line("10:01:00", "INFO Deploying new version of Deployment(name='Cart', app='shop') (initial target replicas: 1).")
+	grows := line("10:06:00", "INFO Upscaling Deployment(name='Cart', app='shop') from 1 to 3 replicas. Current ongoing requests: 9.00, current running replicas: 1.")
+	slow := line("10:07:01", "WARNING Deployment 'Cart' in application 'shop' has 2 replicas that have taken more than 30s to be scheduled.")
+	started := line("10:08:00", "INFO Replica(id='r1', deployment='Cart', app='shop') started successfully on node 'n' after 4.1s (PID: 12).")
+	for name, c := range map[string]struct{ log, saved, want string }{
+		"a crash":                {crash, "", findings.Error},
+		"another one started":    {crash + strings.ReplaceAll(started, "Cart", "Pay"), "", findings.Error},
+		"it came back":           {crash + started, "", findings.Warning},
+		"it is healthy":          {crash, "HEALTHY", findings.Warning},
+		"it is not":              {crash + started, "UNHEALTHY", findings.Error},
+		"given up":               {failed, "", findings.Error},
+		"given up, then healthy": {failed, "HEALTHY", findings.Warning},
+		"deployed again":         {failed + deploys + started, "", findings.Warning},
+		"not built":              {build, "", findings.Error},
+		"not built, and ended":   {build + line("10:07:03", "INFO Deleting app 'shop'."), "", findings.Error},
+		"not built, and deleted": {build + line("10:17:03", "INFO Deleting app 'shop'."), "", findings.Warning},
+		"slow":                   {deploys + slow, "", findings.Error},
+		"slow to grow":           {deploys + grows + slow, "", ""},
+		"grows from nothing":     {deploys + strings.ReplaceAll(grows, "replicas: 1", "replicas: 0") + slow, "", findings.Error},
+		"slow in a new version":  {grows + deploys + slow, "", findings.Error},
+	} {
+		dir := rareEvents(t, submission("raysubmit_good"))
+		storeLog(t, dir, "serve/controller_1560.log", c.log)
+		if c.saved != "" {
+			first := layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/serve/applications/")
+			put(t, dir, layout.SnapshotVersionKey(first, time.Unix(0, rayevents.At("10:09:00"))),
+				`{"applications": {"shop": {"name": "shop", "status": "RUNNING", "deployments": {"Cart": {"name": "Cart", "status": "`+c.saved+`"}}}}}`)
+		}
+		got := ""
+		for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
+			got += f.Severity
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
