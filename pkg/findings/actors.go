@@ -281,7 +281,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	state, _ := b.actorState(id)
 	if lost := b.lost[state.Node]; !f.wanted && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
-		lost.addName(name)
+		lost.describe(occurrence{job: callerOf(row), name: name})
 	}
 	if !id.Nil() {
 		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,19 @@ import (
 // submission returns the events of one of the submissions that rayevents makes.
 func submission(id string) []string {
 	return slices.DeleteFunc(rayevents.Of("SUBMISSION"), func(e string) bool { return !strings.Contains(e, id) })
+}
+
+// only returns the finding whose title matches; nil if there is not exactly one.
+func only(r *findings.Report, title string) (f *findings.Finding) {
+	for _, other := range r.Findings {
+		if regexp.MustCompile(title).MatchString(other.Title) {
+			if f != nil {
+				return nil
+			}
+			f = other
+		}
+	}
+	return f
 }
 
 // TestServes: a deployment that came back, is healthy again or was only scaled up is no error, nor an application that
@@ -62,6 +76,39 @@ func TestServes(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestOfNoJob: a worker that Ray started once more is no error if all jobs succeeded, and one if a job did not.
+func TestOfNoJob(t *testing.T) {
+	for _, id := range []string{"raysubmit_good", "raysubmit_open"} {
+		dir := rareEvents(t, submission(id))
+		storeLog(t, dir, "raylet.err", raylet)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		f := only(r, "^Worker processes did not start")
+		if good := id == "raysubmit_good"; f == nil || (f.Severity == findings.Warning) != good || (r.Outcome == findings.Succeeded) != good {
+			t.Errorf("%s: %s, %+v", id, r.Outcome, f)
+		}
+	}
+}
+
+// TestRepairedNode: a node that died is no error if what failed with it succeeded on another one.
+func TestRepairedNode(t *testing.T) {
+	const died = "Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.2, node ID: 02020202020202020202020202020202020202020202020202020202."
+	for _, repaired := range []bool{true, false} {
+		events := slices.Concat(rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_bad")}, failedTask(1, "one", "NODE_DIED", died))
+		if repaired {
+			for _, e := range failedTask(1, "one", "", "") {
+				events = append(events, strings.NewReplacer(`"taskAttempt": 0`, `"taskAttempt": 1`, `"FAILED"`, `"FINISHED"`, `"eventId": "`, `"eventId": "YWdh`).Replace(e))
+			}
+		}
+		for i, e := range events { // the node died with the task
+			events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T10:15:56Z"`)
+		}
+		f := only(report(t, load(t, submissionWithLog(t, 1, trace("ValueError: bad row"), events...), rayevents.Session, nil)), "^Node 10.0.0.2 died")
+		if f == nil || (f.Severity == findings.Warning) != repaired {
+			t.Errorf("repaired %t: %+v", repaired, f)
 		}
 	}
 }

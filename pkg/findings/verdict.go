@@ -123,6 +123,8 @@ func (b *builder) setSeverities() {
 			f.Severity = Error
 		case f.lasting == 0: // a retry succeeded after each
 			f.Severity = Warning
+		case len(f.jobs) == 0 && b.allWanted(): // as a worker that Ray started once more
+			f.Severity = Warning
 		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs,
 			func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) }):
 			f.Severity = Warning
@@ -136,10 +138,10 @@ func (b *builder) setSeverities() {
 			b.raiseCauses(f, 0)
 		}
 	}
-	// A node that died is not an error if nothing failed because of it.
+	// A node that died is not an error if nothing failed for good because of it.
 	for _, f := range b.all {
 		madeFail := func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) }
-		if f.Kind == NodeDied && len(f.names) == 0 && !slices.ContainsFunc(b.all, madeFail) {
+		if f.Kind == NodeDied && !slices.ContainsFunc(b.all, madeFail) {
 			f.Severity = Warning
 		}
 	}
@@ -152,6 +154,11 @@ func (b *builder) raiseCauses(f *finding, depth int) {
 			b.raiseCauses(c, depth+1)
 		}
 	}
+}
+
+// allWanted reports whether jobs are stored, and none of them failed or was left open.
+func (b *builder) allWanted() bool {
+	return len(b.jobs) > 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return !j.wanted() })
 }
 
 // harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is
