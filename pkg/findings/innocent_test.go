@@ -30,6 +30,13 @@ func only(r *findings.Report, title string) (f *findings.Finding) {
 	return f
 }
 
+// again returns the events of a later call of a function that failed, by the driver of job 1.
+func again(name, state string) []string {
+	call := submittedBy(driver(1), failedTask(1, "fold", "", ""), "10:15:57", "10:15:58", state)
+	call[0] = strings.ReplaceAll(call[0], `"fold"`, `"`+name+`"`)
+	return call
+}
+
 // TestServes: a deployment that came back, is healthy again or was only scaled up is no error, nor an application that
 // somebody deleted later.
 func TestServes(t *testing.T) {
@@ -109,6 +116,40 @@ func TestRepairedNode(t *testing.T) {
 		f := only(report(t, load(t, submissionWithLog(t, 1, trace("ValueError: bad row"), events...), rayevents.Session, nil)), "^Node 10.0.0.2 died")
 		if f == nil || (f.Severity == findings.Warning) != repaired {
 			t.Errorf("repaired %t: %+v", repaired, f)
+		}
+	}
+}
+
+// TestTolerated: a failure is no error of a driver that went on after it, or that retried it with success, nor of a
+// submission that ended long after it.
+func TestTolerated(t *testing.T) {
+	const begins, ends = `{"state": "CREATED", "timestamp": "2026-11-22T10:01:00Z"}`, `, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}`
+	byHand := func(states string) []string {
+		return []string{eventOf("j", "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent", `"jobId": "AAAAAQ==", "config": {"metadata": {}}`),
+			eventOf("k", "DRIVER_JOB_LIFECYCLE_EVENT", "driverJobLifecycleEvent", `"jobId": "AAAAAQ==", "stateTransitions": [`+states+`]`)}
+	}
+	submitted := append(rayevents.Of("SUBMISSION"), driverOf(1, "raysubmit_bad"))
+	for name, c := range map[string]struct {
+		job, later []string
+		at, want   string // when it failed
+	}{
+		"open":                     {byHand(begins), nil, "10:15:55", findings.Error},
+		"open, it goes on":         {byHand(begins), again("fold", "FINISHED"), "10:15:55", findings.Warning},
+		"ended":                    {byHand(begins + ends), again("fold", "FINISHED"), "10:15:55", findings.Error},
+		"ended, and retried":       {byHand(begins + ends), again("read_rows", "FINISHED"), "10:15:55", findings.Warning},
+		"ended, in vain":           {byHand(begins + ends), again("read_rows", "RUNNING"), "10:15:55", findings.Error},
+		"ended long after it":      {byHand(begins + ends), nil, "10:07:00", findings.Warning},
+		"exit code":                {submitted, nil, "10:15:55", findings.Error},
+		"exit code, long after it": {submitted, nil, "10:07:00", findings.Warning},
+	} {
+		failed := failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))
+		for i := range failed {
+			failed[i] = strings.ReplaceAll(failed[i], "10:15:55Z", c.at+"Z")
+		}
+		dir := rareEvents(t, slices.Concat(c.job, failed, c.later))
+		storeLog(t, dir, "job-driver-raysubmit_bad.log", "AUC 0.61 is below 0.75\n")
+		if f := only(report(t, load(t, dir, rayevents.Session, nil)), "^read_rows failed"); f == nil || f.Severity != c.want {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }

@@ -197,7 +197,8 @@ func (b *builder) unended(j *job, log *logText) {
 
 // brokenAtEnd returns the findings about processes of a job that had died shortly before it or its session ended, after
 // which nothing had succeeded yet. What made a driver give up must have died repeatedly. If an open job did nothing
-// and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
+// and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time; but
+// somebody's open shell that went on after it did not.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	gaveUp := moment.Terminal(j.Status)
 	for _, f := range b.all {
@@ -206,7 +207,7 @@ func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
 		if died && until-f.last <= longBroken && (!gaveUp || f.Count >= crashLoop) ||
-			f.Kind == TaskFailed && idle && !gaveUp {
+			f.Kind == TaskFailed && idle && !gaveUp && (j.SubmissionID != "" || !b.harmlessTo(j, f)) {
 			broken = append(broken, f)
 		}
 	}

@@ -167,16 +167,14 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
 		return false
-	case j.SubmissionID != "" && j.Status == "FAILED":
-		own := b.finished(j)
-		// the finding about the job's end says why it failed, and this is not the reason
-		return own != nil && (len(own.because) > 0 || own.what.Type != "" && j.End-f.last > atTheEnd)
-	case moment.Terminal(j.Status) && j.SubmissionID != "":
+	case j.wanted():
 		return true
-	case j.SubmissionID != "" || j.End == 0 && b.running:
+	case !moment.Terminal(j.Status):
 		return b.lastSubmitted(j.id) > f.last // it went on after it
 	}
-	return j.End != 0 && j.End-f.last > atTheEnd
+	// The finding about the job's end may say why it failed, and this is not the reason.
+	own := b.finished(j)
+	return own != nil && len(own.because) > 0 || j.End-f.last > atTheEnd || b.succeededNext(f)
 }
 
 // finished returns the finding about a job's own end; nil if there is none.
