@@ -94,7 +94,7 @@ const argumentFailed = "At least one of the input arguments for this task could 
 // actorDied adds an actor's death to the finding about deaths with the same cause: what Ray tells of it, or else how
 // the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause) {
-	name := actorName(a)
+	name, key := actorName(a), a.Job.String()+a.Class
 	d, known := b.deaths[state.Worker] // how its process ended
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text,
 		Link: b.link("#/actors/%s", a.ID)}
@@ -105,7 +105,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 	switch {
 	case c.context == "creationTaskFailureContext":
 		what := output.ExceptionOf(c.text)
-		f = b.find(ActorDied, a.Class+what.Type+output.Normalised(what.Message))
+		f = b.find(ActorDied, key+what.Type+output.Normalised(what.Message))
 		f.what = what
 		how := "its constructor raised"
 		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
@@ -114,13 +114,13 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how,
 			cmp.Or(what.String(), output.FirstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
-		f = b.envFailed(name, c.text)
+		f = b.envFailed(a.Job, name, c.text)
 	case c.context == "actorUnschedulableContext":
-		f = b.notScheduled("Actor "+name, a.Class, c.text)
+		f = b.notScheduled("Actor "+name, key, c.text)
 	case c.context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name, c.text)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known: // it did not end by itself
-		f = b.find(ActorDied, "node "+a.Class+state.Node.String())
+		f = b.find(ActorDied, "node "+key+state.Node.String())
 		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
 			actorWithItsNode
 		if lost := b.lost[state.Node]; lost != nil {
@@ -131,7 +131,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		if !known {
 			d.detail = c.text
 		}
-		f = b.processDied(ActorDied, a.Class, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
+		f = b.processDied(ActorDied, key, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}
 	f.addActor(a)
 	f.detached = f.detached || a.Detached
@@ -158,8 +158,8 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		if !known {
 			d.detail = "its process ended"
 		}
-		f = b.processDied(ActorDied, "restarted "+a.Class, fmt.Sprintf("Actor %s died and was restarted", name),
-			p.Worker, d)
+		f = b.processDied(ActorDied, "restarted "+a.Job.String()+a.Class,
+			fmt.Sprintf("Actor %s died and was restarted", name), p.Worker, d)
 		f.addActor(a)
 	}
 	if !known {
@@ -181,10 +181,10 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	b.actors[a.ID] = f
 }
 
-// envFailed returns the finding about runtime environments that failed for the same reason.
-func (b *builder) envFailed(name, text string) *finding {
+// envFailed returns the finding about runtime environments of a job that failed for the same reason.
+func (b *builder) envFailed(job rayid.Job, name, text string) *finding {
 	reason := envReason(text)
-	f := b.find(RuntimeEnv, output.Normalised(reason))
+	f := b.find(RuntimeEnv, job.String()+output.Normalised(reason))
 	f.addName(name)
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("The runtime environment of %s could not be set up: %s", name, reason)

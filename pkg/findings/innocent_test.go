@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"encoding/base64"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,6 +117,34 @@ func TestRepairedNode(t *testing.T) {
 		f := only(report(t, load(t, submissionWithLog(t, 1, trace("ValueError: bad row"), events...), rayevents.Session, nil)), "^Node 10.0.0.2 died")
 		if f == nil || (f.Severity == findings.Warning) != repaired {
 			t.Errorf("repaired %t: %+v", repaired, f)
+		}
+	}
+}
+
+// TestOneClassInTwoJobs: an actor of a class that failed is no error of another job that has the class, too.
+func TestOneClassInTwoJobs(t *testing.T) {
+	events := []string{driverOf(1, "raysubmit_bad"), driverOf(2, "raysubmit_good")}
+	one := deadActor("Shard", "creationTaskFailureContext", trace("ValueError: torn"), "ACTOR_DIED")[:2]
+	id := func(n byte) string {
+		return base64.StdEncoding.EncodeToString(append([]byte("Shardyyyyyyy"), 0, 0, 0, n))
+	}
+	other := strings.NewReplacer(id(1), id(2), "AAAAAQ==", "AAAAAg==", `"eventId": "`, `"eventId": "YWdh`)
+	for _, e := range one {
+		events = append(events, e, other.Replace(e))
+	}
+	r := report(t, load(t, submissionWithLog(t, 1, trace("RuntimeError: 1 of 3 shards failed"), events...), rayevents.Session, nil))
+	severity := map[string]string{}
+	for _, f := range r.Findings {
+		if f.Kind == findings.ActorDied {
+			severity[f.SubmissionID] = f.Severity
+		}
+	}
+	if severity["raysubmit_bad"] != findings.Error || severity["raysubmit_good"] != findings.Warning {
+		t.Error(severity)
+	}
+	for _, j := range r.Jobs {
+		if j.SubmissionID == "raysubmit_good" && j.Summary != "Job raysubmit_good succeeded." {
+			t.Error(j.Summary)
 		}
 	}
 }

@@ -200,8 +200,8 @@ func (j *Job) summary(mine []*finding, message string) string {
 	if len(mine) == 0 && j.Outcome == Failed && message != "" {
 		return text + ": " + shortLine(message)
 	}
-	if len(mine) == 0 || mine[0].Severity != Error {
-		return text + "."
+	if len(mine) == 0 || mine[0].Severity != Error || j.Outcome == Succeeded || j.Outcome == Stopped {
+		return text + "." // an error of a job that did well is another job's, too
 	}
 	title := strings.TrimSuffix(mine[0].Title, ".") + "."
 	if mine[0].ended {

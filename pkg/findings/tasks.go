@@ -240,12 +240,12 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 		f.wanted = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
-		f = b.envFailed(name, text)
+		f = b.envFailed(callerOf(row), name, text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
 		kind == "WORKER_STARTUP_FAILED":
 		f = b.notScheduled(name, callerOf(row).String()+name, text)
 	case kind == "OUT_OF_DISK_ERROR":
-		f = b.find(ObjectStore, "disk")
+		f = b.find(ObjectStore, "disk "+callerOf(row).String())
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
 		f = b.find(ObjectLost, callerOf(row).String()+name+kind)
