@@ -293,7 +293,8 @@ func (f *finding) replicaIn(text string) bool {
 // are none, it links the job to findings about what the driver's log names.
 func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
+		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil()) &&
+			!j.beganAfter(other)
 	}
 	for _, other := range b.all {
 		switch {

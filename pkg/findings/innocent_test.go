@@ -149,6 +149,29 @@ func TestOneClassInTwoJobs(t *testing.T) {
 	}
 }
 
+// TestBeforeTheJob: a node that was lost before a job began is no cause of what failed in the job.
+func TestBeforeTheJob(t *testing.T) {
+	for at, causes := range map[string]int{"10:02:00": 0, "10:10:30": 1} {
+		for title, c := range map[string]struct {
+			log    string
+			events []string
+		}{
+			"^Job raysubmit_bad failed":               {trace("ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead."), nil},
+			"^fold failed because an object was lost": {trace("KeyError: 'x'"), failedTask(1, "fold", "OBJECT_LOST", "Failed to retrieve object 00ff.")},
+			"^fold failed: NodeDiedError":             {trace("KeyError: 'x'"), failedTask(1, "fold", "TASK_EXECUTION_EXCEPTION", trace("ray.exceptions.NodeDiedError: the node is dead"))},
+		} {
+			events := slices.Concat(rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_bad")}, c.events)
+			for i, e := range events {
+				events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T`+at+`Z"`)
+			}
+			f := only(report(t, load(t, submissionWithLog(t, 1, c.log, events...), rayevents.Session, nil)), title)
+			if f == nil || len(f.Because) != causes {
+				t.Errorf("a node lost at %s, %s: %+v", at, title, f)
+			}
+		}
+	}
+}
+
 // TestTolerated: a failure is no error of a driver that went on after it, or that retried it with success, nor of a
 // submission that ended long after it.
 func TestTolerated(t *testing.T) {

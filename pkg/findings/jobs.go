@@ -105,6 +105,12 @@ func (j *job) is(id rayid.Job) bool {
 	return !id.Nil() && (id == j.id || slices.Contains(j.earlier, id))
 }
 
+// beganAfter reports whether the job began after a failure was over, which is then no cause of what failed in the job.
+// What serves stays as it is.
+func (j *job) beganAfter(f *finding) bool {
+	return j != nil && f.Kind != Serve && f.last != 0 && f.last < j.Start
+}
+
 // jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {
 	for i := range b.jobs {

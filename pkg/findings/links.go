@@ -70,7 +70,7 @@ func (b *builder) linkException(f *finding, text string) {
 			return
 		}
 	}
-	owner, ownerNode := rayid.Worker{}, ""
+	j, owner, ownerNode := b.jobOfID(f.job), rayid.Worker{}, ""
 	if m := ownerWorker().FindStringSubmatch(text); m != nil {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
@@ -84,7 +84,7 @@ func (b *builder) linkException(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other == f || other.Kind != kind || other.aboutOther(text) || f.what.Type == "RayServeException" &&
+			if other == f || other.Kind != kind || ownerNode == "" && j.beganAfter(other) || other.aboutOther(text) || f.what.Type == "RayServeException" &&
 				!other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
 				continue
 			}
@@ -158,8 +158,9 @@ func (b *builder) linkLostObject(f *finding, kind, text string) {
 		f.causedBy(b.lost[named])
 		return
 	}
+	j := b.jobOfID(f.job)
 	for _, lost := range b.all {
-		if lost.Kind == NodeDied {
+		if lost.Kind == NodeDied && !j.beganAfter(lost) {
 			f.causedBy(lost)
 		}
 	}

@@ -131,9 +131,9 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		mine = causesFirst(mine)
 		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
 		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained {
-			// What is about no job may have been the reason, if it was before the job's end.
+			// What is about no job may have been the reason, if it was while the job ran.
 			for _, f := range ofNone {
-				if !slices.Contains(mine, f) && (j.End == 0 || f.first <= j.End) {
+				if !slices.Contains(mine, f) && !j.beganAfter(f) && (j.End == 0 || f.first <= j.End) {
 					mine = append(mine, f)
 				}
 			}

@@ -250,6 +250,7 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
 		f = b.find(ObjectLost, callerOf(row).String()+name+kind)
 		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
+		f.addJob(callerOf(row))
 		b.linkLostObject(f, kind, text)
 	default:
 		f = b.raisedBy(row, name, kind, text)
@@ -397,6 +398,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 			died.causedBy(f)
 		}
 	}
+	f.addJob(callerOf(row))
 	b.linkException(f, text)
 	return f
 }
