@@ -235,7 +235,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		}
 		near[f] = isNear
 		if (first == nil || cmp.Or(cmp.Compare(rank(f), rank(first)), cmp.Compare(f.first, first.first)) < 0) &&
-			!b.succeededLater(f) {
+			(!b.succeededLater(f) || f == end.repaired) {
 			first = f
 		}
 	}
@@ -323,9 +323,11 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 		if !mine(other) || other.wanted {
 			continue
 		}
+		if other.what.Message == "" && ownBugs[f.what.Type] {
+			continue // only the code in the traceback's frames names it
+		}
 		for _, name := range other.names {
-			if len(name) > 3 && mentions(text, name) && (other.what.Message == "" ||
-				strings.Contains(text, other.what.Message)) {
+			if len(name) > 3 && mentions(text, name) && strings.Contains(text, other.what.Message) {
 				f.causedBy(other)
 			}
 		}
@@ -420,12 +422,15 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		return
 	}
 	b.dropForgiven(f, b.succeededLater, func(c *finding) bool { return c.last < b.lastSubmitted(f.job) })
-	ownWords := f.Kind == JobFailed && strings.TrimSpace(said) != "" &&
-		(!summary || !words && !outOf().MatchString(said))
-	if len(f.because) == 1 && ownWords {
-		if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) ||
-			b.succeededLater(only) {
-			f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
+	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !outOf().MatchString(said) {
+		only := f.because[0]
+		repaired := b.succeededLater(only)
+		goneOn := only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job)
+		if repaired || goneOn && !(summary && words) {
+			f.because, only.Severity = nil, Warning // what the driver said last counts
+		}
+		if repaired && summary {
+			f.repaired = only
 		}
 	}
 	b.dropForgiven(f, b.succeededNext)

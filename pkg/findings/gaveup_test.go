@@ -297,6 +297,10 @@ func TestNotTheCause(t *testing.T) {
 			trace("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
 			"^embed ran out of memory",
 		},
+		"name in a frame": {
+			failedTask(1, "train_step", "WORKER_DIED", "UnexpectedSystemExit: Worker exits with an exit code 3."),
+			trace("    [train_step.remote(cfg['lr'])]\nKeyError: 'lr'"), "^The worker that ran train_step died",
+		},
 		"name of a file": {
 			failedTask(1, "train", "WORKER_DIED", "UnexpectedSystemExit: Worker exits with an exit code 3."),
 			trace("KeyError: 'learning_rate'"), "^The worker that ran train died",

@@ -172,6 +172,23 @@ func TestBeforeTheJob(t *testing.T) {
 	}
 }
 
+// TestRepairedCause: the only failure is no cause of a driver's end if the function succeeded later, unless the driver
+// counts; the title tells it behind what the driver said, which may be about it.
+func TestRepairedCause(t *testing.T) {
+	for log, want := range map[string]string{
+		trace("RuntimeError: upload failed: 403"):       "raised RuntimeError: upload failed: 403; before that read_rows failed: OSError: torn$",
+		trace("RuntimeError: accuracy is too low"):      "raised RuntimeError: accuracy is too low$",
+		trace("RuntimeError: 1 of 8 shards failed"):     "^read_rows failed: OSError: torn$",
+		trace("acme.StageLost: stage read_rows failed"): "raised StageLost: stage read_rows failed; before that read_rows failed: OSError: torn$",
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, log, slices.Concat(again("read_rows", "FINISHED"),
+			failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), []string{driverOf(1, "raysubmit_bad")})...))
+		if len(chain) == 0 || !regexp.MustCompile(want).MatchString(chain[len(chain)-1].Title) {
+			t.Errorf("%s: %+v", log, chain)
+		}
+	}
+}
+
 // TestTolerated: a failure is no error of a driver that went on after it, or that retried it with success, nor of a
 // submission that ended long after it.
 func TestTolerated(t *testing.T) {

@@ -175,6 +175,7 @@ type finding struct {
 	lasting     int              // occurrences after which no retry succeeded
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
+	repaired    *finding         // a failure that the driver may mean, though a later call succeeded; nil if none
 	memory      string           // how much was used where memory ran out; "" if that is not known
 	handled     output.Exception // what a driver handled when it raised the exception of its end; empty if nothing
 	printed     string           // what the entrypoint had printed of an error before that of its end; "" if nothing
