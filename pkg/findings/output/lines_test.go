@@ -18,7 +18,7 @@ func TestLastWords(t *testing.T) {
 			`{"level": "info", "msg": "could not be quicker"}` + "\n", "batch 3 has 0 rows"},
 		"Spark":                {"26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows\n26/11/25 02:44:02 INFO ShutdownHookManager: Shutdown hook called\n", "26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows"},
 		"loguru, coloured":     {"\x1b[32m2026-11-20 23:19:45.581\x1b[0m | \x1b[31m\x1b[1mERROR   \x1b[0m | a:f:3 - batch 3 has 0 rows\nbye\n", "2026-11-20 23:19:45.581 | ERROR    | a:f:3 - batch 3 has 0 rows"},
-		"figures of errors":    {"accuracy is below 0.9\n[99]\ttrain-error:0.04\nval_error: 0.05\nMean absolute error: 0.42\nerror: 0.07\nfailed: 0\ninvalid rows: 0\n0 rejected\n", "0 rejected"},
+		"figures of errors":    {"accuracy is below 0.9\n[99]\ttrain-error:0.04\nval_error: 0.05\nMean absolute error: 0.42\nerror: 0.07\nfailed: 0\ninvalid rows: 0\n{'mean_squared_error': 0.31}\n{\"val_error\": 0.05, \"failed\": 0}\n0 rejected\n", "0 rejected"},
 		"an error with a code": {"upload returned error: 404\nval_error: 0.05, train_error=1e-3\n", "upload returned error: 404"},
 		"an address in it":     {"error: 10.0.0.1 did not answer\nbye\n", "error: 10.0.0.1 did not answer"},
 		"some of each":         {"case a: wrong\n1 failed, 0 errors\n", "1 failed, 0 errors"},
