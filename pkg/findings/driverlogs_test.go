@@ -57,6 +57,11 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "exit code 3; the last exception in its log is RuntimeError: cannot start; before that ERROR:root:manifest: AccessDenied$", ""},
 		"printed by a function": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\n    f()\nOSError: no cache\nevaluating\nAUC 0.61 is below 0.75\n",
 			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
+		"another program that uses Ray": {1, module + "    warm()\nOSError: no cache\n2026-11-22 10:10:00,123\tINFO worker.py:2014 -- Connected to Ray cluster.\n" +
+			"step is done\nAUC 0.61 is below 0.75\n",
+			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
+		"a crash behind an exception": {134, module + "    load()\nKeyError: 'lr'\ndouble free or corruption (!prev)\n",
+			findings.DriverKilled, `SIGABRT \(exit code 134\): double free or corruption \(!prev\); before that it raised KeyError: 'lr'$`, ""},
 		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a record above it": {1, "ERROR:root:manifest: AccessDenied\n" + module + "    start()\nRuntimeError: cannot start\n",

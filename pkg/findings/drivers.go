@@ -41,9 +41,10 @@ type driverEnd struct {
 	rank  string // if what was raised in a worker of Train: its rank
 	ranks int    // where the log tells of the ranks that failed
 	// wentOn: the driver handled the exception and ended for another reason, as far as its code and its log tell. later
-	// is the error that it printed then, "" if none; logged: the traceback belongs to a record of a log
-	wentOn, logged bool
-	later          string
+	// is the error that it printed then, "" if none; logged: the traceback belongs to a record of a log; replaced:
+	// another program of the entrypoint connected to Ray after it, and printed something
+	wentOn, logged, replaced bool
+	later                    string
 	// where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 	dump []int
 }
@@ -213,7 +214,12 @@ func (e *driverEnd) readLater() {
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
 	e.later = cmp.Or(output.LastCrash(after), output.LastError(after, false))
-	switch {
+	_, next, _ := strings.Cut(after, connected)
+	_, next, _ = strings.Cut(next, "\n")
+	said := output.LastWords(next) // a thread that connects once more as the program ends prints nothing
+	switch e.replaced = said != ""; {
+	case e.replaced:
+		e.later, e.wentOn = cmp.Or(e.later, said), true
 	case e.code != uncaught, output.LogsError(after):
 		e.wentOn = true
 	case e.logged:
@@ -227,11 +233,11 @@ func (e *driverEnd) readLater() {
 	}
 }
 
-// handled reports whether the log shows that the driver handled the exception: a record has it, or an error was printed
-// behind the traceback of a function. An exit code alone, and an error behind an exception that the module did not
-// catch, may be of a shell: python train.py || exit 3.
+// handled reports whether the log shows that the driver handled the exception: a record has it, another program
+// followed, or an error was printed behind the traceback of a function. An exit code alone, and an error behind an
+// exception that the module did not catch, may be of a shell: python train.py || exit 3.
 func (e *driverEnd) handled() bool {
-	return e.wentOn && (e.logged || e.later != "" && !output.FromModule(e.trace))
+	return e.wentOn && (e.logged || e.replaced || e.later != "" && !output.FromModule(e.trace))
 }
 
 // printedBefore returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
@@ -335,6 +341,9 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 		if signal, at := output.Signal(e.log.text); signal != "" {
 			from, to := e.log.line(at)
 			f.addEvidence(b.evidence(e.log, from, to))
+		}
+		if e.raised() && output.FromModule(e.trace) { // a process may crash as an exception ends it
+			f.goOn(beforeThat + "it raised " + e.what.String())
 		}
 	}
 	return f

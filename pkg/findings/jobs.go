@@ -265,7 +265,8 @@ func (b *builder) readLostJobs() {
 }
 
 // endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of
-// jobs was lost with the head. Then the exception that ended the driver is in the last line that the driver printed.
+// jobs was lost with the head. Then the exception that ended the driver is in the last line that the driver printed,
+// and its traceback begins in the program's module: what a function or a thread printed did not end it.
 func endedUnseen(log *logText) bool {
 	if log == nil {
 		return false
@@ -282,7 +283,7 @@ func endedUnseen(log *logText) bool {
 			last = line
 		}
 	}
-	return what.Type != "" && strings.Contains(last, what.Type)
+	return what.Type != "" && strings.Contains(last, what.Type) && strings.Contains(trace, " in <module>")
 }
 
 // noteUnknown says what is missing where no job of an ended session is known.
