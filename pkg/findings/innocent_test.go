@@ -18,6 +18,19 @@ func submission(id string) []string {
 	return slices.DeleteFunc(rayevents.Of("SUBMISSION"), func(e string) bool { return !strings.Contains(e, id) })
 }
 
+// byHand returns the events of a driver that was not submitted.
+func byHand(states string) []string {
+	return []string{
+		eventOf("j", "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent", `"jobId": "AAAAAQ==", "config": {"metadata": {}}`),
+		eventOf("k", "DRIVER_JOB_LIFECYCLE_EVENT", "driverJobLifecycleEvent", `"jobId": "AAAAAQ==", "stateTransitions": [`+states+`]`),
+	}
+}
+
+const (
+	begins = `{"state": "CREATED", "timestamp": "2026-11-22T10:01:00Z"}`
+	ends   = `, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}`
+)
+
 // only returns the finding whose title matches; nil if there is not exactly one.
 func only(r *findings.Report, title string) (f *findings.Finding) {
 	for _, other := range r.Findings {
@@ -88,15 +101,21 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestOfNoJob: a worker that Ray started once more is no error if all jobs succeeded, and one if a job did not.
+// TestOfNoJob: a worker that Ray started once more is no error if no job can have failed because of it.
 func TestOfNoJob(t *testing.T) {
-	for _, id := range []string{"raysubmit_good", "raysubmit_open"} {
-		dir := rareEvents(t, submission(id))
+	for name, c := range map[string]struct {
+		events  []string
+		outcome string
+	}{
+		"succeeded": {submission("raysubmit_good"), findings.Succeeded}, "by hand": {byHand(begins + ends), findings.Succeeded},
+		"open": {submission("raysubmit_open"), findings.Unfinished}, "none": {rayevents.Of("NODE"), findings.Failed},
+	} {
+		dir := rareEvents(t, c.events)
 		storeLog(t, dir, "raylet.err", raylet)
 		r := report(t, load(t, dir, rayevents.Session, nil))
 		f := only(r, "^Worker processes did not start")
-		if good := id == "raysubmit_good"; f == nil || (f.Severity == findings.Warning) != good || (r.Outcome == findings.Succeeded) != good {
-			t.Errorf("%s: %s, %+v", id, r.Outcome, f)
+		if f == nil || (f.Severity == findings.Warning) != (c.outcome == findings.Succeeded) || r.Outcome != c.outcome {
+			t.Errorf("%s: %s, %+v", name, r.Outcome, f)
 		}
 	}
 }
@@ -192,11 +211,6 @@ func TestRepairedCause(t *testing.T) {
 // TestTolerated: a failure is no error of a driver that went on after it, or that retried it with success, nor of a
 // submission that ended long after it.
 func TestTolerated(t *testing.T) {
-	const begins, ends = `{"state": "CREATED", "timestamp": "2026-11-22T10:01:00Z"}`, `, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}`
-	byHand := func(states string) []string {
-		return []string{eventOf("j", "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent", `"jobId": "AAAAAQ==", "config": {"metadata": {}}`),
-			eventOf("k", "DRIVER_JOB_LIFECYCLE_EVENT", "driverJobLifecycleEvent", `"jobId": "AAAAAQ==", "stateTransitions": [`+states+`]`)}
-	}
 	submitted := append(rayevents.Of("SUBMISSION"), driverOf(1, "raysubmit_bad"))
 	for name, c := range map[string]struct {
 		job, later []string

@@ -123,10 +123,7 @@ func (b *builder) setSeverities() {
 			f.Severity = Error
 		case f.lasting == 0: // a retry succeeded after each
 			f.Severity = Warning
-		case len(f.jobs) == 0 && b.allWanted(): // as a worker that Ray started once more
-			f.Severity = Warning
-		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs,
-			func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) }):
+		case b.harmless(f):
 			f.Severity = Warning
 		default:
 			f.Severity = Error
@@ -156,9 +153,15 @@ func (b *builder) raiseCauses(f *finding, depth int) {
 	}
 }
 
-// allWanted reports whether jobs are stored, and none of them failed or was left open.
-func (b *builder) allWanted() bool {
-	return len(b.jobs) > 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return !j.wanted() })
+// harmless reports whether a failure is harmless to the jobs that it is about: to all if it is about none, as of a
+// worker that Ray started once more. It is false if no job is stored.
+func (b *builder) harmless(f *finding) bool {
+	if len(f.jobs) == 0 {
+		return len(b.jobs) > 0 &&
+			!slices.ContainsFunc(b.jobs, func(j job) bool { return !b.harmlessTo(&j, f) })
+	}
+	return !slices.ContainsFunc(f.jobs,
+		func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) })
 }
 
 // harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is
