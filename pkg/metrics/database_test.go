@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -465,5 +466,22 @@ func TestEqualSeries(t *testing.T) {
 	want := []string{"0 3", "1 2", "2 2", "3 4", "4 2", "5 ends", "7 5", "8 ends", "10 6"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+
+	// An export has one of those that are exposed, too.
+	text, _ := b.export()
+	var exported, present []string
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); strings.HasPrefix(line, "m{") {
+			exported = append(exported, words[2])
+		}
+	}
+	for _, sample := range want {
+		if second, value, _ := strings.Cut(sample, " "); value != "ends" {
+			present = append(present, fmt.Sprintf("%d.000", from/1000+int64(must.Get(strconv.Atoi(second))(t))))
+		}
+	}
+	if !slices.Equal(exported, present) {
+		t.Errorf("exported at %q, want %q", exported, present)
 	}
 }

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -80,10 +79,10 @@ func (d *dictionary) add(
 	all := make([]labels.Label, 0, 1+len(targetLabels)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
 	for _, l := range merge(targetLabels, own) {
-		all = append(all, labels.Label{Name: l.Name, Value: l.Value})
+		if l.Name != model.MetricNameLabel {
+			all = append(all, labels.Label{Name: l.Name, Value: l.Value})
+		}
 	}
-	slices.SortStableFunc(all, func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) })
-	all = slices.CompactFunc(all, func(a, b labels.Label) bool { return a.Name == b.Name })
 	spelled := labels.New(all...)
 
 	d.mu.Lock()

@@ -89,7 +89,7 @@ func TestOpenMetrics(t *testing.T) {
 		if name == "up" {
 			return fmt.Sprintf("up{instance=%q,job=\"ray\"} %s %s\n", instance, value, seconds(t))
 		}
-		return fmt.Sprintf(`%s{instance=%q,job="ray",exported_job="x\"\\\n"} %s %s`+"\n", name, instance, value,
+		return fmt.Sprintf(`%s{exported_job="x\"\\\n",instance=%q,job="ray"} %s %s`+"\n", name, instance, value,
 			seconds(t))
 	}
 	first := line("up", "aa", "1", at) + line("ray_a", "aa", "1", at) + line("ray_b", "aa", "NaN", at) +

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,7 @@ func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hour
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := &openMetrics{ctx: ctx, stop: stop, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64),
-		texts: newAllowance(maxTexts)}
+		first: make(map[string]int), texts: newAllowance(maxTexts)}
 	for _, h := range hours {
 		if err := h.Visit(ctx, store, out, damaged); err != nil {
 			return fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format("2006-01-02 15:04"), err)
@@ -47,8 +48,9 @@ type openMetrics struct {
 	stop    context.CancelCauseFunc
 	w       *bufio.Writer
 	targets [][]samples.Label
-	spelled []string // the targets
-	series  []string // name and labels
+	spelled []string       // the targets
+	series  []textSeries   // of the table
+	first   map[string]int // in these, by their text
 	texts   *allowance
 	taken   int64 // of texts, for series
 	present samples.Present
@@ -56,10 +58,20 @@ type openMetrics struct {
 	buf     []byte
 }
 
+// textSeries is a series of a table. Several of them may be the same for Prometheus, see exposedSeries.
+type textSeries struct {
+	text   string // name and labels
+	target int
+	first  int // of those that are the same
+	// written, of a first one, is the one of them that is written: that which got its value last. Below 0: it is gone.
+	written int
+}
+
 // Start implements samples.Visitor: another table begins.
 func (o *openMetrics) Start(targets [][]samples.Label) {
 	o.texts.giveBack(o.taken)
 	clear(o.series)
+	clear(o.first)
 	o.targets, o.series, o.taken = targets, o.series[:0], 0
 	o.spelled = o.spelled[:0]
 	for _, t := range targets {
@@ -94,16 +106,34 @@ func (o *openMetrics) Series(target int, name string, labels []samples.Label) in
 		return -1
 	}
 	o.taken += size
-	o.series = append(o.series, s.String())
-	o.present.Add(target, len(o.series)-1)
-	return len(o.series) - 1
+	number := len(o.series)
+	first, known := o.first[s.String()]
+	if !known {
+		first = number
+		o.first[s.String()] = number
+	}
+	if o.series = append(o.series, textSeries{s.String(), target, first, -1}); o.series[first].target != target {
+		return -1 // as in a builder, those of the first target count
+	}
+	o.present.Add(target, number)
+	return number
 }
+
+func (o *openMetrics) firstOf(series int) *textSeries { return &o.series[o.series[series].first] }
 
 var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // Read implements samples.Visitor: it writes a line for each series that the target exposed at that time.
 func (o *openMetrics) Read(r *samples.Read) {
 	present := o.present.Read(r)
+	for _, n := range r.Series {
+		o.firstOf(n).written = n
+	}
+	for _, n := range r.Ended {
+		if f := o.firstOf(n); f.written == n {
+			f.written = -1
+		}
+	}
 	target := o.spelled[r.Target]
 	last, known := o.last[target]
 	if known && r.Time <= last {
@@ -116,10 +146,17 @@ func (o *openMetrics) Read(r *samples.Read) {
 	o.last[target] = r.Time
 	written := 0
 	for n, value := range present {
+		f := o.firstOf(n)
+		if f.written < 0 {
+			f.written = n
+		}
+		if f.written != n {
+			continue
+		}
 		if written++; written%4096 == 0 && o.ctx.Err() != nil {
 			return
 		}
-		o.buf = append(append(o.buf[:0], o.series[n]...), ' ')
+		o.buf = append(append(o.buf[:0], o.series[n].text...), ' ')
 		switch {
 		case math.IsNaN(value):
 			o.buf = append(o.buf, "NaN"...)
@@ -139,7 +176,8 @@ func (o *openMetrics) Read(r *samples.Read) {
 }
 
 // merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed
-// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none.
+// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none. Series that are the
+// same have the same labels, in order of their names.
 func merge(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))
 	inTarget := make(map[string]bool, len(target))
@@ -156,5 +194,6 @@ func merge(target, labels []samples.Label) []samples.Label {
 		}
 		merged = append(merged, l)
 	}
-	return merged
+	slices.SortStableFunc(merged, func(a, b samples.Label) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(merged, func(a, b samples.Label) bool { return a.Name == b.Name })
 }
