@@ -46,6 +46,13 @@ func (s *Series) Values(see func(v float64) bool) {
 	}
 }
 
+// End ends the series at a time, or right after its last read. It returns how much memory that takes.
+func (s *Series) End(at int64) (bytes int64) {
+	last := s.parts[len(s.parts)-1].times
+	s.parts = append(s.parts, part{times: []int64{max(at, last[len(last)-1]+1)}, ended: true})
+	return foundPartBytes + timeBytes
+}
+
 // Iterator returns its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
 func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
 	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}

@@ -320,6 +320,23 @@ func TestSessionsOfACluster(t *testing.T) {
 	}
 }
 
+// TestNextSession: when a cluster's next session has begun, the last values of the one before do not count beside its
+// own.
+func TestNextSession(t *testing.T) {
+	first, second := stored(t, oneSession), stored(t, otherSession)
+	second.Start = begin.Add(time.Minute)
+	api := newAPI(Options{})
+	at := fmt.Sprint(begin.Add(11 * time.Minute).Unix()) // a minute after the last reads of both
+	for name, sessions := range map[string][]Session{oneSession: {first}, otherSession: {first, second}} {
+		status, body := api.ask(t, Scope{Sessions: sessions, Now: begin.Add(time.Hour)}, http.MethodGet, "query",
+			url.Values{"query": {"count by (SessionName) (ray_bytes_total)"}, "time": {at}})
+		want := `"result":[{"metric":{"SessionName":"` + name + `"},"value":[` + at + `,"2"]}]`
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%d sessions: %d %s, want %s", len(sessions), status, body, want)
+		}
+	}
+}
+
 // TestSessionsTooLarge: what a query finds in all of its sessions is limited, whether their metrics are kept in memory
 // or not.
 func TestSessionsTooLarge(t *testing.T) {

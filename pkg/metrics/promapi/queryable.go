@@ -29,6 +29,8 @@ type querier struct {
 	open       func() *metrics.Database
 	held       *metrics.QueryMemory // of all sessions' queriers
 	mint, maxt int64
+	// next is when the next session of the cluster began, which ends the series of this one; 0: there is none.
+	next int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
 	// plan is charged for what the engine takes for the series; nil: they are not for the engine.
@@ -89,6 +91,9 @@ func (q *querier) fill(ctx context.Context, database *metrics.Database, set *ser
 	for i, f := range found {
 		shown := q.labels(f)
 		set.series[i] = series{f, shown, set.mint, set.maxt}
+		if q.next > 0 {
+			bytes += f.End(q.next)
+		}
 		if stored := f.Labels(); stored.ByteSize() != shown.ByteSize() {
 			bytes += int64(shown.ByteSize())
 		}
@@ -264,7 +269,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier
 	held := &metrics.QueryMemory{}
-	for _, s := range q.sessions {
+	for i, s := range q.sessions {
 		if len(q.sessions) > 1 && !s.ran(mint, maxt) { // a single one has the hours that it has
 			continue
 		}
@@ -274,6 +279,9 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		one := &querier{open: s.Open, held: held, mint: mint, maxt: maxt, plan: q.plan}
 		if len(q.sessions) > 1 {
 			one.session = s.Name
+		}
+		if i+1 < len(q.sessions) && q.sessions[i+1].Start.After(s.Start) {
+			one.next = q.sessions[i+1].Start.UnixMilli()
 		}
 		queriers = append(queriers, one)
 	}
