@@ -1,15 +1,18 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
@@ -49,6 +52,100 @@ func (m *workMemory) use(ctx context.Context, read func(work *allowance) error) 
 		}
 	}
 	return nil
+}
+
+// hourBlock is a block, with its hour and node.
+type hourBlock struct {
+	Hour
+	block *block
+}
+
+// hourBlocks are blocks in order of node and time.
+type hourBlocks struct {
+	blocks []hourBlock
+	// until is when the session was still read, as far as all nodes must have stored it: a target that was not read
+	// until then is gone.
+	until int64
+}
+
+// load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if
+// they fit, otherwise only the series whose names are wanted, whose changes take of what may be kept.
+func (d *Database) load(
+	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
+) (of hourBlocks, damaged []error, err error) {
+	all, err := d.Hours(ctx)
+	if err != nil || len(all) == 0 {
+		return of, nil, err
+	}
+	of.until = all[len(all)-1].Start.UnixMilli()
+	var blocks []hourBlock
+	for _, h := range all {
+		// The hour before shows whether a series ended in between.
+		if h.Start.UnixMilli() <= maxt && h.Start.Add(2*time.Hour).UnixMilli() > mint {
+			blocks = append(blocks, hourBlock{Hour: h})
+		}
+	}
+	d.expect(blocks)
+	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
+		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
+	})
+	r := &hourReader{Database: d, wants: wants, kept: kept, memory: newWorkMemory(d.maxBytes/8, kept)}
+	parts := make([]loaded, len(blocks))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(hoursAtOnce)
+	for i := range blocks {
+		group.Go(func() error {
+			parts[i] = r.hour(groupCtx, blocks[i].Hour)
+			return parts[i].err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return of, nil, err
+	}
+	for i := range blocks {
+		blocks[i].block = parts[i].block
+		damaged = append(damaged, parts[i].damaged...)
+		for _, t := range blocks[i].block.targets {
+			if n := len(t.times); n > 0 {
+				of.until = max(of.until, t.times[n-1])
+			}
+		}
+	}
+	of.blocks = blocks
+	if d.fresh > 0 { // nodes of a running session store what they read at different times
+		of.until -= lifetime.Idle.Milliseconds()
+	}
+	return of, damaged, nil
+}
+
+// expect finds out at once whether hours will not fit; then nothing is read to be kept for a while.
+func (d *Database) expect(hours []hourBlock) {
+	var stored int64
+	for _, h := range hours {
+		stored += h.Bytes
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.large && stored*blockBytes > d.maxBytes {
+		d.large, d.bytes = true, 0
+		clear(d.blocks)
+	}
+}
+
+// blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of
+// 10 bytes.
+const blockBytes = 6
+
+// forget drops an hour. Called with d.mu held.
+func (d *Database) forget(key hourKey, l *loaded) {
+	delete(d.blocks, key)
+	select {
+	case <-l.done:
+		if l.err == nil {
+			d.bytes -= l.block.bytes()
+		}
+	default: // its reader will find that it is no longer wanted
+	}
 }
 
 // hourReader reads hours for a query.
