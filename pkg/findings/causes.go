@@ -123,7 +123,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 		}
 		if log := b.driverLog(j); log != nil {
 			also := root.namesLacked
-			if notReady().MatchString(root.Title) {
+			if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
 				also = output.AboutWaits
 			}
 			if said := saidByWorkers(log, root, also); said != "" {
@@ -285,7 +285,8 @@ func (f *finding) replicaIn(text string) bool {
 		class, is := strings.CutPrefix(name, "actor "+replicaClass)
 		app, deployment, _ := strings.Cut(class, ":")
 		deployment, _, _ = strings.Cut(deployment, " ")
-		return is && strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'")
+		return is && (strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'") ||
+			strings.Contains(text, "Deployment(name='"+deployment+"', app='"+app+"')"))
 	})
 }
 

@@ -214,7 +214,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 			asked = strings.TrimPrefix(labelText(labels), " on ")
 		}
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, asked, lacking)
-	} else if holders, lost := d.heldOrLost(resources, at); holders == "" && lost == nil {
+	} else if holders, lost := d.heldOrLost(resources, at, d.b.waitedUntil(job, at)); holders == "" && lost == nil {
 		return nil // it waited for something else
 	} else if lost != nil {
 		lacking = "no node that was left has all of that"
@@ -329,13 +329,24 @@ func (b *builder) readRefusals() {
 	}
 }
 
-// heldOrLost returns who held resources at a time, or else the lost node that had them.
-func (d *demands) heldOrLost(resources map[string]float64, at int64) (holders string, lost *finding) {
-	if holders = d.holders(resources, at); holders != "" {
+// heldOrLost returns who held resources when something began to wait for them, or at the end of its wait, as those that
+// are made together begin to hold them later; or else the lost node that had them.
+func (d *demands) heldOrLost(resources map[string]float64, since, until int64) (holders string, lost *finding) {
+	if holders = cmp.Or(d.holders(resources, since), d.holders(resources, until)); holders != "" {
 		return holders, nil
 	}
 	if lost = d.b.lostWith(resources); lost != nil {
 		return "", lost
 	}
-	return d.b.placedBefore(at), nil
+	return d.b.placedBefore(since), nil
+}
+
+// waitedUntil returns until when something of a job waited that had begun to wait at a time and did not get what it
+// asked for: shortly before its driver's end, or the session's, when others let go of what they hold.
+func (b *builder) waitedUntil(job rayid.Job, since int64) int64 {
+	until := min(b.end, b.s.End)
+	if j := b.jobOfID(job); j != nil && j.End > since {
+		until = min(until, j.End)
+	}
+	return max(since, until-2*minHung)
 }

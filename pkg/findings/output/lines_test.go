@@ -35,6 +35,7 @@ func TestLastWords(t *testing.T) {
 		"pip": {"  error: subprocess-exited-with-error\n  \n  × Preparing metadata (pyproject.toml) did not run successfully.\n  │ exit code: 1\n  ╰─> [6 lines of output]\n      Traceback (most recent call last):\n" +
 			"        File \"<string>\", line 1, in <module>\n      RuntimeError: CUDA_HOME is not set\n      [end of output]\n  \n  note: This error originates from a subprocess, and is likely not a problem with pip.\n" +
 			"error: metadata-generation-failed\n\n× Encountered error while generating package metadata.\n╰─> See above for output.\n\nhint: See above for details.\n", "RuntimeError: CUDA_HOME is not set"},
+		"SIGTERM":                 {"waiting for 3 nodes\n*** SIGTERM received at time=1795788048 on cpu 0 ***\nPC: @     0x7fc38eaed545  (unknown)  clock_nanosleep\n    @     0x7fc38ea5a050  389360264  (unknown)\n    @ ... and at least 4 more frames\n", "waiting for 3 nodes"},
 		"an error long after pip": {"      RuntimeError: CUDA_HOME is not set\n      [end of output]\n" + strings.Repeat("step\n", 30) + "error: no GPU\n", "error: no GPU"},
 		"pytest":                  {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
 		"pytest, cut":             {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
@@ -151,6 +152,7 @@ func TestSaidByWorkers(t *testing.T) {
 		{fails + waits + "(Controller pid=9) error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
 		{waits + "(f pid=7) loaded\n", AboutWaits, "waiting for the lock of table a"},
 		{waits, noOthers, ""},
+		{"(ServeReplica:news:Digest f pid=7) INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms\n", AboutWaits, "INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms"},
 		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", noOthers, "Unknown encoder 'libx265'"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", noOthers, "WARNING:root:tenant 9 failed"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, noOthers, "error: batch 3 has 0 rows"},
