@@ -324,6 +324,82 @@ def batch_auto():
         sys.exit("cluster is not ready")
 
 
+# --- Others of these kinds ---------------------------------------------------------------------------------------------
+def first_of_none():
+    """A planner gives up asking a slow solver and answers with nothing; the driver takes the first route."""
+
+    @remote
+    def solve(depot):
+        time.sleep(60)
+
+    @ray.remote(**SMALL)
+    class Planner:
+        def plan(self, depot):
+            done, _ = ray.wait([solve.remote(depot)], timeout=8)
+            return ray.get(done)
+
+    print(ray.get(Planner.options(name="planner-nl").remote().plan.remote("ams"))[0])
+
+
+def queue_of_tasks():
+    """Actors of a list hold all CPUs; a task is asked for in a function that then leaves."""
+
+    @ray.remote(num_cpus=1)
+    class Cell:
+        def ready(self):
+            return True
+
+    @ray.remote(num_cpus=1, max_retries=0)
+    def merge_cells(n):
+        return n
+
+    def run():
+        cells = [Cell.remote() for _ in range(2)]
+        ray.get([c.ready.remote() for c in cells])
+        done, _ = ray.wait([merge_cells.remote(1)], timeout=9)
+        if not done:
+            raise SystemExit("cells stay apart")
+
+    run()
+
+
+def left_out_file():
+    """A task leaves a file out and logs why; the next one lacks it by its path."""
+
+    @remote
+    def export(day):
+        if day == 3:
+            logging.getLogger("export").warning("/tmp/app/day-3.csv is left out: quota of bucket eu-raw is used up")
+            return
+        with open(f"/tmp/app/day-{day}.csv", "w") as f:
+            f.write("1")
+
+    @remote
+    def load(day):
+        return open(f"/tmp/app/day-{day}.csv").read()
+
+    ray.get([export.remote(d) for d in range(5)])
+    print(ray.get([load.remote(d) for d in range(5)]))
+
+
+def ok_lacks():
+    """Workers name a key that is handled, a slow call is left, and the driver ends well."""
+
+    @remote
+    def clean(shop):
+        print(f"shop {shop}: margin left out", flush=True)
+        time.sleep(30 if shop == "b" else 0)
+        return {"sales": 1}
+
+    calls = [clean.remote(s) for s in "ab"]
+    time.sleep(6)
+    try:
+        print(ray.get(calls[0])["margin"])
+    except KeyError:
+        logging.exception("no margin, 0.2 is taken")
+    print("error: none")
+
+
 # --- What the entrypoint printed ---------------------------------------------------------------------------------------
 def arguments():
     import argparse

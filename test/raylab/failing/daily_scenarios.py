@@ -42,6 +42,16 @@ day("glyphs", PAST, "threads log what failed, the driver leaves with a code", "t
 day("trainers", PAST, "constructors are given a word for a number, the driver is patient", "batch_auto", title="invalid literal for int.*auto",
     names=["Trainer"])
 
+# --- Others of these kinds, once those were mended -----------------------------------------------------------------------
+day("routes", NEW, "an actor gives up asking and answers with nothing", "first_of_none", title="solve")
+day("cells", NEW, "a task waits for a CPU until its driver's function ends", "queue_of_tasks", title="merge_cells", names=["CPU"])
+day("export", PAST, "a task leaves a file out and warns, the next one lacks it", "left_out_file", title="quota of bucket eu-raw is used up")
+printed("wheel", "pip cannot build a wheel, for which a compiler says why",
+        "cd /tmp/app; mkdir fastops; printf \"from setuptools import setup, Extension\\nsetup(name=\\\"fastops\\\", version=\\\"1\\\", "
+        "ext_modules=[Extension(\\\"fastops\\\", [\\\"ops.c\\\"])])\\n\" > fastops/setup.py; echo \"#include <cudart.h>\" > fastops/ops.c; "
+        "pip install --no-index --no-build-isolation ./fastops && python train.py", title="cudart\\.h|gcc|cc")
+fine("day_ok_lacks", NEW, "a missing key is handled, a slow call is left", program("daily.py ok_lacks"))
+
 # --- The end itself ------------------------------------------------------------------------------------------------------
 
 
@@ -131,3 +141,5 @@ together("day_again", *all_of("deep", "svm", "lexicon"))
 together("day_few", *all_of("clips", "gateway", "rounds", "margin", "ok_metrics"))
 together("day_serve", *all_of("cart", "embed", "digest", "ok_requests", "cameras"))
 together("day_entry", *all_of("kernels", "release", "wrapper", "prep", "ok_metrics", "ok_shell"))
+together("day_later", *all_of("routes", "cells", "wheel", "ok_lacks"))
+together("day_later_past", *all_of("export", "ok_rows"))
