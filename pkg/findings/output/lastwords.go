@@ -215,10 +215,9 @@ func ErrorBefore(log, known string) (above string) {
 	looked, status := 0, false
 	for line := range lastOwn(log, OfRay) {
 		worth, said := worthOf(line)
-		ends := said[max(0, len(said)-endsAlike):] // tools repeat others' errors behind a beginning of their own
 		looked++
 		switch {
-		case worth == anError && !strings.Contains(known, said) && !strings.HasSuffix(known, ends):
+		case worth == anError && !told(known, said):
 			return Clip(said, MaxTitle)
 		case worth == anError:
 			looked, status = 0, onlyStatus().MatchString(said)
@@ -233,7 +232,11 @@ func ErrorBefore(log, known string) (above string) {
 	return above
 }
 
-const endsAlike = 40 // bytes at the ends of two lines by which one repeats the other
+// told reports whether a text has a line, or ends with its end: others repeat an error behind a beginning of their own.
+func told(known, line string) bool {
+	const endsAlike = 40 // bytes
+	return strings.Contains(known, line) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
+}
 
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
@@ -262,7 +265,7 @@ func SaidByWorkers(log, known string, also func(line string) bool, isRays func(c
 		line = copied().ReplaceAllString(m[2], "")
 		worth, message := worthOf(line)
 		switch {
-		case strings.Contains(known, message),
+		case told(known, message),
 			worth != anError && strings.HasSuffix(message, ":"): // the heading of what follows
 		case worth == anError && goesOn(message) && i+1 < len(lines):
 			below := Printable(copied().ReplaceAllString(lines[i+1], ""))

@@ -169,6 +169,20 @@ func TestSaidByWorkers(t *testing.T) {
 	}
 }
 
+// TestToldByWorkers: what a worker printed of an exception that is known, with its module before it, is not told again.
+func TestToldByWorkers(t *testing.T) {
+	const known = "Train run a failed: rank 0 raised JSONDecodeError: Expecting value: line 1 column 34 (char 33)"
+	noOne := func(string) bool { return false }
+	for line, want := range map[string]string{
+		"json.decoder.JSONDecodeError: Expecting value: line 1 column 34 (char 33)": "",
+		"json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)": "json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)",
+	} {
+		if _, said := SaidByWorkers("(f pid=7) "+line+"\n", known, noOne, noOne); said != want {
+			t.Errorf("%q: %q", line, said)
+		}
+	}
+}
+
 // TestCrashOfLines: a crash whose message has several lines says them all.
 func TestCrashOfLines(t *testing.T) {
 	dump := strings.Repeat("goroutine 7 [running]:\nmain.main()\n\t/app/main.go:12 +0x1d\n\n", 20000)
