@@ -104,15 +104,15 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 	var f *finding
 	switch {
 	case c.context == "creationTaskFailureContext":
-		what := output.ExceptionOf(c.text)
-		f = b.find(ActorDied, key+what.Type+output.Normalised(what.Message))
-		f.what = what
+		raised := output.ExceptionOf(c.text)
+		f = b.find(ActorDied, key+raised.Type+output.Normalised(raised.Message))
+		f.raised = raised
 		how := "its constructor raised"
 		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
 			how = "an argument of its constructor failed:"
 		}
 		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how,
-			cmp.Or(what.String(), output.FirstSentence(c.text)))
+			cmp.Or(raised.String(), output.FirstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(a.Job, name, c.text)
 	case c.context == "actorUnschedulableContext":
@@ -216,8 +216,8 @@ func envReason(text string) string {
 		}
 		return output.Clip(strings.TrimSpace(said), output.MaxTitle)
 	}
-	if what := output.ExceptionOf(text); what.Message != "" {
-		return output.Clip(what.String(), output.MaxTitle)
+	if raised := output.ExceptionOf(text); raised.Message != "" {
+		return output.Clip(raised.String(), output.MaxTitle)
 	}
 	return output.FirstSentence(cmp.Or(failureLine().FindString(text), text))
 }
@@ -247,15 +247,16 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		f.advised = withItsActor
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
 		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
-			f.Title, f.wanted = fmt.Sprintf("Calls of %s failed because the actor was not created", name), died.wanted
+			f.Title = fmt.Sprintf("Calls of %s failed because the actor was not created", name)
+			f.intended = died.intended
 		}
 		f.causedBy(died)
 	} else {
-		what := output.ExceptionOf(text)
-		f = b.find(ActorDied, "calls "+callerOf(row).String()+name+kind+output.Normalised(what.String()))
-		f.what = what
+		raised := output.ExceptionOf(text)
+		f = b.find(ActorDied, "calls "+callerOf(row).String()+name+kind+output.Normalised(raised.String()))
+		f.raised = raised
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
-			cmp.Or(what.String(), deathSentence(text)))
+			cmp.Or(raised.String(), deathSentence(text)))
 		maker, who, a := b.jobOfID(row.Job()), "an actor", b.s.Actor(id)
 		if a != nil {
 			who = "actor " + actorName(a)
@@ -266,7 +267,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 			if a != nil && a.Name != "" {
 				f.goOn("; it was " + who)
 			}
-			f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
+			f.intended = f.intended || slices.ContainsFunc(wantedEnds,
 				func(said string) bool { return strings.Contains(text, said) })
 		}
 	}
@@ -279,7 +280,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		return
 	}
 	state, _ := b.actorState(id)
-	if lost := b.lost[state.Node]; !f.wanted && lost != nil {
+	if lost := b.lost[state.Node]; !f.intended && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
 		lost.describe(occurrence{job: callerOf(row), name: name})
 	}

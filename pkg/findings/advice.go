@@ -70,18 +70,19 @@ func (f *finding) help() help {
 	if f.advised != "" {
 		return helps().Instead[f.advised]
 	}
-	if f.ended && len(f.because) > 0 {
+	if f.jobEnd && len(f.because) > 0 { // what the job failed of has its own help
 		return helps().Instead[consequence]
 	}
 	for _, s := range helps().Said {
+		// a code of gRPC is about the connection, whatever words stand beside it
 		if ofKind[f.Kind] || strings.Contains(f.Title, "rpc_code") {
 			break
 		}
-		if (s.Types == nil || slices.Contains(s.Types, f.what.Type)) && s.says().MatchString(f.Title) {
+		if (s.Types == nil || slices.Contains(s.Types, f.raised.Type)) && s.says().MatchString(f.Title) {
 			return s.help
 		}
 	}
-	if f.Kind == JobFailed && f.what.Type != "" && !strings.Contains(f.Title, "exit code") {
+	if f.Kind == JobFailed && f.raised.Type != "" && !strings.Contains(f.Title, "exit code") {
 		return helps().Instead[userCode]
 	}
 	return helps().Kinds[f.Kind]

@@ -16,7 +16,7 @@ import (
 // linkDriver links the finding to what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.linkCauses(f, j, cmp.Or(e.trace, j.Message))
-	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
+	if len(f.because) == 0 && f.raised.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}
 	// Words about failures behind an exception are about that one. Other words tell of another end, if the driver
@@ -25,15 +25,15 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) > 0 && e.handled() && !slices.ContainsFunc(f.because, func(c *finding) bool {
 		return !(e.logged && b.succeededLater(c)) && !(anotherEnd && c.last < b.lastSubmitted(j.id))
 	}) {
-		f.because, e.what = nil, output.Exception{} // it went on after what it logged, with success
+		f.because, e.raised = nil, output.Exception{} // it went on after what it logged, with success
 	}
 	if len(f.because) == 0 {
 		b.linkFailures(f, j, e)
 	}
 	if len(f.because) == 0 {
-		if reason, found := actorDeathReason(e.trace); found && f.what.Type == "ActorDiedError" {
+		if reason, found := actorDeathReason(e.trace); found && f.raised.Type == "ActorDiedError" {
 			// the message's first line says no more than the type
-			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+reason, 1)
+			f.Title = strings.Replace(f.Title, f.raised.String(), f.raised.Type+": "+reason, 1)
 		}
 	}
 	for _, c := range f.because {
@@ -45,8 +45,8 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 			c.addEvidence(b.evidenceOf(e))
 			c.takeException(f)
 		}
-		if e.log != nil && wrappers[c.what.Type] {
-			c.takeException(&finding{what: output.CopiedCause(e.log.text, c.what.Type)})
+		if e.log != nil && wrappers[c.raised.Type] {
+			c.takeException(&finding{raised: output.CopiedCause(e.log.text, c.raised.Type)})
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 // title tells both.
 func (b *builder) tellEarlier() {
 	for _, f := range b.all {
-		if !f.ended || f.wanted || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+		if !f.jobEnd || f.intended || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 			continue
 		}
 		root := f.root()
@@ -100,9 +100,9 @@ func (b *builder) tellEarlier() {
 func (b *builder) actorLost(f, root *finding) (told string) {
 	for _, lost := range b.all {
 		shared := lost.detached && lost.job != f.job
-		killed := lost.wanted && lost.Kind == ActorDied && lost.job == f.job && f.last-lost.last <= atTheEnd
-		if (shared || killed) && lost.lasting > 0 && lost.last < f.last && root == f &&
-			general().MatchString(f.what.Type) {
+		killed := lost.intended && lost.Kind == ActorDied && lost.job == f.job && f.last-lost.last <= atTheEnd
+		if (shared || killed) && lost.unrecovered > 0 && lost.last < f.last && root == f &&
+			general().MatchString(f.raised.Type) {
 			told = lost.Title
 		}
 	}
@@ -150,16 +150,16 @@ func saidByWorkers(log *logText, root *finding, also func(line string) bool) str
 
 // foundNothing reports whether a driver ended without a word, or what was raised says that nothing was there.
 func (f *finding) foundNothing() bool {
-	return f.silent || strings.Contains(f.what.Message, "'NoneType'") || emptyHanded().MatchString(f.what.Message)
+	return f.silent || strings.Contains(f.raised.Message, "'NoneType'") || emptyHanded().MatchString(f.raised.Message)
 }
 
 // namesLacked reports whether a line names what was not there when a KeyError or a FileNotFoundError was raised: who
 // left it out may say so, at any level.
 func (f *finding) namesLacked(line string) bool {
-	if f.what.Type != "KeyError" && f.what.Type != "FileNotFoundError" {
+	if f.raised.Type != "KeyError" && f.raised.Type != "FileNotFoundError" {
 		return false
 	}
-	for _, m := range quotedName().FindAllStringSubmatch(f.what.Message, 3) {
+	for _, m := range quotedName().FindAllStringSubmatch(f.raised.Message, 3) {
 		if mentions(line, m[1]) {
 			return true
 		}
@@ -175,7 +175,7 @@ func (b *builder) printedByWorkers(j *job, root *finding) string {
 	b.sortLogs()
 	for _, file := range b.printed[j.id] {
 		worker, _ := workerOf(file.Path)
-		said := output.LastError(b.readOf(worker, file).text, false)
+		said := output.LastError(b.readOf(worker, file).text, false) // no other lines
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}
@@ -204,7 +204,7 @@ func (f *finding) root() *finding {
 // failure of a task that lacked nothing it is one that the task had called, or of the same actor, or what its driver
 // handled then, or of a task that should have brought what it did not find.
 func (b *builder) earlier(end, root *finding) (first *finding) {
-	near := map[*finding]bool{}
+	near := map[*finding]bool{} // has to do with the task of the root
 	for _, failed := range b.failures {
 		near[failed.finding] = near[failed.finding] || b.failures[failed.parent].finding == root
 	}
@@ -223,14 +223,14 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	}
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.misses(f) ||
-			end.handled.Same(f.what)
+			end.handled.Same(f.raised)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
 			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
 		}
-		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || f.first >= until ||
+		if f == root || f.jobEnd || f.intended || f.unrecovered == 0 || !ofJob || f.first >= until ||
 			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.hung() || f.Kind == ActorStart ||
-			f.Kind == Data || f.Kind == Train || !lacked && !isNear || f.what.Same(root.what) {
+			f.Kind == Data || f.Kind == Train || !lacked && !isNear || f.raised.Same(root.raised) {
 			continue
 		}
 		near[f] = isNear
@@ -248,16 +248,17 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 // lacked reports whether the root of a job's end only says that something was not there, did not come in time, or
 // failed as was told before, or is what the driver itself said.
 func (f *finding) lacked(end *finding) bool {
-	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" || f.what.Type == "Full" ||
-		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] ||
-		general().MatchString(f.what.Type) && tellsOfOthers(f.what, f.what.Message) ||
-		emptyHanded().MatchString(f.what.Message) ||
-		toldElsewhere().MatchString(f.what.String())
+	return f == end || f.Kind == Timeout || isTimeout(f.raised) ||
+		f.raised.Type == "Empty" || f.raised.Type == "Full" ||
+		f.raised.Type == "BrokenBarrierError" || ownBugs[f.raised.Type] ||
+		general().MatchString(f.raised.Type) && tellsOfOthers(f.raised, f.raised.Message) ||
+		emptyHanded().MatchString(f.raised.Message) ||
+		toldElsewhere().MatchString(f.raised.String())
 }
 
 // hung reports whether the finding is about a call that did not end, or about a wait for one.
 func (f *finding) hung() bool {
-	return f.Kind == Timeout && (f.what.Type == "GetTimeoutError" || f.root().what.Type == "")
+	return f.Kind == Timeout && (f.raised.Type == "GetTimeoutError" || f.root().raised.Type == "")
 }
 
 // actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.
@@ -273,7 +274,7 @@ func (f *finding) actor() string {
 // misses reports whether a task found nothing of what another one should have brought, as its name says: "no rates to
 // revalue with" and fetch_rates. The driver may have given it something else instead.
 func (f *finding) misses(other *finding) bool {
-	m := hasNone().FindStringSubmatch(f.what.Message)
+	m := hasNone().FindStringSubmatch(f.raised.Message)
 	return m != nil && f.Kind == TaskFailed && other.Kind == TaskFailed && len(other.names) > 0 &&
 		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
 }
@@ -294,18 +295,18 @@ func (f *finding) replicaIn(text string) bool {
 // are none, it links the job to findings about what the driver's log names.
 func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil()) &&
+		return other != f && !other.jobEnd && other.unrecovered > 0 && (j.is(other.job) || other.job.Nil()) &&
 			!j.beganAfter(other)
 	}
 	for _, other := range b.all {
 		switch {
 		case !mine(other):
-		case f.what.Same(other.what):
+		case f.raised.Same(other.raised):
 			f.causedBy(other)
 		case other.cutIn(text):
 			f.causedBy(other)
-			other.Title = strings.Replace(other.Title, other.what.String(), f.what.String(), 1)
-			other.what = f.what
+			other.Title = strings.Replace(other.Title, other.raised.String(), f.raised.String(), 1)
+			other.raised = f.raised
 			b.linkException(other, text) // what the cut message did not tell
 		}
 	}
@@ -321,14 +322,14 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 		return
 	}
 	for _, other := range b.all {
-		if !mine(other) || other.wanted {
+		if !mine(other) || other.intended {
 			continue
 		}
-		if other.what.Message == "" && ownBugs[f.what.Type] {
+		if other.raised.Message == "" && ownBugs[f.raised.Type] {
 			continue // only the code in the traceback's frames names it
 		}
 		for _, name := range other.names {
-			if len(name) > 3 && mentions(text, name) && strings.Contains(text, other.what.Message) {
+			if len(name) > 3 && mentions(text, name) && strings.Contains(text, other.raised.Message) {
 				f.causedBy(other)
 			}
 		}
@@ -339,11 +340,11 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 // more of the message.
 func (f *finding) cutIn(text string) bool {
 	const end = 200
-	if f.what.Type == "" && f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
+	if f.raised.Type == "" && f.raised.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
 		return false
 	}
 	shown := f.Evidence[0].Text
-	if f.what.Type != "" && !output.LacksCause(shown) {
+	if f.raised.Type != "" && !output.LacksCause(shown) {
 		return false
 	}
 	return strings.Contains(text, shown[len(shown)-end:])
@@ -378,40 +379,43 @@ var (
 
 // tellsOfOthers reports whether what a program says as it raises an exception, or ends, is about failures of others.
 // Words about an error in an exception that a library raises are about that error, unless they count.
-func tellsOfOthers(what output.Exception, said string) bool {
-	if general().MatchString(what.Type) {
+func tellsOfOthers(raised output.Exception, said string) bool {
+	if general().MatchString(raised.Type) {
 		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
 	}
-	return aboutFailures().MatchString(said) && (!what.Library || outOf().MatchString(said))
+	return aboutFailures().MatchString(said) && (!raised.Library || outOf().MatchString(said))
 }
 
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
 // repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
 // failure's evidence is shown.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
-	if ownBugs[e.what.Type] {
+	if ownBugs[e.raised.Type] {
 		return
 	}
 	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said, words := e.said(), general().MatchString(e.what.Type)
-	summary := tellsOfOthers(e.what, said) && e.what.Type != "OutOfMemoryError"
-	waited := e.what.Function == "" && (words || isTimeout(e.what) || notReady().MatchString(said))
+	// words: the exception is one for any reason. summary: what it says is about failures of others. waited: the driver
+	// gave up waiting.
+	said, words := e.said(), general().MatchString(e.raised.Type)
+	summary := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
+	waited := e.raised.Function == "" && (words || isTimeout(e.raised) || notReady().MatchString(said))
 	for _, other := range b.all {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
-		if other == f || other.ended || other.wanted || other.lasting == 0 || !j.is(other.job) && !ofServe ||
+		if other == f || other.jobEnd || other.intended || other.unrecovered == 0 || !j.is(other.job) && !ofServe ||
 			other.Kind == Pod {
 			continue
 		}
-		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
+		if (other.Kind == Data || other.Kind == Train) && other.raised.Type == "" {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
-		if summary || other.reportedIn(said) || other.Kind == Unschedulable && waited || words && e.what.Message == "" &&
-			j.End-other.last <= atTheEnd {
+		if summary || other.reportedIn(said) || other.Kind == Unschedulable && waited ||
+			words && e.raised.Message == "" &&
+				j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
@@ -444,7 +448,7 @@ func (f *finding) reportedIn(said string) bool {
 
 // toldIn reports whether a text names the deployment that the finding is about, what failed, or what that raised.
 func (f *finding) toldIn(text string) bool {
-	return f.namedIn(text) || !general().MatchString(f.what.Type) && mentions(text, f.what.Type) ||
+	return f.namedIn(text) || !general().MatchString(f.raised.Type) && mentions(text, f.raised.Type) ||
 		slices.ContainsFunc(f.names, func(name string) bool { return len(name) > 3 && mentions(text, name) })
 }
 
@@ -455,11 +459,11 @@ func (b *builder) linkTasks() {
 		child, parent := b.failures[id].finding, b.failures[b.failures[id].parent].finding
 		switch {
 		case parent == nil || parent == child:
-		case parent.Kind == child.Kind && parent.what.Same(child.what),
-			slices.Contains(failuresBehind(parent.what, ""), child.Kind),
-			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
-				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what, parent.what.Message) ||
-					child.reportedIn(parent.what.Message)) &&
+		case parent.Kind == child.Kind && parent.raised.Same(child.raised),
+			slices.Contains(failuresBehind(parent.raised, ""), child.Kind),
+			parent.Kind == TaskFailed && child.unrecovered > 0 && !child.intended && !ownBugs[parent.raised.Type] &&
+				(general().MatchString(parent.raised.Type) || tellsOfOthers(parent.raised, parent.raised.Message) ||
+					child.reportedIn(parent.raised.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}
@@ -471,7 +475,7 @@ func (b *builder) linkTasks() {
 // it, to the failure of that one.
 func (b *builder) linkJobs() {
 	for _, f := range b.all {
-		if f.Kind != JobFailed || len(f.because) > 0 || !general().MatchString(f.what.Type) {
+		if f.Kind != JobFailed || len(f.because) > 0 || !general().MatchString(f.raised.Type) {
 			continue
 		}
 		i := slices.IndexFunc(b.jobs, func(j job) bool { return j.SubmissionID == f.SubmissionID && j.id == f.job })
@@ -480,7 +484,7 @@ func (b *builder) linkJobs() {
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.printed
 		for _, other := range b.all {
-			if other.ended && !other.wanted && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
+			if other.jobEnd && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
 				other.last >= b.jobs[i].Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.root())
 			}
@@ -499,7 +503,8 @@ func namesJob(text, id string) bool {
 	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })
 }
 
-// dropForgiven leaves out the causes of a driver's end that did not matter in the end, as is says, if there are others.
+// dropForgiven leaves out the causes of a driver's end that did not matter in the end, if there are others. forgiven
+// say of a cause whether it did not, one after the other.
 func (b *builder) dropForgiven(f *finding, forgiven ...func(*finding) bool) {
 	for _, is := range forgiven {
 		final := slices.DeleteFunc(slices.Clone(f.because), is)

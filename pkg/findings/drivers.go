@@ -31,10 +31,10 @@ type driverEnd struct {
 	exited bool // code is known
 	signal string
 
-	log   *logText         // nil if there is none
-	at    int              // where the log's last traceback begins, -1 if there is none
-	trace string           // the traceback
-	what  output.Exception // the exception of the traceback
+	log    *logText         // nil if there is none
+	at     int              // where the log's last traceback begins, -1 if there is none
+	trace  string           // the traceback
+	raised output.Exception // the exception of the traceback
 	// if what was raised by a process that the driver ran: the driver's own exception, which only says that this
 	// process failed
 	by    output.Exception
@@ -62,11 +62,11 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	}
 	e.trace, e.at = output.LastTraceback(log.text)
 	e.trace = output.OwnLines(e.trace)
-	e.what = output.ExceptionOf(e.trace)
+	e.raised = output.ExceptionOf(e.trace)
 	e.ofProcess()
 	e.ofRank()
 	if group, from := output.LastGroup(log.text); from > e.at {
-		e.what, e.at, e.trace = group, from, log.text[from:]
+		e.raised, e.at, e.trace = group, from, log.text[from:]
 	}
 	e.readLater()
 	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited &&
@@ -81,12 +81,12 @@ const maxBetween = 16 << 10 // bytes between the traceback of a process and the 
 // ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the
 // process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
-	if !ofProcesses().MatchString(e.what.Type) {
+	if !ofProcesses().MatchString(e.raised.Type) {
 		return
 	}
 	text, at := output.LastTraceback(e.log.text[:e.at])
-	if what := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
-		e.by, e.what, e.trace, e.at = e.what, what, text+e.trace, at
+	if raised := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && raised.Type != "" {
+		e.by, e.raised, e.trace, e.at = e.raised, raised, text+e.trace, at
 	}
 }
 
@@ -103,8 +103,8 @@ func (e *driverEnd) ofRank() {
 	}
 	r := firstRank(e.log.text[e.ranks:])
 	e.rank = r.rank
-	if r.rank != "" && r.what.Type != "" && !wrappers[r.what.Type] {
-		e.what = r.what
+	if r.rank != "" && r.raised.Type != "" && !wrappers[r.raised.Type] {
+		e.raised = r.raised
 	}
 }
 
@@ -130,15 +130,15 @@ func (e *driverEnd) lastWords() string {
 
 // said returns what the program said of its end: its exception's message, or else its last words.
 func (e *driverEnd) said() string {
-	if e.what.Type == "" {
+	if e.raised.Type == "" {
 		return cmp.Or(e.later, e.lastWords())
 	}
-	return e.what.Message + " " + e.what.Rest
+	return e.raised.Message + " " + e.raised.Rest
 }
 
 // raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in
 // the log.
-func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
+func (e *driverEnd) hasException() bool { return e.at >= 0 && e.raised.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
@@ -153,7 +153,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	if f == nil && j.supervisorFailed() {
 		f = b.supervisorFailed(j, &e)
 	}
-	waited := isTimeout(e.what)
+	waited := isTimeout(e.raised)
 	switch {
 	case f != nil:
 	case e.missing():
@@ -169,7 +169,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		waited = true
 		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
 			log.text[e.dump[0]:e.dump[1]])
-	case e.raised():
+	case e.hasException():
 		f = b.driverRaised(j, &e)
 	case e.exited:
 		f = b.jobFinding(JobFailed, j, "Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
@@ -210,7 +210,8 @@ func (e *driverEnd) readLater() {
 	from, to := e.log.line(max(0, e.at-1))
 	heading := e.log.text[from:min(to, from+logline.MaxHeader, e.at)]
 	e.logged = !output.OfRay(heading) && logline.Parse([]byte(heading), &logline.Clock{}).Level >= logline.Warning
-	after, printed := output.Behind(e.trace, e.what), strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
+	after := output.Behind(e.trace, e.raised)
+	printed := strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
 	e.later = cmp.Or(output.LastCrash(after), output.LastError(after, false))
@@ -225,7 +226,7 @@ func (e *driverEnd) readLater() {
 	case e.logged:
 		e.wentOn = e.later != "" || !output.FromModule(e.trace)
 	case printed && !output.FromModule(e.trace):
-		e.later = output.LastError(after, true)
+		e.later = output.LastError(after, true) // or another line: something was printed after it
 		e.wentOn = e.later != ""
 	}
 	if e.by.Type != "" {
@@ -260,11 +261,11 @@ func (e *driverEnd) printedBefore(title string) string {
 	case e.handled():
 		return ""
 	}
-	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.what) {
+	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.raised) {
 		return other.String()
 	}
-	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !tellsOfOthers(e.what, e.said()) &&
-		!toldElsewhere().MatchString(e.what.String()) {
+	if !ownBugs[e.raised.Type] && !general().MatchString(e.raised.Type) && !tellsOfOthers(e.raised, e.said()) &&
+		!toldElsewhere().MatchString(e.raised.String()) {
 		return ""
 	}
 	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {
@@ -315,6 +316,7 @@ func messageOf(j *job) string {
 	return j.Message
 }
 
+// entrypointMissing adds the finding about an entrypoint that could not be run, with the last line that says so.
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	said, shown := j.Entrypoint, Evidence{}
 	if e.log != nil {
@@ -331,6 +333,8 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	return f
 }
 
+// driverKilled adds the finding about a driver that a signal ended. What the log says of a crash ended the driver only
+// if it stands behind the last traceback.
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal,
 		e.code)
@@ -342,8 +346,8 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 			from, to := e.log.line(at)
 			f.addEvidence(b.evidence(e.log, from, to))
 		}
-		if e.raised() && output.FromModule(e.trace) { // a process may crash as an exception ends it
-			f.goOn(beforeThat + "it raised " + e.what.String())
+		if e.hasException() && output.FromModule(e.trace) { // a process may crash as an exception ends it
+			f.goOn(beforeThat + "it raised " + e.raised.String())
 		}
 	}
 	return f
@@ -354,28 +358,28 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	kind := JobFailed
 	switch {
-	case isTimeout(e.what):
+	case isTimeout(e.raised):
 		kind = Timeout
-	case e.what.Type == "ObjectStoreFullError" || e.what.Type == "OutOfDiskError":
+	case e.raised.Type == "ObjectStoreFullError" || e.raised.Type == "OutOfDiskError":
 		kind = ObjectStore
 	}
 	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.raised(j, e))
-	f.what, f.handled = e.what, output.Handled(e.trace)
-	if e.what.More > 0 {
-		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
+	f.raised, f.handled = e.raised, output.Handled(e.trace)
+	if e.raised.More > 0 {
+		f.Title += fmt.Sprintf(" and %d more in its group", e.raised.More)
 	}
 	if e.by.Type != "" {
 		e.by.Rest = "" // it repeats what the process said
 		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s",
-			j.name(), e.what, output.Clip(e.by.String(), output.MaxMessage))
+			j.name(), e.raised, output.Clip(e.by.String(), output.MaxMessage))
 	}
 	switch {
 	case e.wentOn && e.later != "":
 		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
-			e.code, e.later, e.what)
+			e.code, e.later, e.raised)
 	case e.wentOn && (e.code != uncaught || !e.logged):
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s",
-			j.name(), e.code, e.what)
+			j.name(), e.code, e.raised)
 	}
 	return f
 }
@@ -418,8 +422,8 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 
 // isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
 // that did not answer.
-func isTimeout(what output.Exception) bool {
-	return strings.HasSuffix(what.Type, "TimeoutError") && (!what.Library || notReady().MatchString(what.Message))
+func isTimeout(raised output.Exception) bool {
+	return strings.HasSuffix(raised.Type, "TimeoutError") && (!raised.Library || notReady().MatchString(raised.Message))
 }
 
 // envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is

@@ -19,8 +19,8 @@ func TestOfProcess(t *testing.T) {
 	} {
 		log := &logText{text: trace + handled + "\nretrying\n" + trace + raised + "\n"}
 		e := driverEndOf(&job{}, log)
-		if want = cmp.Or(want, output.ExceptionOf(trace+raised).String()); e.what.String() != want {
-			t.Errorf("%s: %q, want %q", raised, e.what, want)
+		if want = cmp.Or(want, output.ExceptionOf(trace+raised).String()); e.raised.String() != want {
+			t.Errorf("%s: %q, want %q", raised, e.raised, want)
 		}
 	}
 }
@@ -47,7 +47,8 @@ func TestMisses(t *testing.T) {
 		"no rates to revalue with": true, "No space left on device": false, "No CUDA GPUs are available": false,
 		"the rates are old": false,
 	} {
-		f := &finding{Finding: Finding{Kind: TaskFailed}, what: output.Exception{Type: "ValueError", Message: message}}
+		f := &finding{Finding: Finding{Kind: TaskFailed},
+			raised: output.Exception{Type: "ValueError", Message: message}}
 		if f.misses(other) != want || f.lacked(other) {
 			t.Errorf("%q: %v", message, !want)
 		}

@@ -84,12 +84,12 @@ var gpuFull = lazyregexp.New(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out 
 // figuresOf returns the figures that help to explain a finding.
 func (f *finding) figuresOf() []figure {
 	switch {
-	case gpuFull().MatchString(f.what.String()):
+	case gpuFull().MatchString(f.raised.String()):
 		return []figure{gpuMemory}
 	case f.Kind == ObjectStore:
 		return []figure{objectStore, disk}
 	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == GCSDied || f.Kind == WorkerDied ||
-		f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
+		f.Kind == DriverKilled || f.Kind == ActorDied && f.raised.Type == "":
 		return []figure{memory}
 	}
 	return nil
@@ -170,13 +170,13 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
 	}
 	window := fmt.Sprintf("[%ds:%ds]", int(lookBack.Seconds()), int(lookStep.Seconds()))
-	of := func(name, function, query string) string {
+	part := func(name, function, query string) string {
 		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
 	}
-	parts := []string{of("used", "last_over_time", f.used), of("peak", "max_over_time", f.used),
-		of("since", "max_over_time", readAt)}
+	parts := []string{part("used", "last_over_time", f.used), part("peak", "max_over_time", f.used),
+		part("since", "max_over_time", readAt)}
 	if f.total != "" {
-		parts = append(parts, of("total", "last_over_time", f.total))
+		parts = append(parts, part("total", "last_over_time", f.total))
 	}
 	query := strings.ReplaceAll(strings.Join(parts, " or "), "$node",
 		fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
@@ -218,6 +218,7 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 // readAt is the query for the time when a node's exporter was read. Every read contains this metric.
 const readAt = "max by (instance) (timestamp(ray_node_mem_used{$node}))"
 
+// figureEvidence says how much a node had used of what a figure is about when something failed there.
 func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
 	at := p.at
 	if m.since > 0 {

@@ -264,10 +264,10 @@ func namesAll(text string, demand map[string]float64) bool {
 // asked returns a text that says what a group asks for and how many nodes there were; "" if it is not known what the
 // group asks for.
 func (d *demands) asked(g *group) string {
-	var what []string
+	var wishes []string
 	lacking := ""
 	if n := len(g.Bundles); n > 0 {
-		shown, of := g.Bundles[0], " of "
+		shown, between := g.Bundles[0], " of "
 		for _, bundle := range g.Bundles {
 			if lacking = d.lacking(bundle.Resources, bundle.LabelSelector); lacking != "" {
 				shown = bundle
@@ -275,17 +275,18 @@ func (d *demands) asked(g *group) string {
 			}
 		}
 		if !maps.Equal(g.Bundles[0].Resources, g.Bundles[n-1].Resources) {
-			of = ", the largest of "
+			between = ", the largest of "
 		}
-		what = append(what, human.Count(n, "bundle")+of+resourceText(shown.Resources)+labelText(shown.LabelSelector))
+		wishes = append(wishes, human.Count(n, "bundle")+between+resourceText(shown.Resources)+
+			labelText(shown.LabelSelector))
 	}
 	if g.Strategy != "" {
-		what = append(what, g.Strategy)
+		wishes = append(wishes, g.Strategy)
 	}
-	if len(what) == 0 {
+	if len(wishes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": it asks for %s, %s", strings.Join(what, ", "),
+	return fmt.Sprintf(": it asks for %s, %s", strings.Join(wishes, ", "),
 		cmp.Or(around("and ", lacking, ""), "the cluster has "+human.Count(d.b.living(), "node")))
 }
 

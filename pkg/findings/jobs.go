@@ -137,7 +137,7 @@ func (b *builder) readDrivers() {
 			}
 		case j.Status == "STOPPED":
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
-			f.wanted = true
+			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
 		case j.Status == "FAILED", j.Status == "RUNNING" && !b.running && b.r.At == 0:
 			log := b.driverLog(j)
@@ -148,7 +148,7 @@ func (b *builder) readDrivers() {
 	}
 	for _, f := range b.all {
 		for _, c := range f.because {
-			if f.ended && c.Kind == Serve {
+			if f.jobEnd && c.Kind == Serve {
 				c.addJob(f.job) // an application belongs to the job that it made fail, if it is one
 			}
 		}
@@ -174,7 +174,7 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 	f := b.find(kind, j.SubmissionID+j.id.String())
 	f.Title = fmt.Sprintf(title, args...)
 	f.SubmissionID = j.SubmissionID
-	f.ended = true
+	f.jobEnd = true
 	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(),
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 	f.add(occurrence{at: j.End, job: j.id, node: j.Node, entity: entity})
@@ -184,6 +184,7 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 // logsInMessage is the text after which Ray's message about a job continues with the end of the job's log.
 const logsInMessage = ", last available logs"
 
+// jobEvidence is what Ray says of a job: its status, exit code and error, and a message.
 func (b *builder) jobEvidence(j *job, message string) Evidence {
 	text := fmt.Sprintf("job %s: %s", j.name(), j.Status)
 	if j.ExitCode != nil {
@@ -256,7 +257,7 @@ func (b *builder) readLostJobs() {
 		}
 		log := b.read(file)
 		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
-		if e := driverEndOf(j, log); endedUnseen(log) && e.raised() {
+		if e := driverEndOf(j, log); endedUnseen(log) && e.hasException() {
 			f := b.driverRaised(j, &e)
 			b.showEnd(f, &e)
 			b.linkDriver(f, j, &e)
@@ -276,14 +277,14 @@ func endedUnseen(log *logText) bool {
 		return false
 	}
 	trace = output.OwnLines(trace)
-	what, last := output.ExceptionOf(trace), ""
+	raised, last := output.ExceptionOf(trace), ""
 	for line := range strings.Lines(trace) {
 		// a raylet's last lines, which Ray prints, are indented
 		if strings.TrimSpace(line) != "" && line[0] != ' ' && line[0] != '\t' {
 			last = line
 		}
 	}
-	return what.Type != "" && strings.Contains(last, what.Type) && strings.Contains(trace, " in <module>")
+	return raised.Type != "" && strings.Contains(last, raised.Type) && strings.Contains(trace, " in <module>")
 }
 
 // noteUnknown says what is missing where no job of an ended session is known.

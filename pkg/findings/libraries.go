@@ -37,14 +37,17 @@ func (b *builder) readLibraries() {
 		b.readDataLog(f)
 	}
 	runs, err := b.r.TrainRuns(b.ctx)
+	if b.fail(err) {
+		return
+	}
 	b.runsFailed(Train, "Train run", runs)
-	b.fail(err)
 }
 
-func (b *builder) runsFailed(kind, what string, runs []moment.Run) {
+// runsFailed adds findings about those runs that failed. thing is what people call such a run.
+func (b *builder) runsFailed(kind, thing string, runs []moment.Run) {
 	for _, run := range runs {
 		if badRuns[run.Status] {
-			b.runFailed(kind, what, run.Name, run.Status, run.Detail, run.Job, run.Ended, Evidence{Source: "snapshot"})
+			b.runFailed(kind, thing, run.Name, run.Status, run.Detail, run.Job, run.Ended, Evidence{Source: "snapshot"})
 		}
 	}
 }
@@ -52,22 +55,22 @@ func (b *builder) runsFailed(kind, what string, runs []moment.Run) {
 // runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception,
 // message or actor its details name. at is when the run ended or, if that is not known, when its failure was saved
 // (Unix ns).
-func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64, e Evidence) {
+func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.Job, at int64, e Evidence) {
 	f := b.find(kind, name+job.String())
-	f.what = output.ExceptionOf(detail)
-	f.Title = fmt.Sprintf("%s %s %s", what, name, strings.ToLower(status))
-	if reason := cmp.Or(f.what.String(), output.FirstSentence(detail)); reason != "" {
+	f.raised = output.ExceptionOf(detail)
+	f.Title = fmt.Sprintf("%s %s %s", thing, name, strings.ToLower(status))
+	if reason := cmp.Or(f.raised.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
 	if r := firstRank(detail); r.rank != "" {
-		if r.what.Type != "" {
-			f.what = r.what
+		if r.raised.Type != "" {
+			f.raised = r.raised
 		}
-		f.Title = fmt.Sprintf("%s %s %s: %s", what, name, strings.ToLower(status), rankReason(detail))
+		f.Title = fmt.Sprintf("%s %s %s: %s", thing, name, strings.ToLower(status), rankReason(detail))
 	}
-	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)
+	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", thing, name, status, detail)
 	if f.Count == 0 { // the saved runs and the controller's log tell of the same
-		f.count(at, false)
+		f.count(at, false) // no retry succeeded
 	}
 	f.describe(occurrence{job: job, name: name, entity: b.jobEntity(job, name), evidence: []Evidence{e}})
 	for _, m := range rankedWorker().FindAllStringSubmatch(detail, maxEntities) {
@@ -79,11 +82,12 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	}
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
-		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data ||
+		if other == f || job.Nil() || other.job != job || other.unrecovered == 0 || other.Kind == Data ||
 			other.Kind == Train {
 			continue
 		}
-		if other.what.Same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) ||
+		if other.raised.Same(f.raised) ||
+			other.raised.Message != "" && strings.Contains(detail, other.raised.Message) ||
 			kind == Data && detail == "" && isOfData(other) ||
 			slices.ContainsFunc(other.Entities, killed) {
 			f.causedBy(other)
@@ -95,7 +99,7 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 // only what Data raised over it: Ray keeps the end of a long message, and Data logs all of it. A driver that caught the
 // exception did not print it. Of several datasets with such an operator the one counts that logged it at that time.
 func (b *builder) readDataLog(f *finding) {
-	if !wrappers[f.what.Type] || !isOfData(f) {
+	if !wrappers[f.raised.Type] || !isOfData(f) {
 		return
 	}
 	nearest, logged := int64(math.MaxInt64), Evidence{}
@@ -111,15 +115,15 @@ func (b *builder) readDataLog(f *finding) {
 			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
 			from, to := log.line(len(before))
 			far := max(b.logTime(log.text[from:to])-f.first, f.first-b.logTime(log.text[from:to]))
-			what := output.CopiedCause(ofOperator, f.what.Type)
-			if what.Type == "" || far >= nearest {
+			cause := output.CopiedCause(ofOperator, f.raised.Type)
+			if cause.Type == "" || far >= nearest {
 				continue
 			}
 			at := strings.Index(log.text, ofOperator)
-			nearest, raised, logged = far, what, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
+			nearest, raised, logged = far, cause, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
 		}
 	}
-	f.takeException(&finding{what: raised})
+	f.takeException(&finding{raised: raised})
 	f.addEvidence(logged)
 }
 
@@ -192,11 +196,11 @@ func (b *builder) trainRetried(m match, raised string) string {
 	case !strings.Contains(policy, "RETRY"):
 		return raised
 	}
-	what := output.ExceptionOf(cmp.Or(raised, line.Message))
-	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
-	f.what = what
+	exception := output.ExceptionOf(cmp.Or(raised, line.Message))
+	f := b.find(Train, "restarted "+line.Run+job.String()+exception.Type+output.Normalised(exception.Message))
+	f.raised = exception
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
-		output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
+		output.Clip(line.Run, output.MaxTitle), cmp.Or(exception.String(), output.FirstSentence(line.Message)))
 	e := b.evidence(m.log, m.from, m.to)
 	e.Time, e.Text = stamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
@@ -295,30 +299,30 @@ func trialOf(text string) string {
 
 // raised says who raised the exception that ended a driver, and what: the driver itself, or what it had waited for.
 func (b *builder) raised(j *job, e *driverEnd) string {
-	function := e.what.Function
+	function := e.raised.Function
 	if e.rank != "" {
 		run := "its Train run"
 		if name := b.trainRuns[j.id]; name != "" {
 			run = "Train run " + name
 		}
-		if wrappers[e.what.Type] {
+		if wrappers[e.raised.Type] {
 			return fmt.Sprintf("%s failed: %s", run, rankReason(e.log.text[e.ranks:]))
 		}
-		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.what)
+		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.raised)
 	}
 	if trial := trialOf(e.trace); trial != "" {
-		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.what)
+		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.raised)
 	}
-	if function == "" || e.what.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
-		return fmt.Sprintf("its driver raised %s", e.what)
+	if function == "" || e.raised.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
+		return fmt.Sprintf("its driver raised %s", e.raised)
 	}
-	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.what)
+	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.raised)
 }
 
 // rankFailure is what Train says of the worker of one rank that failed.
 type rankFailure struct {
 	rank, said string
-	what       output.Exception
+	raised     output.Exception
 }
 
 // firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not
@@ -331,11 +335,11 @@ func firstRank(said string) (first rankFailure) {
 			end = headings[i+1][0]
 		}
 		r := rankFailure{rank: said[m[2]:m[3]], said: said[m[1]:end]}
-		r.what = output.ExceptionOf(r.said)
+		r.raised = output.ExceptionOf(r.said)
 		if i == 0 {
 			first = r
 		}
-		if !toldElsewhere().MatchString(r.what.String()) {
+		if !toldElsewhere().MatchString(r.raised.String()) {
 			return r
 		}
 	}
@@ -350,8 +354,8 @@ func rankReason(said string) string {
 		return output.FirstSentence(said)
 	}
 	rank, said := r.rank, r.said
-	if r.what.Type != "" && !wrappers[r.what.Type] {
-		return fmt.Sprintf("rank %s raised %s", rank, r.what)
+	if r.raised.Type != "" && !wrappers[r.raised.Type] {
+		return fmt.Sprintf("rank %s raised %s", rank, r.raised)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	if reason, found := actorDeathReason(said); found {

@@ -38,16 +38,16 @@ var rayErrors = []struct {
 
 // failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if
 // the exception tells of no other failure. text is the exception's traceback.
-func failuresBehind(what output.Exception, text string) []string {
+func failuresBehind(raised output.Exception, text string) []string {
 	switch {
-	case (what.Type == "RaySystemError" || what.Type == "ActorUnschedulableError") &&
+	case (raised.Type == "RaySystemError" || raised.Type == "ActorUnschedulableError") &&
 		strings.Contains(text, startupFailed):
 		return []string{WorkerStart}
-	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
+	case raised.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+raised.Type):
 		return nil // PyTorch's exception of this name is about the memory of a GPU
 	}
 	for _, e := range rayErrors {
-		if slices.Contains(strings.Fields(e.exceptions), what.Type) {
+		if slices.Contains(strings.Fields(e.exceptions), raised.Type) {
 			return e.kinds
 		}
 	}
@@ -60,7 +60,7 @@ const maxStart = 60e9 + atTheEnd
 
 // linkException links a finding whose exception tells of another failure to the findings about that failure.
 func (b *builder) linkException(f *finding, text string) {
-	kinds := failuresBehind(f.what, text)
+	kinds := failuresBehind(f.raised, text)
 	if kinds == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (b *builder) linkException(f *finding, text string) {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
 		f.addEvidence(b.deaths[owner].evident)
-		if f.what.Type == "OwnerDiedError" && b.linkOwner(f, owner) {
+		if f.raised.Type == "OwnerDiedError" && b.linkOwner(f, owner) {
 			return
 		}
 	}
@@ -84,8 +84,9 @@ func (b *builder) linkException(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other == f || other.Kind != kind || ownerNode == "" && j.beganAfter(other) || other.aboutOther(text) || f.what.Type == "RayServeException" &&
-				!other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
+			if other == f || other.Kind != kind || ownerNode == "" && j.beganAfter(other) || other.aboutOther(text) ||
+				f.raised.Type == "RayServeException" && !other.namedIn(text) ||
+				kind == WorkerStart && f.last-other.last > maxStart {
 				continue
 			}
 			// a node belongs to no job, even if its finding names one
@@ -127,7 +128,7 @@ var lookedUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200}
 // showLookedUp adds to a finding about an actor that was not there how the actor of that name had ended, if there was
 // one, or else its namespace: the driver may have asked in another one.
 func (b *builder) showLookedUp(f *finding) {
-	m := lookedUp().FindStringSubmatch(f.what.Message)
+	m := lookedUp().FindStringSubmatch(f.raised.Message)
 	for i := 0; m != nil && i < len(b.s.Actors); i++ {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, cmp.Or(f.last, b.r.At))

@@ -32,7 +32,7 @@ func (b *builder) withNames(f *finding) string {
 	})
 	return replaced(title, " object ", objectInText, func(id string) string {
 		name := around("an object of ", b.taskNamed("task_id", id), "")
-		if f.what.Type != "OwnerDiedError" {
+		if f.raised.Type != "OwnerDiedError" {
 			return name
 		}
 		for _, e := range f.Evidence {
@@ -84,6 +84,7 @@ func (b *builder) processName(id string) string {
 	return name
 }
 
+// findProcess returns what ran in a worker. A driver's worker has the ID of its job, filled up with f.
 func (b *builder) findProcess(worker rayid.Worker) string {
 	id := worker.String()
 	for i := range b.jobs {

@@ -127,7 +127,7 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 	return "Node " + b.nodeName(id)
 }
 
-// drainedTitle is nodeTitle, and that the node was to be drained before it died.
+// drainedTitle begins a title about the death of a node: "Node 10.0.0.2 was to be drained (idle) and" if it was.
 func (b *builder) drainedTitle(id rayid.Node) string {
 	title := b.nodeTitle(id)
 	if m, drained := b.drains()[id.String()]; drained {
@@ -219,16 +219,16 @@ func (b *builder) readPods() {
 			node.addEvidence(evident)
 			continue
 		}
-		what := podFailure(e, startedAt[e.ObjectName])
-		if what == "" {
+		failure := podFailure(e, startedAt[e.ObjectName])
+		if failure == "" {
 			continue
 		}
 		said := output.FirstSentence(message)
-		f := b.find(Pod, what+output.Normalised(said))
+		f := b.find(Pod, failure+output.Normalised(said))
 		// the cluster lacked the pod's resources, but no event says whether a job failed because of that
 		f.Severity = Warning
 		f.addName(e.ObjectName)
-		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, quoted(f.names), what, said)
+		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, quoted(f.names), failure, said)
 		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}
 		f.add(occurrence{at: e.Time, entity: entity, evidence: []Evidence{evident}})
 	}

@@ -39,6 +39,7 @@ type NoJobError struct{ Detail, Advice string }
 
 func (e *NoJobError) Error() string { return e.Detail + " " + e.Advice }
 
+// noJob says that the session has no job with these IDs, and names some that it has.
 func (r *Report) noJob(ids []string) *NoJobError {
 	when := "The session has no job"
 	if r.At != "" {
@@ -74,15 +75,16 @@ func (r *Report) OfJob(ids ...string) (*Report, error) {
 	if at < 0 {
 		return nil, r.noJob(ids)
 	}
-	of := *r
-	of.Jobs = r.Jobs[at : at+1]
-	of.Outcome, of.Summary, of.Findings = of.Jobs[0].Outcome, of.Jobs[0].Summary, []*Finding{}
-	for _, id := range of.Jobs[0].Findings {
+	jobReport := *r
+	jobReport.Jobs = r.Jobs[at : at+1]
+	jobReport.Outcome, jobReport.Summary = jobReport.Jobs[0].Outcome, jobReport.Jobs[0].Summary
+	jobReport.Findings = []*Finding{}
+	for _, id := range jobReport.Jobs[0].Findings {
 		if f := r.Finding(id); f != nil {
-			of.Findings = append(of.Findings, f)
+			jobReport.Findings = append(jobReport.Findings, f)
 		}
 	}
-	return &of, nil
+	return &jobReport, nil
 }
 
 // Finding returns the finding with an ID; nil if there is none.
@@ -123,14 +125,14 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		if j.SubmissionID != "" {
 			mine = append(mine, ofSubmission[j.SubmissionID]...)
 		}
-		of := Job{
+		entry := Job{
 			JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
 			Status: shortLine(j.Status),
 			End:    stamp(j.End), Outcome: b.outcomeOf(j, mine),
 		}
 		mine = causesFirst(mine)
-		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
-		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained {
+		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })
+		if (entry.Outcome == Failed || entry.Outcome == Unfinished) && !explained {
 			// What is about no job may have been the reason, if it was while the job ran.
 			for _, f := range ofNone {
 				if !slices.Contains(mine, f) && !j.beganAfter(f) && (j.End == 0 || f.first <= j.End) {
@@ -138,12 +140,12 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 				}
 			}
 		}
-		of.Findings = make([]string, 0, min(len(mine), maxOfJob))
+		entry.Findings = make([]string, 0, min(len(mine), maxOfJob))
 		for _, f := range mine[:min(len(mine), maxOfJob)] {
-			of.Findings = append(of.Findings, f.ID)
+			entry.Findings = append(entry.Findings, f.ID)
 		}
-		of.Summary = of.summary(mine, j.Message)
-		all = append(all, of)
+		entry.Summary = entry.summary(mine, j.Message)
+		all = append(all, entry)
 	}
 	place := map[string]int{} // of a finding in the report
 	for i, f := range ordered {
@@ -166,8 +168,8 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 // cause before its consequences.
 func causesFirst(mine []*finding) []*finding {
 	mine = slices.Clone(mine)
-	isEnd := func(f *finding) bool { return f.ended }
-	isNot := func(f *finding) bool { return !f.ended }
+	isEnd := func(f *finding) bool { return f.jobEnd }
+	isNot := func(f *finding) bool { return !f.jobEnd }
 	all := withCauses(slices.Concat(slices.DeleteFunc(slices.Clone(mine), isNot), slices.DeleteFunc(mine, isEnd)))
 	slices.SortStableFunc(all, bySeverity)
 	return all
@@ -204,7 +206,7 @@ func (j *Job) summary(mine []*finding, message string) string {
 		return text + "." // an error of a job that did well is another job's, too
 	}
 	title := strings.TrimSuffix(mine[0].Title, ".") + "."
-	if mine[0].ended {
+	if mine[0].jobEnd {
 		return title // it names the job
 	}
 	return text + ": " + title

@@ -323,7 +323,7 @@ func (b *builder) readRefusals() {
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
 		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+
 			output.FirstSentence(said.evidence.Text), output.MaxTitle)
-		f.count(said.at, false)
+		f.count(said.at, false) // no retry
 		f.Severity = Warning
 		f.addEvidence(said.evidence)
 	}

@@ -148,6 +148,7 @@ type Evidence struct {
 // Errors counts the findings of severity error.
 func (r *Report) Errors() int { return r.count(Error) }
 
+// count counts the findings of a severity.
 func (r *Report) count(severity string) (n int) {
 	for _, f := range r.Findings {
 		if f.Severity == severity {
@@ -169,10 +170,10 @@ type finding struct {
 	Finding
 	key         string           // its kind, and what the failures that it counts have in common
 	first, last int64            // Unix ns; 0 if not known
-	what        output.Exception // the exception that was raised; empty if there was none
+	raised      output.Exception // empty if no exception was
 	job         rayid.Job        // nil if the finding is about no job or about several
 	jobs        []rayid.Job      // all that the finding is about
-	lasting     int              // occurrences after which no retry succeeded
+	unrecovered int              // occurrences after which no retry succeeded
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
 	repaired    *finding         // a failure that the driver may mean, though a later call succeeded; nil if none
@@ -187,9 +188,9 @@ type finding struct {
 	places      []place
 	advised     string // the name in help.json of what is said instead of its kind's help; "": nothing
 	rooted      bool   // its first evidence is of a task that raised the exception itself
-	ended       bool   // the finding is about a job's own end
+	jobEnd      bool   // the finding is about a job's own end
 	silent      bool   // a job's end of which its program said nothing
-	wanted      bool   // somebody wanted it
+	intended    bool   // somebody wanted it
 	ofArgument  bool   // an actor was not created because an argument of its constructor had failed
 	detached    bool   // it is about an actor that lives longer than its job, so that others may lack it
 }
@@ -229,7 +230,7 @@ func (f *finding) count(at int64, recovered bool) {
 	if recovered {
 		f.recovered++
 	} else {
-		f.lasting++
+		f.unrecovered++
 	}
 	if at == 0 {
 		return
@@ -243,7 +244,7 @@ func (f *finding) count(at int64, recovered bool) {
 // lasted counts what goes on as one occurrence, which was still so at a time.
 func (f *finding) lasted(at int64) {
 	if f.Count == 0 {
-		f.count(at, false)
+		f.count(at, false) // no retry
 	}
 	f.last = max(f.last, at)
 }
@@ -260,6 +261,7 @@ func (f *finding) addJob(job rayid.Job) {
 	}
 }
 
+// addEntity adds a thing that the finding is about, once.
 func (f *finding) addEntity(e Entity) {
 	key := e.Type + e.ID
 	if key == "" || f.seen[key] || len(f.Entities) >= maxEntities {
@@ -288,7 +290,7 @@ func (f *finding) addActor(a *entities.Actor) {
 
 // addRaiser adds the name of an actor of which a call raised the exception itself.
 func (f *finding) addRaiser(a *entities.Actor, call string) {
-	if cmp.Or(f.what.Function, call) == call {
+	if cmp.Or(f.raised.Function, call) == call {
 		f.addActor(a)
 	}
 }
@@ -303,6 +305,7 @@ func (f *finding) nameActors() {
 	}
 }
 
+// addEvidence adds a text that shows the finding, unless it only differs in numbers from one that is there.
 func (f *finding) addEvidence(e Evidence) {
 	e.Text = output.Excerpt(e.Text)
 	if e.Text == "" || len(f.Evidence) >= maxEvidence {
@@ -349,15 +352,15 @@ var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": tr
 // takeException takes the exception from a consequence of this finding, if this finding's own texts contain only a
 // wrapper.
 func (f *finding) takeException(consequence *finding) {
-	if wrappers[f.what.Type] && consequence.what.Type != "" && !wrappers[consequence.what.Type] {
-		f.Title = strings.Replace(f.Title, f.what.String(), consequence.what.String(), 1)
-		f.what = consequence.what
+	if wrappers[f.raised.Type] && consequence.raised.Type != "" && !wrappers[consequence.raised.Type] {
+		f.Title = strings.Replace(f.Title, f.raised.String(), consequence.raised.String(), 1)
+		f.raised = consequence.raised
 	}
 }
 
 // takeWhole takes an exception of whose message Ray kept only the end from the line of a log that has all of it.
 func (f *finding) takeWhole(log string) {
-	if f.what.Type != "" || len(f.Evidence) == 0 {
+	if f.raised.Type != "" || len(f.Evidence) == 0 {
 		return
 	}
 	_, kept, _ := strings.Cut(f.Evidence[0].Text, "User exception:\n")
@@ -367,9 +370,9 @@ func (f *finding) takeWhole(log string) {
 		return
 	}
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at+len(kept)]
-	if what := output.ExceptionOf(line); what.Type != "" {
-		f.Title = strings.Replace(f.Title, f.what.String(), what.String(), 1)
-		f.what = what
+	if raised := output.ExceptionOf(line); raised.Type != "" {
+		f.Title = strings.Replace(f.Title, f.raised.String(), raised.String(), 1)
+		f.raised = raised
 	}
 }
 
@@ -386,7 +389,7 @@ func (f *finding) dependsOn(other *finding, depth int) bool {
 // failedIn counts one failed attempt of a task. An exception that the task only passed on is not another failure.
 func (f *finding) failedIn(task string, at int64, recovered bool) {
 	f.count(at, recovered)
-	if f.what.Function != "" && f.what.Function != task {
+	if f.raised.Function != "" && f.raised.Function != task {
 		f.Count--
 	}
 }
@@ -394,7 +397,7 @@ func (f *finding) failedIn(task string, at int64, recovered bool) {
 // showRaiser puts the first task that raised the exception itself, and what Ray tells of it, before those that passed
 // it on.
 func (f *finding) showRaiser(task string, e Entity, evident Evidence) {
-	if f.rooted || f.what.Function != task {
+	if f.rooted || f.raised.Function != task {
 		return
 	}
 	f.rooted = true

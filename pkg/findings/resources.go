@@ -44,10 +44,10 @@ func selectorOf(row tasktable.Row) (labels map[string]string) {
 }
 
 // listed joins what a text says of each element of a map, by their names.
-func listed[V any](of map[string]V, text func(name string, v V) string) string {
+func listed[V any](byName map[string]V, text func(name string, v V) string) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, text(name, of[name]))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		parts = append(parts, text(name, byName[name]))
 	}
 	return strings.Join(parts, ", ")
 }

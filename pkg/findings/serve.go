@@ -16,9 +16,9 @@ import (
 )
 
 // replicaFailed returns the finding about an exception that the replicas of a deployment raised.
-func (b *builder) replicaFailed(app, deployment string, what output.Exception) *finding {
-	f := b.find(Serve, app+"#"+deployment+what.Type+output.Normalised(what.Message))
-	f.what = what
+func (b *builder) replicaFailed(app, deployment string, raised output.Exception) *finding {
+	f := b.find(Serve, app+"#"+deployment+raised.Type+output.Normalised(raised.Message))
+	f.raised = raised
 	f.ofDeployment(b, app, deployment)
 	return f
 }
@@ -137,19 +137,19 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
-		what := output.ExceptionOf(said)
+		raised := output.ExceptionOf(said)
 		if strings.Contains(said, "Check replica logs") {
-			what = b.inReplicaLog(app, deployment, what)
+			raised = b.inReplicaLog(app, deployment, raised)
 		}
-		f := b.replicaFailed(app, deployment, what)
-		why := "its replicas raised " + reasonOf(f.what, said)
+		f := b.replicaFailed(app, deployment, raised)
+		why := "its replicas raised " + reasonOf(f.raised, said)
 		if strings.Contains(m.groups[0], "Gang scheduling failed") { // there are no replicas
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		// a deployment whose replicas are tried again and again counts once
 		if len(f.Evidence) == 0 || f.first > m.at {
-			f.count(m.at, false)
+			f.count(m.at, false) // no retry
 		} else {
 			f.last = max(f.last, m.at)
 		}
@@ -172,8 +172,8 @@ func (b *builder) inReplicaLog(app, deployment string, other output.Exception) o
 	}) {
 		log := b.read(file).text
 		at := strings.LastIndex(log, output.TracebackStart)
-		if what := output.ExceptionOf(log[max(0, at):]); at >= 0 && what.Type != "" {
-			return what
+		if raised := output.ExceptionOf(log[max(0, at):]); at >= 0 && raised.Type != "" {
+			return raised
 		}
 	}
 	return other
@@ -196,17 +196,17 @@ func (b *builder) proxiesFailed(log *logText) {
 	for _, m := range b.matches(log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
 		end := m.entry()
-		what := output.ExceptionOf(log.text[m.to:end])
-		why := what.String()
+		raised := output.ExceptionOf(log.text[m.to:end])
+		why := raised.String()
 		if m.groups[2] != "" {
 			why = "it did not answer within " + m.groups[2] + " s"
 		}
 		i := slices.IndexFunc(givenUp, func(g match) bool { return g.groups[1] == m.groups[1] && g.from > m.from })
-		if why == "" || what.Type == "" && i < 0 {
+		if why == "" || raised.Type == "" && i < 0 {
 			continue
 		}
 		f := b.find(Serve, "proxy "+id.String()+output.Normalised(why))
-		f.what = what
+		f.raised = raised
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
 		f.lasted(m.at)
@@ -246,16 +246,16 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 		if raised = raised && check.at <= m.at && how == "failed health check"; !raised {
 			check = failedCheck{}
 		}
-		f := b.find(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.what.String()))
+		f := b.find(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.raised.String()))
 		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
 			how = strings.Replace(how, "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
 			if raised {
-				f.Title += ": " + check.what.String()
+				f.Title += ": " + check.raised.String()
 			}
 		}
 		if raised {
-			f.what = check.what
+			f.raised = check.raised
 		}
 		f.ofDeployment(b, app, deployment)
 		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.evidence(log, m.from, m.to)}})
@@ -280,7 +280,7 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
 				f.addName("deployment " + name)
-				f.count(m.at, false)
+				f.count(m.at, false) // no retry
 			}
 			f.addEvidence(b.evidence(log, m.from, m.to))
 			f.Severity = Error
@@ -294,7 +294,7 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 // failedCheck is a health check that raised an exception, or was not answered.
 type failedCheck struct {
 	at      int64 // Unix ns
-	what    output.Exception
+	raised  output.Exception
 	evident Evidence
 }
 
@@ -308,15 +308,15 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 			if _, known := first[key]; known {
 				continue
 			}
-			what, end := output.Exception{}, m.to
+			raised, end := output.Exception{}, m.to
 			if expression == notAnswered() {
-				what.Message = "no answer within " + m.groups[3] + " s"
+				raised.Message = "no answer within " + m.groups[3] + " s"
 			} else {
 				end = m.entry()
-				what = output.ExceptionOf(log.text[m.to:end])
+				raised = output.ExceptionOf(log.text[m.to:end])
 			}
-			if what.String() != "" {
-				first[key] = failedCheck{m.at, what, b.evidence(log, m.from, end)}
+			if raised.String() != "" {
+				first[key] = failedCheck{m.at, raised, b.evidence(log, m.from, end)}
 			}
 		}
 	}
@@ -326,8 +326,8 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 // applicationFailed adds the finding about an application that could not be built or deployed.
 func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *finding {
 	f := b.find(Serve, app+"#")
-	f.what = output.ExceptionOf(message)
-	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
+	f.raised = output.ExceptionOf(message)
+	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.raised, message))
 	entity := Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
 	e.Time = stamp(at)
 	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
@@ -381,11 +381,12 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		explained = true
 		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
 		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status,
-			cmp.Or(f.what.String(), output.FirstSentence(message)))
-		f.count(app.Taken, false)
+			cmp.Or(f.raised.String(), output.FirstSentence(message)))
+		f.count(app.Taken, false) // no retry
 		f.addEvidence(e)
 		f.Severity = Error
 	}
+	// the finding about the application itself
 	if f := b.byKey[Serve+"\x00"+app.Name+"#"]; f != nil && app.Status == "RUNNING" && app.Taken >= f.last {
 		f.Severity = Warning
 	}

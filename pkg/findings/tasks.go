@@ -100,9 +100,9 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(callerOf(row))
-	ownWords := f.Kind == TaskFailed && f.what.Type != "" && !ownBugs[f.what.Type] &&
-		(tellsOfOthers(f.what, f.what.Message) || general().MatchString(f.what.Type) ||
-			hasNone().MatchString(f.what.Message))
+	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
+		(tellsOfOthers(f.raised, f.raised.Message) || general().MatchString(f.raised.Type) ||
+			hasNone().MatchString(f.raised.Message))
 	if (f.Kind == Timeout || ownWords) && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
@@ -118,6 +118,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 
 const taskCancelled = "TASK_CANCELLED" // the kind of error of what somebody cancelled
 
+// failedAt returns when an attempt failed, Unix ns; 0 if that is not known.
 func failedAt(row tasktable.Row) int64 {
 	var room [8]tasktable.StateTime
 	for _, s := range row.States(room[:0]) {
@@ -197,7 +198,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	case workerGone:
 		if dead && strings.Contains(death.detail, groupRemoved) {
 			f = b.find(WorkerDied, callerOf(row).String()+name+groupRemoved)
-			f.wanted = true
+			f.intended = true
 			f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
 			f.addEvidence(death.evident)
 			break
@@ -211,7 +212,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		f = b.processDied(WorkerDied, callerOf(row).String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
 			death)
 		if strings.Contains(death.detail, output.TracebackStart) {
-			f.what = output.ExceptionOf(death.detail)
+			f.raised = output.ExceptionOf(death.detail)
 		}
 		f.addEntity(b.nodeEntity(node))
 		f.addEvidence(evident)
@@ -237,7 +238,7 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 	switch {
 	case kind == taskCancelled:
 		f = b.find(Cancelled, callerOf(row).String()+name)
-		f.wanted = true
+		f.intended = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
 		f = b.envFailed(callerOf(row), name, text)
@@ -267,12 +268,12 @@ const startupFailed = "Failed to startup worker after"
 var groupIsGone = lazyregexp.New(
 	`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
 
-// notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. what names it in
+// notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. task names it in
 // the title, and text is Ray's message.
-func (b *builder) notScheduled(what, key, text string) *finding {
+func (b *builder) notScheduled(task, key, text string) *finding {
 	if at := strings.Index(text, startupFailed); at >= 0 {
 		f := b.find(WorkerStart, key)
-		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", what,
+		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", task,
 			output.FirstSentence(text[at:]))
 		for _, other := range b.all { // the message names the node
 			if other.Kind == WorkerStart && slices.ContainsFunc(other.Entities,
@@ -284,12 +285,12 @@ func (b *builder) notScheduled(what, key, text string) *finding {
 	}
 	if groupIsGone().MatchString(text) {
 		f := b.find(Unschedulable, key+groupRemoved)
-		f.wanted = true
-		f.Title = fmt.Sprintf("%s was not run because its placement group was removed", what)
+		f.intended = true
+		f.Title = fmt.Sprintf("%s was not run because its placement group was removed", task)
 		return f
 	}
 	f := b.find(Unschedulable, key)
-	f.Title = fmt.Sprintf("%s could not be scheduled: %s", what, output.FirstSentence(text))
+	f.Title = fmt.Sprintf("%s could not be scheduled: %s", task, output.FirstSentence(text))
 	return f
 }
 
@@ -331,7 +332,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	}
 	lost := b.nodeLost(node)
 	if lost.Count == 0 {
-		lost.count(failedAt(row), false)
+		lost.count(failedAt(row), false) // no retry succeeded
 	}
 	lost.describe(occurrence{job: callerOf(row), name: name, evidence: []Evidence{evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
@@ -345,23 +346,23 @@ var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+
 
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
-	what := output.ExceptionOf(text)
+	raised := output.ExceptionOf(text)
 	common := "" // texts that are not understood are the same failure only if all of them is the same
-	if what.Type == "" {
+	if raised.Type == "" {
 		said, _ := output.Crash(text)
-		what.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(text, "User exception:")))
+		raised.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(text, "User exception:")))
 		common = string(appendCommon(nil, []byte(text)))
 	}
-	raiser := cmp.Or(what.Function, name)
+	raiser := cmp.Or(raised.Function, name)
 	if trial := trialOf(text); trial != "" && raiser == trialRun {
 		raiser = "Tune trial " + trial
 	}
-	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" || // the latter is Serve's
-		what.Message == "'Handlers' object is not callable" // ray.cancel while Ray defers SIGINT (DeferSigint)
+	cancelled := raised.Type == "TaskCancelledError" || raised.Type == "RequestCancelledError" || // the latter: Serve's
+		raised.Message == "'Handlers' object is not callable" // ray.cancel while Ray defers SIGINT (DeferSigint)
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
-		f := b.replicaFailed(m[1], m[2], what)
+		f := b.replicaFailed(m[1], m[2], raised)
 		if f.Title == "" {
-			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], what)
+			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], raised)
 		}
 		return f
 	}
@@ -369,32 +370,32 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	switch {
 	case cancelled:
 		class = Cancelled
-	case isTimeout(what):
+	case isTimeout(raised):
 		class = Timeout
-	case what.Type == "OutOfDiskError" || what.Type == "ObjectStoreFullError":
+	case raised.Type == "OutOfDiskError" || raised.Type == "ObjectStoreFullError":
 		class = ObjectStore
 	}
 	function := raiser
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.find(class, callerOf(row).String()+function+what.Type+output.Normalised(what.Message)+common)
-	f.what, f.wanted = what, class == Cancelled
+	f := b.find(class, callerOf(row).String()+function+raised.Type+output.Normalised(raised.Message)+common)
+	f.raised, f.intended = raised, class == Cancelled
 	if f.Title == "" {
 		who := raiser
 		if a := b.s.Actor(actorOf(row)); a != nil && raiser == name && a.Name != "" {
 			who += " (" + a.Name + ")"
 		}
-		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(what.String(), kind, "no error was recorded"))
+		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
 	}
 	f.addName(raiser)
 	f.addRaiser(b.s.Actor(actorOf(row)), name)
-	if what.More > 0 {
+	if raised.More > 0 {
 		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
-			name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
+			name, raised, raised.More, text), Link: b.link("#/tasks/%s", row.ID())})
 	}
 	for _, died := range b.all {
-		if died.ofArgument && died.job == row.Job() && died.what.Same(what) {
+		if died.ofArgument && died.job == row.Job() && died.raised.Same(raised) {
 			died.causedBy(f)
 		}
 	}

@@ -202,7 +202,7 @@ func (b *builder) unended(j *job, log *logText) {
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	gaveUp := moment.Terminal(j.Status)
 	for _, f := range b.all {
-		if f.wanted || f.ended || f.lasting == 0 || !j.is(f.job) || len(f.names) == 0 {
+		if f.intended || f.jobEnd || f.unrecovered == 0 || !j.is(f.job) || len(f.names) == 0 {
 			continue
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
@@ -242,7 +242,7 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	for _, f := range b.all {
 		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
 		switch {
-		case f.ended || f.lasting == 0 && !starting || f.Severity == Warning && busy:
+		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
 			if j.is(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID ||
 				log != nil && f.replicaIn(log.text) {

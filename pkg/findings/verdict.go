@@ -86,11 +86,11 @@ func (b *builder) complete(f *finding) {
 			f.goOn(failedWith + quoted(f.names))
 		}
 	default:
-		if f.Count > 1 && f.lasting == 0 {
+		if f.Count > 1 && f.unrecovered == 0 {
 			f.Title = strings.Replace(f.Title, "died and was restarted:",
 				fmt.Sprintf("died and was restarted %d times:", f.Count), 1)
 		}
-		if f.lasting == 0 && f.recovered > 0 && !strings.Contains(f.Title, "restarted") {
+		if f.unrecovered == 0 && f.recovered > 0 && !strings.Contains(f.Title, "restarted") {
 			f.Title += ", and succeeded when it was retried"
 		}
 	}
@@ -116,12 +116,12 @@ func (b *builder) complete(f *finding) {
 func (b *builder) setSeverities() {
 	for _, f := range b.all {
 		switch {
-		case f.wanted:
+		case f.intended:
 			f.Severity = Info
 		case f.Severity != "": // decided where it was found
-		case f.ended:
+		case f.jobEnd:
 			f.Severity = Error
-		case f.lasting == 0: // a retry succeeded after each
+		case f.unrecovered == 0: // a retry succeeded after each
 			f.Severity = Warning
 		case b.harmless(f):
 			f.Severity = Warning
@@ -144,9 +144,11 @@ func (b *builder) setSeverities() {
 	}
 }
 
+// raiseCauses makes the causes of an error errors, too. What somebody intended stays what it was, unless it left others
+// without an actor or is the end of a job.
 func (b *builder) raiseCauses(f *finding, depth int) {
 	for _, c := range f.because {
-		if depth < maxFindings && c.Severity != Error && (!c.wanted || f.ended || c.Kind == ActorDied) {
+		if depth < maxFindings && c.Severity != Error && (!c.intended || f.jobEnd || c.Kind == ActorDied) {
 			c.Severity = Error
 			b.raiseCauses(c, depth+1)
 		}
@@ -183,7 +185,7 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 // finished returns the finding about a job's own end; nil if there is none.
 func (b *builder) finished(j *job) *finding {
 	for _, f := range b.all {
-		if f.ended && f.SubmissionID == j.SubmissionID && f.job == j.id {
+		if f.jobEnd && f.SubmissionID == j.SubmissionID && f.job == j.id {
 			return f
 		}
 	}
@@ -204,6 +206,7 @@ func (b *builder) outcome() string {
 			open = true
 		}
 	}
+	// of no job, or of a driver without a submission: Ray records no outcome of that
 	errors := slices.ContainsFunc(b.all, func(f *finding) bool {
 		j := b.jobOfID(f.job)
 		return f.Severity == Error && (j == nil || j.SubmissionID == "" && j.End != 0)
@@ -267,11 +270,11 @@ func withCauses(findings []*finding) (all []*finding) {
 // explains returns how many jobs failed because of a finding.
 func (b *builder) explains(f *finding) (n int) {
 	for _, other := range b.all {
-		if other.ended && other.dependsOn(f, 0) {
+		if other.jobEnd && other.dependsOn(f, 0) {
 			n++
 		}
 	}
-	if n == 0 && f.ended && f.Severity == Error {
+	if n == 0 && f.jobEnd && f.Severity == Error {
 		n = 1
 	}
 	return n

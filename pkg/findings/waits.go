@@ -36,7 +36,7 @@ func (b *builder) readWaits() {
 		if w.finding.Kind != Timeout {
 			continue
 		}
-		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
+		if b.linkException(w.finding, w.finding.raised.String()); len(w.finding.because) > 0 {
 			continue
 		}
 		for _, other := range b.waits {
@@ -45,7 +45,8 @@ func (b *builder) readWaits() {
 			}
 		}
 		if len(w.finding.because) == 0 {
-			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type),
+			b.addHung(w.finding,
+				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
 				b.leftBy(w), w.at)
 		}
 	}
@@ -143,7 +144,7 @@ var emptyHanded = lazyregexp.New(
 // that waited, or gave up waiting, to the calls that were running then. A GCS that did not answer any more comes first,
 // unless what the driver raised is its own mistake.
 func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
-	if !ownBugs[e.what.Type] {
+	if !ownBugs[e.raised.Type] {
 		if b.linkGCS(f, j); len(f.because) > 0 {
 			return
 		}
@@ -155,9 +156,9 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 			f.causedBy(cause)
 		}
 		if len(f.because) == 0 && e.at >= 0 {
-			what := output.LastThread(output.OwnLines(e.log.text))
-			if what.Type != "" && !what.Same(e.what) {
-				f.goOn("; a thread or coroutine of the driver had failed: " + what.String())
+			raised := output.LastThread(output.OwnLines(e.log.text))
+			if raised.Type != "" && !raised.Same(e.raised) {
+				f.goOn("; a thread or coroutine of the driver had failed: " + raised.String())
 			}
 		}
 	}
@@ -168,10 +169,10 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		b.tellLeft(f, j, e, &u)
 		return
 	}
-	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
-	if f.what.Type == "" && !waited {
+	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.raised.Type)
+	if f.raised.Type == "" && !waited {
 		gaveUp = "the driver gave up"
-	} else if f.what.Type == "" {
+	} else if f.raised.Type == "" {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
@@ -185,8 +186,8 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.left()
 	switch {
-	case general().MatchString(e.what.Type):
-	case e.what.Type == "KeyError" || f.foundNothing():
+	case general().MatchString(e.raised.Type):
+	case e.raised.Type == "KeyError" || f.foundNothing():
 		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
 	default:
 		return
@@ -212,11 +213,11 @@ func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
 // gaveUp reports whether a driver ended because it had waited too long for calls. If it did not say so, it must have
 // counted how many of them are left, or fallen over nothing when nothing of its job had come to an end.
 func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string) bool {
-	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
+	silent := isTimeout(f.raised) && f.raised.Message == "" // such as asyncio.wait_for raises it
 	switch {
-	case waited && (f.what.Type == "" || f.what.Type == "GetTimeoutError" || silent), notReady().MatchString(said):
+	case waited && (f.raised.Type == "" || f.raised.Type == "GetTimeoutError" || silent), notReady().MatchString(said):
 		return true
-	case emptyHanded().MatchString(f.what.Message) && f.what.Function == "":
+	case emptyHanded().MatchString(f.raised.Message) && f.raised.Function == "":
 		return !slices.ContainsFunc(b.attempts("job_id", j.id.String(), maxChildren, b.r.At),
 			func(a attempt) bool { return a.state == tasktable.StateFinished })
 	}

@@ -76,7 +76,7 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	if top <= 0 {
 		top = DefaultTop
 	}
-	return of(session, with, min(top, MaxTop)), nil
+	return newReport(session, with, min(top, MaxTop)), nil
 }
 
 // first measures the session, or its job. It also returns the other side if that is an earlier run in the same session.
@@ -86,7 +86,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		return nil, nil, err
 	}
 	defer release()
-	inside := q.With != nil && q.With.Ref == q.Session.Ref
+	inside := q.With != nil && q.With.Ref == q.Session.Ref // two jobs of one session are compared
 	if q.Job == "" {
 		if inside {
 			return nil, nil, &NothingError{"This is the same session twice.", "Name another session, or two jobs."}
@@ -263,10 +263,10 @@ func (j *Job) rayJob() string {
 
 // latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in
 // order.
-func latestRun(jobs []Job, of *Job, before int64) *Job {
+func latestRun(jobs []Job, job *Job, before int64) *Job {
 	var found *Job
 	for i := range jobs {
-		if j := &jobs[i]; j.start < before && j.sameAs(of) {
+		if j := &jobs[i]; j.start < before && j.sameAs(job) {
 			found = j
 		}
 	}

@@ -72,18 +72,18 @@ const (
 	maxRows    = 50  // of settings, findings, and types of nodes
 )
 
-// of makes the report of two sides, with at most top functions.
-func of(session, with *Side, top int) *Report {
+// newReport makes the report of two sides, with at most top functions.
+func newReport(session, with *Side, top int) *Report {
 	r := &Report{Session: session, With: with}
-	r.Settings, r.SettingsLeftOut = most(differences(session, with), maxRows)
-	r.Functions, r.FunctionsLeftOut = most(functions(session, with), top)
-	r.Findings, r.FindingsLeftOut = most(failures(session, with), maxRows)
-	r.Nodes, r.NodesLeftOut = most(nodeTypes(session, with), maxRows)
+	r.Settings, r.SettingsLeftOut = first(differences(session, with), maxRows)
+	r.Functions, r.FunctionsLeftOut = first(functions(session, with), top)
+	r.Findings, r.FindingsLeftOut = first(failures(session, with), maxRows)
+	r.Nodes, r.NodesLeftOut = first(nodeTypes(session, with), maxRows)
 	return r
 }
 
-// most returns the beginning of a list, and how many elements are left out.
-func most[T any](list []T, n int) ([]T, int) {
+// first returns the first n elements of a list, and how many are left out.
+func first[T any](list []T, n int) ([]T, int) {
 	n = min(n, len(list))
 	return list[:n:n], len(list) - n
 }
@@ -141,10 +141,10 @@ func failures(session, with *Side) []Finding {
 			if slices.Index(findings.Severities, f.Severity) < slices.Index(findings.Severities, both.Severity) {
 				both.Severity = f.Severity
 			}
-			if of := side(both); *of == nil {
-				*of = &Failure{Count: f.Count, ID: f.ID}
+			if failure := side(both); *failure == nil {
+				*failure = &Failure{Count: f.Count, ID: f.ID}
 			} else {
-				(*of).Count += f.Count
+				(*failure).Count += f.Count
 			}
 		}
 	}
@@ -171,6 +171,7 @@ func failures(session, with *Side) []Finding {
 	return list
 }
 
+// nodeTypes returns the types of nodes that either side has.
 func nodeTypes(session, with *Side) []NodeType {
 	list := []NodeType{}
 	for t := range both(session.nodes, with.nodes) {

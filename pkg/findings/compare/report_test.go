@@ -18,7 +18,7 @@ func TestBounds(t *testing.T) {
 		a.nodes[nodeType{name: fmt.Sprint("n", i)}] = &counted{}
 		a.findings = append(a.findings, &findings.Finding{Kind: fmt.Sprint("kind", i), Severity: findings.Info})
 	}
-	r := of(a, b, DefaultTop)
+	r := newReport(a, b, DefaultTop)
 	if len(r.Functions) != DefaultTop || r.FunctionsLeftOut != 1000-DefaultTop || r.Functions[0].Name != "f999" {
 		t.Errorf("%d functions, %d left out, the first is %s", len(r.Functions), r.FunctionsLeftOut,
 			r.Functions[0].Name)
@@ -130,7 +130,7 @@ func TestSettings(t *testing.T) {
 				{prefix + "runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
 			}
 		}
-		if got, want := of(now, before, 1).Settings, want(""); !slices.Equal(got, want) {
+		if got, want := newReport(now, before, 1).Settings, want(""); !slices.Equal(got, want) {
 			t.Errorf("hidden %t: %q, want %q", hide, got, want)
 		}
 		// with another job on one side, which side does not matter
@@ -138,26 +138,26 @@ func TestSettings(t *testing.T) {
 		now.settings.addJob(path, &moment.Job{Entrypoint: "python y.py"}, hide)
 		more := append([]Setting{{"Ray", "2.60.0", "2.55.1"}, {path[:maxName/2] + ": entrypoint", "python y.py", ""}},
 			want("nightly: ")[1:]...)
-		if got := of(now, before, 1).Settings; !slices.Equal(got, more) {
+		if got := newReport(now, before, 1).Settings; !slices.Equal(got, more) {
 			t.Errorf("hidden %t, of two jobs: %q, want %q", hide, got, more)
 		}
 		for i, s := range more {
 			more[i] = Setting{s.Name, s.With, s.Session}
 		}
-		if got := of(before, now, 1).Settings; !slices.Equal(got, more) {
+		if got := newReport(before, now, 1).Settings; !slices.Equal(got, more) {
 			t.Errorf("hidden %t, of two jobs before: %q, want %q", hide, got, more)
 		}
 	}
 	few := &Side{settings: settings{{"x", "entrypoint"}: {text: "a"}}, settingsCut: true}
 	more := &Side{settings: settings{{"x", "entrypoint"}: {text: "b"}, {"y", "entrypoint"}: {text: "c"}}}
-	if got := of(few, more, 1).Settings; len(got) != 1 || got[0] != (Setting{"x: entrypoint", "a", "b"}) {
+	if got := newReport(few, more, 1).Settings; len(got) != 1 || got[0] != (Setting{"x: entrypoint", "a", "b"}) {
 		t.Errorf("what may be set of a job that is left out is told as gone: %q", got)
 	}
 	many := &Side{settings: settings{}}
 	for i := range 3 * maxSettings {
 		many.settings.set(key{name: fmt.Sprint("s", i)}, strings.Repeat("x", 3*maxName))
 	}
-	if r := of(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
+	if r := newReport(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
 		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {
 		t.Errorf("%d settings, of which %d differ, and %d more", len(many.settings), len(r.Settings), r.SettingsLeftOut)
 	}

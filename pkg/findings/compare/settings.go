@@ -107,8 +107,8 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 		if s.Job != nil && (j.ID != s.Job.ID || j.SubmissionID != s.Job.SubmissionID) {
 			continue
 		}
-		of := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
-		switch name := append(of.names(), of.Name())[0]; {
+		job := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
+		switch name := append(job.names(), job.Name())[0]; {
 		case seen[name]:
 		case len(seen) == maxJobs:
 			s.settingsCut = true
@@ -132,7 +132,7 @@ func (s settings) addJob(job string, j *moment.Job, hide bool) {
 			env = parsed
 		}
 	}
-	s.addValue(key{job, "runtime_env"}, env, maxDepth, hide, false)
+	s.addValue(key{job, "runtime_env"}, env, maxDepth, hide, false) // no secret as a whole
 	metadata := map[string]string{}
 	maps.Copy(metadata, j.Metadata)
 	for name, v := range j.Saved.Object("metadata").All() {

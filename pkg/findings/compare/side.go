@@ -99,7 +99,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 		func() error { return s.readSettings(ctx, r, c.Hides) },
 		func() error { return s.readRuns(ctx, r) },
 		func() error { return s.readNodes(ctx, r, e, began, ended, c.Metrics) },
-		stopped(ctx),
+		stopped(ctx), // the steps may have taken long
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("compare %s: %w", ref, err)
@@ -308,16 +308,16 @@ func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry,
 			continue // it did not exist between the times
 		}
 		kind, memory := typeOf(n), sane(n.Amount("memory"))
-		of := s.nodes[kind]
-		if of == nil {
-			of = &counted{}
-			s.nodes[kind] = of
+		counts := s.nodes[kind]
+		if counts == nil {
+			counts = &counted{}
+			s.nodes[kind] = counts
 		}
-		of.memory = max(of.memory, memory)
-		of.Count++
+		counts.memory = max(counts.memory, memory)
+		counts.Count++
 		s.Nodes.Count++
 		if n.Lost() && !died.After(ended) {
-			of.Lost++
+			counts.Lost++
 			s.Nodes.Lost++
 		}
 		hours := end.Sub(start).Hours()
@@ -328,10 +328,10 @@ func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry,
 	return s.readUse(ctx, r, e, ended, ended.Sub(began), lives, metrics)
 }
 
-func (h *Hours) add(of Hours, hours float64) {
-	h.CPU += of.CPU * hours
-	h.GPU += of.GPU * hours
-	h.Memory += of.Memory * hours
+func (h *Hours) add(amounts Hours, hours float64) {
+	h.CPU += amounts.CPU * hours
+	h.GPU += amounts.GPU * hours
+	h.Memory += amounts.Memory * hours
 }
 
 func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }

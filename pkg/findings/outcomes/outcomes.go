@@ -39,8 +39,8 @@ const (
 // Outcomes remembers outcomes. A nil *Outcomes knows none. Safe for concurrent use.
 type Outcomes struct {
 	open    Open
-	learned func(layout.Session)
-	slots   *turns.Slots // for namespaces
+	learned func(layout.Session) // as in New
+	slots   *turns.Slots         // for namespaces
 
 	mu      sync.Mutex
 	waiting int // looks that have not ended
@@ -134,6 +134,7 @@ func (o *Outcomes) look(e catalog.Entry) *look {
 	return l
 }
 
+// isDone reports whether the look has ended.
 func (l *look) isDone() bool {
 	select {
 	case <-l.done:
@@ -231,9 +232,9 @@ func readFindings(r io.Reader, ending *catalog.Ending) error {
 		return err
 	}
 	err := jsonstream.Each(in, packs.MaxFindings, func(f finding) error {
-		of := findings.Finding{Kind: f.Kind, Title: f.Title, JobID: f.JobID, SubmissionID: f.SubmissionID}
+		full := findings.Finding{Kind: f.Kind, Title: f.Title, JobID: f.JobID, SubmissionID: f.SubmissionID}
 		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity,
-			Signature: of.Signature(), Title: f.Title, Count: f.Count})
+			Signature: full.Signature(), Title: f.Title, Count: f.Count})
 		return nil
 	})
 	if errors.Is(err, jsonstream.ErrMany) {

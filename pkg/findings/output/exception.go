@@ -303,12 +303,12 @@ func inGroup(text string) (e Exception) {
 		if !inside {
 			return
 		}
-		what := ofParts(part.String())
-		if what.Type == "" || isGroup().MatchString(what.Message) {
+		exception := ofParts(part.String())
+		if exception.Type == "" || isGroup().MatchString(exception.Message) {
 			return
 		}
 		if found++; found == 1 {
-			e = what
+			e = exception
 		}
 	}
 	first := true

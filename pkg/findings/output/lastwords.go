@@ -97,7 +97,7 @@ func LastCrash(log string) string {
 	if at < 0 {
 		return ""
 	}
-	said := LastError(behindStack(log[at:]), false)
+	said := LastError(behindStack(log[at:]), false) // no other lines
 	if said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) ||
 		ofCrash().MatchString(said) {
 		return crash
