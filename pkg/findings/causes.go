@@ -426,12 +426,12 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		f.because = named
 		return
 	}
-	b.dropForgiven(f, b.succeededLater, func(c *finding) bool { return c.last < b.lastSubmitted(f.job) })
+	goneOn := func(c *finding) bool { return c.last < b.lastSubmitted(f.job) }
+	b.dropForgiven(f, b.succeededLater, goneOn)
 	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !outOf().MatchString(said) {
 		only := f.because[0]
 		repaired := b.succeededLater(only)
-		goneOn := only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job)
-		if repaired || goneOn && !(summary && words) {
+		if repaired || only.Kind == TaskFailed && goneOn(only) && !(summary && words) {
 			f.because, only.Severity = nil, Warning // what the driver said last counts
 		}
 		if repaired && summary {
