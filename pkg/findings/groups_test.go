@@ -122,6 +122,31 @@ func TestHolders(t *testing.T) {
 	}
 }
 
+// TestHoldersAtTheEnd: of actors that are made together those hold the resources that began to live after another one had
+// begun to wait for them, until shortly before its job ends, or the session.
+func TestHoldersAtTheEnd(t *testing.T) {
+	const second, ended = int64(1e9), int64(60e9)
+	cpus := map[string]float64{"CPU": 1}
+	for from, want := range map[int64]string{1: "a held 1 of 1 CPU", 9: "a held 1 of 1 CPU", 59: ""} {
+		h := holdings{total: cpus, all: []holding{{from * second, ended - second/10, "a", cpus}}}
+		h.sum()
+		b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64,
+			jobs: []job{{id: rayid.Job{1}, Job: moment.Job{End: ended}}}}
+		d := demands{b: b, holdings: h}
+		until := b.waitedUntil(rayid.Job{1}, 2*second)
+		if got, _ := d.heldOrLost(cpus, 2*second, until); got != want {
+			t.Errorf("from %d: %q, want %q", from, got, want)
+		}
+	}
+	b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64}
+	if got := b.waitedUntil(rayid.Job{1}, 2*second); got != 98*second {
+		t.Errorf("without a job's end: until %d", got)
+	}
+	if got := b.waitedUntil(rayid.Job{1}, 99*second); got != 99*second {
+		t.Errorf("began at the end: until %d", got)
+	}
+}
+
 // TestGoOn: what goes on behind a title follows its words, not its full stop.
 func TestGoOn(t *testing.T) {
 	f := finding{Finding: Finding{Title: "Input X contains NaN."}}

@@ -337,7 +337,7 @@ func (b *builder) serving() bool {
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
-	"SplitCoordinator", "PlacementGroupCleaner",
+	"SplitCoordinator", "PlacementGroupCleaner", "DatasetManager",
 	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler", "JobSupervisor",
 }
 

@@ -49,7 +49,7 @@ day("export", PAST, "a task leaves a file out and warns, the next one lacks it",
 printed("wheel", "pip cannot build a wheel, for which a compiler says why",
         "cd /tmp/app; mkdir fastops; printf \"from setuptools import setup, Extension\\nsetup(name=\\\"fastops\\\", version=\\\"1\\\", "
         "ext_modules=[Extension(\\\"fastops\\\", [\\\"ops.c\\\"])])\\n\" > fastops/setup.py; echo \"#include <cudart.h>\" > fastops/ops.c; "
-        "pip install --no-index --no-build-isolation ./fastops && python train.py", title="cudart\\.h|gcc|cc")
+        "pip install --no-index --no-build-isolation ./fastops && python train.py", title="cudart\\.h|invalid command .bdist_wheel")  # what this Python lacks first
 fine("day_ok_lacks", NEW, "a missing key is handled, a slow call is left", program("daily.py ok_lacks"))
 
 # --- The end itself ------------------------------------------------------------------------------------------------------
