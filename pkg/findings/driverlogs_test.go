@@ -62,6 +62,8 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "failed with exit code 1: AUC 0.61 is below 0.75; the last exception in its log is OSError: no cache$", "no cache"},
 		"a crash behind an exception": {134, module + "    load()\nKeyError: 'lr'\ndouble free or corruption (!prev)\n",
 			findings.DriverKilled, `SIGABRT \(exit code 134\): double free or corruption \(!prev\); before that it raised KeyError: 'lr'$`, ""},
+		"killed, long after one that it handled": {137, module + "    import fast\nImportError: no fast JSON\nstep is done\n",
+			findings.DriverKilled, `SIGKILL \(exit code 137\)$`, ""},
 		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a record above it": {1, "ERROR:root:manifest: AccessDenied\n" + module + "    start()\nRuntimeError: cannot start\n",

@@ -333,6 +333,9 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	return f
 }
 
+// ofCrashes are the signals by which a process ends itself, as it may do while an exception ends it.
+var ofCrashes = []string{"SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP"}
+
 // driverKilled adds the finding about a driver that a signal ended. What the log says of a crash ended the driver only
 // if it stands behind the last traceback.
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
@@ -346,7 +349,7 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 			from, to := e.log.line(at)
 			f.addEvidence(b.evidence(e.log, from, to))
 		}
-		if e.hasException() && output.FromModule(e.trace) { // a process may crash as an exception ends it
+		if e.hasException() && output.FromModule(e.trace) && slices.Contains(ofCrashes, e.signal) {
 			f.goOn(beforeThat + "it raised " + e.raised.String())
 		}
 	}
