@@ -189,7 +189,9 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return "", false, errors.New("--azure-account-url: want a URL such as https://account.blob.core.windows.net")
 	}
-	if path.Base(u.Path) == c.Container {
+	// Elsewhere a path of one element is the account's, which may be called as the container.
+	if path.Base(u.Path) == c.Container && (strings.Contains(u.Host, ".blob.core.") ||
+		path.Dir(path.Clean(u.Path)) != "/") {
 		return "", false, errors.New("--azure-account-url: the URL must not contain the container")
 	}
 	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil

@@ -162,7 +162,7 @@ func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, e
 func Names() []string { return slices.Sorted(maps.Keys(openers)) }
 
 // CheckBucket reports a backend without the name of its bucket, and what is more than a name. S3 has buckets that an
-// ARN names, too: its access points.
+// ARN names, too: its access points; and Ceph has TENANT:BUCKET.
 func (c *Config) CheckBucket() error {
 	for _, b := range []struct{ backend, flag, env, name string }{
 		{"s3", "s3-bucket", "S3_BUCKET", c.S3.Bucket}, {"gcs", "gcs-bucket", "GCS_BUCKET", c.GCS.Bucket},
@@ -173,7 +173,7 @@ func (c *Config) CheckBucket() error {
 		case !strings.EqualFold(c.Backend, b.backend):
 		case b.name == "":
 			return fmt.Errorf("--%s is not set, nor %s: say in which bucket data is stored", b.flag, b.env)
-		case strings.ContainsAny(b.name, "/:") && !strings.HasPrefix(c.S3.Bucket, "arn:"):
+		case strings.Contains(b.name, "/") && !strings.HasPrefix(b.name, "arn:"):
 			return fmt.Errorf("--%s=%q: want the name alone; put a folder into --storage-prefix", b.flag, b.name)
 		}
 	}

@@ -140,9 +140,10 @@ func TestNamesOfBuckets(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	c := must.Get(load(t, []string{"--storage-backend=s3",
-		"--s3-bucket=arn:aws:s3:eu-west-1:123456789012:accesspoint/history"}, nil))(t)
-	must.OK(t, c.CheckBucket())
+	for _, name := range []string{"arn:aws:s3:eu-west-1:123456789012:accesspoint/history", "team:history"} {
+		c := must.Get(load(t, []string{"--storage-backend=s3", "--s3-bucket=" + name}, nil))(t)
+		must.OK(t, c.CheckBucket())
+	}
 }
 
 // TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment
