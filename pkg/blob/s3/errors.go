@@ -46,7 +46,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case code == noSuchBucket:
 		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
 			"--s3-bucket: %w", s.bucket, err)
-	case status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound"):
+	case status == http.StatusNotFound && (code == noSuchKey || code == "NotFound"):
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:
 		return os.ErrExist
@@ -60,7 +60,7 @@ func (s *Store) mapError(err error, permission string) error {
 	return err
 }
 
-const noSuchBucket = "NoSuchBucket"
+const noSuchBucket, noSuchKey = "NoSuchBucket", "NoSuchKey"
 
 // codeOf is the service's code of an error, "" if there is none.
 func codeOf(err error) string {

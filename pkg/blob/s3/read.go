@@ -84,8 +84,9 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 		output, err = s.client.ListObjectsV2(ctx, input)
 		return err
 	})
+	missing := codeOf(err) != noSuchKey && strings.HasPrefix(codeOf(err), "NoSuch") // a bucket, an access point
 	switch {
-	case statusOf(err) == http.StatusNotFound && codeOf(err) != noSuchBucket: // what is listed cannot be missing
+	case statusOf(err) == http.StatusNotFound && !missing: // what is listed cannot be missing
 		return nil, "", fmt.Errorf("%w: %w", errNotS3, err)
 	case err != nil:
 		return nil, "", s.mapError(err, "s3:ListBucket")

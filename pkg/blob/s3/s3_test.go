@@ -239,22 +239,30 @@ func TestAnswersOfOtherServers(t *testing.T) {
 	}
 }
 
-// TestURLWithTheBucket: what such a server says of a listing is not that there is nothing.
-func TestURLWithTheBucket(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, "<Error><Code>NoSuchKey</Code></Error>")
-	}))
-	defer web.Close()
-	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-		SecretAccessKey: "secret"}, logrus.New())
-	must.OK(t, err)
-	var listed error
-	for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
-		listed = err
-	}
-	if !errors.Is(listed, errNotS3) || errors.Is(listed, os.ErrNotExist) {
-		t.Errorf("list: %v", listed)
+// TestListingsThatAreNotFound: what a server whose URL has the bucket says of a listing is not that there is nothing.
+// An S3 server that lacks what holds the objects says so itself.
+func TestListingsThatAreNotFound(t *testing.T) {
+	for code, isS3 := range map[string]bool{"NoSuchKey": false, "": false, "NoSuchBucket": true,
+		"NoSuchAccessPoint": true} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, "/team:bucket") {
+				t.Errorf("the bucket is asked for at %s", r.URL)
+			}
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
+		}))
+		defer web.Close()
+		s, err := Open(t.Context(), Config{Bucket: "team:bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+			SecretAccessKey: "secret"}, logrus.New())
+		must.OK(t, err)
+		var listed error
+		for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
+			listed = err
+		}
+		if listed == nil || errors.Is(listed, errNotS3) == isS3 || !strings.Contains(listed.Error(), code) ||
+			errors.Is(listed, os.ErrNotExist) {
+			t.Errorf("list, %q: %v", code, listed)
+		}
 	}
 }
 
