@@ -23,6 +23,7 @@ type actorTable struct {
 	believed bool
 }
 
+// readActors reads the actors and what their rows need.
 func readActors(r *Request) (t actorTable, err error) {
 	if t.all, err = r.Actors(r.Context()); err != nil {
 		return t, err
@@ -86,8 +87,8 @@ func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 }
 
 // newRow makes the row of an actor without a snapshot.
-func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
-	a := of.Events
+func (t *actorTable) newRow(actor *moment.Actor) *pyjson.Object {
+	a := actor.Events
 	row := pyjson.Obj(
 		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class,
 		"state", nil,
@@ -101,8 +102,8 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 	if a.CallSite != "" {
 		row.Set("callSite", a.CallSite)
 	}
-	t.setState(row, &of.ByEvents)
-	node, _ := of.ByEvents.Address()
+	t.setState(row, &actor.ByEvents)
+	node, _ := actor.ByEvents.Address()
 	row.Set("mem", t.memoryOf(node))
 	row.Set("tpus", []any{})
 	return row
@@ -110,6 +111,7 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 
 // setState sets all fields of a row that depend on the actor's state.
 func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
+	// the row's figures are of another process, or of one that has ended
 	if s.Worker.String() != row.Object("address").String("workerId") || s.State != moment.Alive {
 		row.Delete(processFields...)
 		row.Delete(usageFields...)

@@ -96,7 +96,7 @@ func clusterStatus(w http.ResponseWriter, r *Request) error {
 
 // Status is what `ray status` printed at the moment.
 func Status(ctx context.Context, m *moment.Moment) (string, error) {
-	envelope, err := savedStatus(ctx, m, true)
+	envelope, err := savedStatus(ctx, m, true) // as text
 	if envelope == nil || err != nil {
 		return statusText(m), err
 	}
@@ -127,6 +127,7 @@ type livingNode struct {
 	resources map[string]float64
 }
 
+// livingNodes returns the nodes that are alive at the moment.
 func livingNodes(m *moment.Moment) (living []livingNode) {
 	for i := range m.Session.Nodes {
 		n := &m.Session.Nodes[i]
@@ -187,6 +188,7 @@ func usage(resources map[string]float64) *pyjson.Object {
 	return o
 }
 
+// totals adds up the resources of nodes.
 func totals(living []livingNode) map[string]float64 {
 	sum := map[string]float64{}
 	for _, n := range living {
@@ -227,6 +229,7 @@ func statusText(m *moment.Moment) string {
 	return b.String()
 }
 
+// formatBytes writes an amount of memory as Ray does.
 func formatBytes(n float64) string {
 	for _, u := range []struct {
 		name string

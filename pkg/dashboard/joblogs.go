@@ -42,12 +42,13 @@ func jobLog(w http.ResponseWriter, r *Request) error {
 
 // characters passes text on in parts that cut nothing, such as a character, in two.
 type characters struct {
-	pass func(text []byte) error
+	pass func(text []byte) error // takes the next part
 	// waits returns how many bytes at the end of a text must wait for what follows.
 	waits func(text []byte) int
 	rest  []byte
 }
 
+// Write implements io.Writer. Of a character that p cuts it keeps the beginning until the rest comes.
 func (c *characters) Write(p []byte) (int, error) {
 	text := append(c.rest, p...)
 	whole := len(text) - c.waits(text)

@@ -100,12 +100,12 @@ type datasetFigure struct{ dataset, operator, column, name string }
 func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] {
 	return func(yield func(datasetFigure, *pyjson.Object) bool) {
 		for _, dataset := range moment.Objects(saved.List("datasets")) {
-			of := datasetFigure{dataset: dataset.String("dataset")}
-			if !yield(of, dataset) {
+			key := datasetFigure{dataset: dataset.String("dataset")}
+			if !yield(key, dataset) {
 				return
 			}
 			for _, operator := range moment.Objects(dataset.List("operators")) {
-				if of.operator = operator.String("operator"); !yield(of, operator) {
+				if key.operator = operator.String("operator"); !yield(key, operator) {
 					return
 				}
 			}
@@ -165,12 +165,12 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
 	same := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
 	filled := pyjson.Rewrite(saved, same).(*pyjson.Object)
-	for of, row := range datasetRows(filled) {
+	for key, row := range datasetRows(filled) {
 		for column, v := range row.All() {
 			figures, _ := v.(*pyjson.Object)
 			for name := range figures.All() {
-				of.column, of.name = column, name
-				if value, has := found[of]; has {
+				key.column, key.name = column, name
+				if value, has := found[key]; has {
 					figures.Set(name, value)
 				}
 			}

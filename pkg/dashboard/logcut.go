@@ -73,7 +73,7 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 	if n := m.Session.Node(log.Node); n != nil {
 		state, existed := moment.NodeAt(n, m.At)
 		if !existed || state.State == moment.Dead {
-			return existed, existed, nil
+			return existed, existed, nil // nothing had begun on a node that was not there yet
 		}
 	}
 	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
@@ -249,7 +249,8 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 	return nil, nil
 }
 
-// lineStart is where the first line at or after i starts, len(b) if none does.
+// lineStart is where the first line at or after i starts, len(b) if none does. first says that b begins the log: then a
+// line starts at 0.
 func lineStart(b []byte, i int, first bool) int {
 	if first {
 		return 0

@@ -227,7 +227,8 @@ func taskLog(r *Request, o *options) (part, error) {
 		asked.start = *start
 	}
 	if end != nil {
-		// The end of an attempt is known only after it: all of its lines are earlier.
+		// An attempt's end in the log is known once the attempt has ended, which was before the moment: then no line is
+		// in doubt, unless what is shown of the log ends before it.
 		asked.unsure = asked.unsure && asked.end < *end
 		asked.end, asked.open = min(asked.end, *end), false
 	}

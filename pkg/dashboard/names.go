@@ -76,6 +76,7 @@ func snakeStyle(o *pyjson.Object) *pyjson.Object {
 	}).(*pyjson.Object)
 }
 
+// snakeCase turns camelCase into snake_case.
 func snakeCase(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -138,8 +138,9 @@ func nodeDetail(r *Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object,
 		return nil, err
 	}
 	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == n.ID {
-		was := detail.Object("raylet").String("state")
-		if n.Events != nil && r.Overrides(taken, was == n.ByEvents.State, was == moment.Dead) {
+		savedState := detail.Object("raylet").String("state")
+		// the node's events say more of its state than the snapshot does
+		if n.Events != nil && r.Overrides(taken, savedState == n.ByEvents.State, savedState == moment.Dead) {
 			detail = withNodeState(detail, &n.ByEvents)
 		}
 		detail = hardwareOf(detail.Clone(), row, r.At)
@@ -186,7 +187,7 @@ func readSummaries(r *Request) (nodeSummaries, error) {
 		switch {
 		case n.Saved == nil:
 			all.rows[n.ID] = newSummary(r.Session, n)
-		case n.Newer:
+		case n.Newer: // its events are newer than its saved row
 			all.rows[n.ID] = withNodeState(n.Saved, &n.ByEvents)
 		default:
 			all.rows[n.ID] = n.Saved
@@ -203,6 +204,7 @@ func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
 	return row
 }
 
+// setNodeState puts a node's state by its events into its summary.
 func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	raylet.SetAll(
 		"state", s.State, "endTimeMs", numberString(moment.Milliseconds(s.Ended)),
@@ -217,8 +219,8 @@ func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 
 // newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left
 // out where Ray's frontend would draw a full bar for them.
-func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
-	n, state := of.Events, &of.ByEvents
+func newSummary(s *session.Session, node *moment.Node) *pyjson.Object {
+	n, state := node.Events, &node.ByEvents
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory",
@@ -294,7 +296,7 @@ var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Ali
 // nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
-		drops: func(f typedFilter, row *pyjson.Object) bool {
+		drops: func(f typedFilter, row *pyjson.Object) bool { // Ray's own store applies only these filters
 			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name") &&
 				f.fails(row)
 		}}

@@ -79,7 +79,7 @@ type typedFilter struct {
 }
 
 // convertFilters refuses what Ray's own store refuses, and converts values to the type of their column, where Ray does
-// (convert_filters_type).
+// (convert_filters_type): both only of keys that were written in small letters (Filter.Source).
 func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, error) {
 	for _, f := range filters {
 		if check := set.checks[f.Key]; check != nil && f.Source && !f.Not {

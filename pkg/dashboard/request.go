@@ -54,6 +54,7 @@ func parseQuery(raw string) url.Values {
 	return values
 }
 
+// unescape decodes a parameter as Python does: a percent sign without two hex digits behind it stays.
 func unescape(s string) string {
 	parts := strings.Split(s, "%")
 	for i := range parts[1:] {
@@ -186,9 +187,9 @@ func FromBrowser(r *http.Request) bool {
 }
 
 // CopyBrowser gives a request that is sent for another one what FromBrowser knows browsers by.
-func CopyBrowser(to, of *http.Request) {
+func CopyBrowser(to, from *http.Request) {
 	for _, name := range append([]string{"User-Agent"}, browserHeaders...) {
-		if sent, ok := of.Header[name]; ok {
+		if sent, ok := from.Header[name]; ok {
 			to.Header[name] = sent
 		}
 	}

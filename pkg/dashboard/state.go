@@ -70,7 +70,7 @@ const (
 )
 
 // rowOf is the row of a thing: the saved one with what events have changed, or a new one.
-func rowOf[T any](fields []field[T], of *T, saved *pyjson.Object, newer bool) *pyjson.Object {
+func rowOf[T any](fields []field[T], thing *T, saved *pyjson.Object, newer bool) *pyjson.Object {
 	row := saved
 	for _, f := range fields {
 		stays := f.use == newRows || f.use == fills && saved.Get(f.name) != nil || f.use == follows && !newer
@@ -82,7 +82,7 @@ func rowOf[T any](fields []field[T], of *T, saved *pyjson.Object, newer bool) *p
 		}
 		var value any
 		if f.value != nil {
-			value = f.value(of)
+			value = f.value(thing)
 		}
 		row.Set(f.name, value)
 	}
@@ -178,12 +178,12 @@ func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*
 type rowsOf func(*Request) (rowSet, error)
 
 // pick returns the rows that a request asks for.
-func (of rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
+func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
 	q, err := parse(r)
 	if err != nil {
 		return selection{}, err
 	}
-	set, err := of(r)
+	set, err := read(r)
 	if err != nil {
 		return selection{}, err
 	}
@@ -196,8 +196,8 @@ func (of rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error))
 }
 
 // list answers with a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
-func (of rowsOf) list(w http.ResponseWriter, r *Request) error {
-	picked, err := of.pick(r, parseListQuery)
+func (read rowsOf) list(w http.ResponseWriter, r *Request) error {
+	picked, err := read.pick(r, parseListQuery)
 	if err != nil {
 		return err
 	}
@@ -208,9 +208,9 @@ func (of rowsOf) list(w http.ResponseWriter, r *Request) error {
 }
 
 // summary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
-func (of rowsOf) summary(summarize func([]*pyjson.Object) *pyjson.Object) handler {
+func (read rowsOf) summary(summarize func([]*pyjson.Object) *pyjson.Object) handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		picked, err := of.pick(r, parseSummaryQuery)
+		picked, err := read.pick(r, parseSummaryQuery)
 		if err != nil {
 			return err
 		}

@@ -126,14 +126,14 @@ func (e *taskEncoder) readTimes() {
 	}
 }
 
-func textOf(of func(tasktable.Row) []byte) taskWriter {
-	return func(e *taskEncoder, b []byte) []byte { return appendText(b, of(e.Row)) }
+func textOf(value func(tasktable.Row) []byte) taskWriter {
+	return func(e *taskEncoder, b []byte) []byte { return appendText(b, value(e.Row)) }
 }
 
 // idOf writes an ID as hex, or null.
-func idOf(of func(tasktable.Row) []byte) taskWriter {
+func idOf(value func(tasktable.Row) []byte) taskWriter {
 	return func(e *taskEncoder, b []byte) []byte {
-		id := of(e.Row)
+		id := value(e.Row)
 		if id == nil {
 			return append(b, "null"...)
 		}
@@ -142,8 +142,8 @@ func idOf(of func(tasktable.Row) []byte) taskWriter {
 }
 
 // objectOf writes an object that is stored as JSON; none is empty.
-func objectOf(of func(tasktable.Row) []byte) taskWriter {
-	return func(e *taskEncoder, b []byte) []byte { return appendObjectOr(b, of(e.Row), "{}") }
+func objectOf(value func(tasktable.Row) []byte) taskWriter {
+	return func(e *taskEncoder, b []byte) []byte { return appendObjectOr(b, value(e.Row), "{}") }
 }
 
 func (e *taskEncoder) appendPID(b []byte) []byte {

@@ -188,6 +188,8 @@ func actorRepr(a *entities.Actor) string {
 const missingData = "There is missing data in this aggregation. Possibly due to task data being evicted to preserve " +
 	"memory."
 
+// taskSummaryReply is a summary's answer. by is what its groups are of, listed how many attempts there are, matching
+// how many of them the filters kept.
 func taskSummaryReply(groups any, by string, c tasktable.TaskCounts, listed, matching int) stateReply {
 	l := stateReply{total: listed, listed: listed, matching: matching, partialFailure: ""}
 	if c.Tasks+c.ActorTasks+c.ActorsScheduled < matching {

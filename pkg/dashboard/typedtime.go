@@ -59,12 +59,12 @@ func (t TypedTimes) Parse(text string) (at int64, ok bool) {
 		}
 	}
 	for _, form := range clockForms {
-		of, err := time.ParseInLocation(form, text, t.Zone)
+		clock, err := time.ParseInLocation(form, text, t.Zone)
 		if err != nil {
 			continue
 		}
 		y, m, d := t.End.In(t.Zone).Date()
-		at := time.Date(y, m, d, of.Hour(), of.Minute(), of.Second(), of.Nanosecond(), t.Zone)
+		at := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), t.Zone)
 		if at.After(t.End) {
 			at = at.AddDate(0, 0, -1)
 		}

@@ -50,6 +50,7 @@ var workerFields = []field[shownWorker]{
 	{filterableDetail("num_paused_threads"), nil, newRows},
 }
 
+// readWorkers reads the workers and the addresses of their nodes.
 func readWorkers(r *Request) (shown []shownWorker, err error) {
 	workers, err := r.Workers(r.Context())
 	if err != nil {
@@ -76,7 +77,7 @@ func workerRows(r *Request) (rowSet, error) {
 // ray/util/state/state_manager.py).
 func dropsWorker(f typedFilter, row *pyjson.Object) bool {
 	switch {
-	case !f.Source:
+	case !f.Source: // Ray's store knows keys in small letters only
 		return false
 	case f.Key == "is_alive" && !f.Not && f.Value == "True":
 		return f.fails(row)
@@ -158,8 +159,8 @@ func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
 }
 
 // agentProcess is the row of an agent in a node's details: a process without a core worker.
-func agentProcess(pid int64, of string) *pyjson.Object {
-	row := processStats(pid, 0, []any{of})
+func agentProcess(pid int64, title string) *pyjson.Object {
+	row := processStats(pid, 0, []any{title})
 	row.SetAll("coreWorkerStats", []any{}, "language", "", "jobId", noJob)
 	return row
 }

@@ -64,12 +64,12 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 }
 
 // actorOf joins an actor's events with its saved row.
-func actorOf(k Stored[entities.Actor, ActorState]) Actor {
-	a := Actor{k, k.ByEvents}
-	if k.Newer {
+func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
+	a := Actor{thing, thing.ByEvents}
+	if thing.Newer { // its events are newer than its saved row, or it has none
 		return a
 	}
-	row := k.Saved
+	row := thing.Saved
 	a.State, a.Restarts = row.String("state"), int(row.Int("numRestarts"))
 	a.Repr = cmp.Or(a.Repr, row.String("reprName"))
 	a.Started = cmp.Or(a.Started, row.Int("startTime")*nsPerMilli)
@@ -160,6 +160,7 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	return s, true
 }
 
+// place applies a transition that says in which process the actor is.
 func (s *ActorState) place(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
 		if s.Worker != t.Worker {
@@ -179,6 +180,7 @@ func (s *ActorState) place(t entities.ActorTransition) {
 // process is the last process.
 func (s *ActorState) process() ActorProcess { return ActorProcess{s.Node, s.Worker, s.Begun, s.Left} }
 
+// restart applies a transition after which the actor waits for another process.
 func (s *ActorState) restart(t entities.ActorTransition) {
 	s.Restarts++
 	s.Left = cmp.Or(s.Left, t.Time)

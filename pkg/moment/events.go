@@ -135,11 +135,12 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 		}
 	}
 	for _, row := range saved {
-		of := row.Object("platformEvent")
+		details := row.Object("platformEvent")
 		add(PlatformEvent{entities.PlatformEvent{
 			ID: row.String("eventId"), Time: platformTime(row), Severity: row.String("severity"),
-			ObjectKind: of.String("objectKind"),
-			ObjectName: of.String("objectName"), Reason: of.String("reason"), Message: of.String("message"),
+			ObjectKind: details.String("objectKind"),
+			ObjectName: details.String("objectName"), Reason: details.String("reason"),
+			Message: details.String("message"),
 		}, row})
 	}
 	for _, p := range m.Session.PlatformEvents {

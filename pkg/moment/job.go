@@ -58,9 +58,9 @@ func (j *Job) endAs(o *Job) {
 // FindJob looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID
 // (find_job_by_ids in ray/dashboard/modules/job/utils.py). It is nil if there is none.
 func FindJob(jobs []Job, id string) *Job {
-	for _, of := range []func(*Job) string{func(j *Job) string { return j.ID },
+	for _, idOf := range []func(*Job) string{func(j *Job) string { return j.ID },
 		func(j *Job) string { return j.SubmissionID }} {
-		if i := slices.IndexFunc(jobs, func(j Job) bool { return of(&j) == id }); i >= 0 && id != "" {
+		if i := slices.IndexFunc(jobs, func(j Job) bool { return idOf(&j) == id }); i >= 0 && id != "" {
 			return &jobs[i]
 		}
 	}
@@ -171,16 +171,16 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 }
 
 // driver returns a driver without a submission.
-func (b *jobBuilder) driver(k Stored[entities.Job, DriverState]) Job {
-	j := Job{ID: k.ID}
-	if k.Saved != nil {
-		j = savedJob(k.Saved)
+func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
+	j := Job{ID: thing.ID}
+	if thing.Saved != nil {
+		j = savedJob(thing.Saved)
 	} else {
-		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.ByEvents.Started),
-			k.Events.Metadata, k.Events.RuntimeEnv
+		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = thing.Events.Entrypoint, millis(thing.ByEvents.Started),
+			thing.Events.Metadata, thing.Events.RuntimeEnv
 	}
-	if j.Driver, j.Newer = k.Events, k.Newer; k.Newer {
-		j.Status, j.End = k.ByEvents.status(), millis(k.ByEvents.Ended)
+	if j.Driver, j.Newer = thing.Events, thing.Newer; thing.Newer { // its events are newer than its saved row
+		j.Status, j.End = thing.ByEvents.status(), millis(thing.ByEvents.Ended)
 	}
 	return j
 }
@@ -193,6 +193,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 		if row.String("type") == "SUBMISSION" {
 			id := row.String("submission_id")
 			known[id] = true
+			// its events and logs count, unless they show the same state, which is not known before they are read
 			if b.m.Overrides(b.taken, false, Terminal(row.String("status"))) && !b.onlyInSnapshot(id) {
 				open = append(open, id)
 			}

@@ -212,7 +212,8 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 	return job
 }
 
-// runningWorker is a worker of a run that went on: its actor lived, and what is measured of it is of a later time.
+// runningWorker is a worker of a run that had not ended at the moment: its actor lived, and what is measured of it is
+// of a later time.
 func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	row = row.Clone()
 	row.SetExisting(map[string]any{"status": Alive, "processStats": nil, "gpus": []any{}})

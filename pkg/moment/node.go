@@ -66,28 +66,28 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 const groupLabel = "ray.io/node-group"
 
 // nodeOf joins a node's events with its saved row.
-func nodeOf(k Stored[entities.Node, NodeState]) *Node {
-	raylet := k.Saved.Object("raylet")
+func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
+	raylet := thing.Saved.Object("raylet")
 	death := raylet.Object("deathInfo")
 	n := &Node{
-		Stored: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"),
+		Stored: thing, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"),
 		Group:    raylet.String("nodeTypeName"),
-		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), k.Saved.String("hostname")),
+		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), thing.Saved.String("hostname")),
 		Machine:  raylet.String("instanceTypeName"),
 		State:    raylet.String("state"), Reason: death.String("reason"), Message: death.String("reasonMessage"),
 		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli,
 		End: raylet.Int("endTimeMs") * nsPerMilli,
 	}
 	// What does not change in a node's life is taken from either, whatever Overrides says of the state.
-	if e := k.Events; e != nil {
+	if e := thing.Events; e != nil {
 		n.IP = cmp.Or(n.IP, e.IP) // Ray's own summary of a dead node may have lost its address
 		n.Hostname = cmp.Or(n.Hostname, e.Hostname)
 		n.Start = cmp.Or(n.Start, millis(e.Start))
 		n.Group = cmp.Or(e.Labels[groupLabel], n.Group)
 		n.Machine = cmp.Or(e.InstanceType, n.Machine)
-		n.Head = n.Head || k.ByEvents.Head()
+		n.Head = n.Head || thing.ByEvents.Head()
 	}
-	if s := k.ByEvents; k.Newer {
+	if s := thing.ByEvents; thing.Newer { // its events are newer than its saved row
 		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(),
 			millis(s.Ended)
 	}

@@ -54,15 +54,15 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 const requested = "creation_request_received_ns"
 
 // groupOf joins a placement group's events with its saved row.
-func groupOf(k Stored[entities.PlacementGroup, GroupState]) Group {
-	stats := k.Saved.Object("stats")
+func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
+	stats := thing.Saved.Object("stats")
 	g := Group{
-		Stored: k, Name: k.Saved.String("name"), State: k.Saved.String("state"),
+		Stored: thing, Name: thing.Saved.String("name"), State: thing.Saved.String("state"),
 		SchedulingState: stats.String("scheduling_state"),
 		Requested:       stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
 	}
-	g.Job, _ = rayid.Parse[rayid.Job](k.Saved.String("creator_job_id")) // nil if it is not known
-	for _, bundle := range Objects(k.Saved.List("bundles")) {
+	g.Job, _ = rayid.Parse[rayid.Job](thing.Saved.String("creator_job_id")) // nil if it is not known
+	for _, bundle := range Objects(thing.Saved.List("bundles")) {
 		b := entities.Bundle{Resources: map[string]float64{}, LabelSelector: map[string]string{}}
 		for name, amount := range bundle.Object("unit_resources").All() {
 			b.Resources[name] = Float(amount)
@@ -72,23 +72,24 @@ func groupOf(k Stored[entities.PlacementGroup, GroupState]) Group {
 		}
 		g.Bundles = append(g.Bundles, b)
 	}
-	e := k.Events
+	e := thing.Events
 	if e == nil {
 		return g.placedNow()
 	}
-	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, k.ByEvents.Created)
-	if k.Saved == nil {
+	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, thing.ByEvents.Created)
+	if thing.Saved == nil {
 		g.Name, g.Job = e.Name, e.CreatorJob
 	}
-	// bundles of a group that no event defined are the saved ones
-	if len(e.Bundles) > 0 && (k.Newer || len(g.Bundles) == 0) {
+	// Newer: its events are newer than its saved row. Bundles of a group that no event defined are the saved ones.
+	if len(e.Bundles) > 0 && (thing.Newer || len(g.Bundles) == 0) {
 		g.Bundles = e.Bundles
 	}
-	if k.Newer || stats == nil {
-		g.SchedulingState, g.Placed = k.ByEvents.ShownSchedulingState(), k.ByEvents.CreationTime() >= time.Microsecond
+	if thing.Newer || stats == nil {
+		g.SchedulingState = thing.ByEvents.ShownSchedulingState()
+		g.Placed = thing.ByEvents.CreationTime() >= time.Microsecond
 	}
-	if k.Newer {
-		g.State = k.ByEvents.State
+	if thing.Newer {
+		g.State = thing.ByEvents.State
 	}
 	return g.placedNow()
 }

@@ -46,7 +46,7 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 	return Cached[jobCache](m).evidence.GetFor(ctx, StateOf(m.Session),
 		func(ctx context.Context) (map[string]*evidence, error) {
 			found := map[string]*evidence{}
-			of := func(id string) *evidence {
+			evidenceOf := func(id string) *evidence {
 				if found[id] == nil {
 					found[id] = &evidence{}
 				}
@@ -54,16 +54,16 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			}
 			for i := range m.Session.Submissions {
 				s := &m.Session.Submissions[i]
-				of(s.ID).own = s
+				evidenceOf(s.ID).own = s
 			}
 			for i := range m.Session.Actors {
 				a := &m.Session.Actors[i]
 				if id, ok := strings.CutPrefix(a.Name, supervisorActor); ok && a.Class == supervisorClass {
-					of(id).supervisor = a
+					evidenceOf(id).supervisor = a
 				}
 			}
 			for id := range m.LogNames().Jobs {
-				of(id)
+				evidenceOf(id)
 			}
 			whole := *m
 			whole.At = 0
@@ -74,7 +74,7 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			for _, event := range events {
 				if id := event.Object("custom_fields").String("submission_id"); event.String("source_type") == "JOBS" &&
 					id != "" {
-					of(id).learn(id, event)
+					evidenceOf(id).learn(id, event)
 				}
 			}
 			return found, nil

@@ -74,22 +74,22 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 }
 
 // workerOf returns a worker that the saved list or events tell of.
-func (m *Moment) workerOf(k Stored[entities.Worker, WorkerState]) Worker {
-	if k.Saved == nil {
-		return Worker{Stored: k, WorkerState: k.ByEvents, Type: k.Events.Type, Node: k.Events.Node.String(),
-			PID: int64(k.Events.PID)}
+func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
+	if thing.Saved == nil {
+		return Worker{Stored: thing, WorkerState: thing.ByEvents, Type: thing.Events.Type,
+			Node: thing.Events.Node.String(), PID: int64(thing.Events.PID)}
 	}
-	row := k.Saved
-	w := Worker{Stored: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"),
+	row := thing.Saved
+	w := Worker{Stored: thing, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"),
 		WorkerState: WorkerState{
 			Alive: row.Bool("is_alive"), Started: uint64(row.Int("start_time_ms")),
 			Ended:    uint64(row.Int("end_time_ms")),
 			ExitType: row.String("exit_type"), ExitDetail: row.String("exit_detail"),
 		}}
 	switch {
-	case k.Newer:
-		w.WorkerState = k.ByEvents
-	case k.Events == nil && !m.existed(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
+	case thing.Newer: // its events are newer than the saved row
+		w.WorkerState = thing.ByEvents
+	case thing.Events == nil && !m.existed(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
 		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
 	}
 	return w

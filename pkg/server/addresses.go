@@ -68,7 +68,7 @@ func (s *Server) leadToSubmission(findings bool) handler {
 func (s *Server) leadToOwned(kind string, findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		namespace, name := r.params[paramNamespace], r.params[paramOwner]
-		e, known, err := s.newest(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
+		e, texts, err := s.newest(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
 		if err != nil {
 			return err
 		}
@@ -87,33 +87,33 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 			}
 			return p
 		}
-		lead(w, r, *e, submissionOf(name, known), findings)
+		lead(w, r, *e, submissionOf(name, texts), findings)
 		return nil
 	}
 }
 
-// newest returns the newest session that a filter selects, with what searches find of it; nil if there is none that the
-// caller may see.
-func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, known []string, err error) {
+// newest returns the newest session that a filter selects, with the texts by which searches find it, such as the IDs of
+// its submissions; nil if there is none that the caller may see.
+func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
 	ctx, cancel := s.finding(r.Context())
 	defer cancel()
-	of := s.sessions.List(ctx)
-	if err := of.Unknown(); err != nil {
+	list := s.sessions.List(ctx)
+	if err := list.Unknown(); err != nil {
 		return nil, nil, err
 	}
-	found, known, ok := of.NewestWithText(f, time.Now())
+	found, texts, ok := list.NewestWithText(f, time.Now())
 	if !ok {
 		return nil, nil, nil
 	}
-	return &found, known, nil
+	return &found, texts, nil
 }
 
-// submissionOf returns the submission of a RayJob from what is known of its session; "" unless there is exactly one.
+// submissionOf returns the submission of a RayJob from the texts of its session; "" unless there is exactly one.
 // KubeRay names it after the RayJob, with a hyphen and five characters (GenerateRayJobId in
 // ray-operator/controllers/ray/utils/util.go).
-func submissionOf(rayJob string, known []string) string {
+func submissionOf(rayJob string, texts []string) string {
 	const characters = 5
-	mine := slices.DeleteFunc(slices.Clone(known), func(text string) bool {
+	mine := slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		rest, ok := strings.CutPrefix(text, rayJob+"-")
 		return !ok || len(rest) != characters
 	})

@@ -108,9 +108,9 @@ func momentAddress(r *http.Request, c choice, page string) string {
 	query := r.URL.Query()
 	at := query.Get("at")
 	query.Del("at")
-	of := c.selector
-	path := web.SessionPath(layout.Session{Namespace: url.PathEscape(of.Namespace), Cluster: url.PathEscape(of.Name),
-		Name: url.PathEscape(of.Session)})
+	session := c.selector
+	path := web.SessionPath(layout.Session{Namespace: url.PathEscape(session.Namespace),
+		Cluster: url.PathEscape(session.Name), Name: url.PathEscape(session.Session)})
 	return strings.TrimSuffix(browser.Root(r)+path+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
 }
 

@@ -28,6 +28,7 @@ func (s *Server) addCompare(ws *restful.WebService) {
 	s.get(ws, "/api/history/compare", takes(ofSession(names...), s.compareJSON))
 }
 
+// compareJSON answers with a comparison as JSON.
 func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 	report, err := s.compare(r)
 	var nothing *compare.NothingError
@@ -42,6 +43,7 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// comparePage answers with a comparison as a page, which is also the form for another one.
 func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
 	var err error
@@ -101,15 +103,15 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	}
 	return s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-			of := choice{selector: exactly(e.Ref)}
+			side := choice{selector: exactly(e.Ref)}
 			if e.Ref == q.Session.Ref {
-				of.at = chosen.at
+				side.at = chosen.at
 			}
-			found, loaded, release, err := s.load(ctx, of, s.opts.LoadWait)
+			found, loaded, release, err := s.load(ctx, side, s.opts.LoadWait)
 			if err != nil {
 				return nil, nil, err
 			}
-			return s.momentOf(found, loaded, of.at), release, nil
+			return s.momentOf(found, loaded, side.at), release, nil
 		}, q, dashboard.FromBrowser(r.Request))
 }
 
@@ -126,14 +128,14 @@ func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 
 // comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of
 // other clusters that the same RayJob or RayService made.
-func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry,
+func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with string) (named *catalog.Entry,
 	earlier []catalog.Entry, err error) {
 	if with == "" {
 		l := s.sessions.List(ctx)
-		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()),
-			of), l.Unknown()
+		before := catalog.Filter{Namespace: session.Ref.Namespace, To: session.Start}
+		return nil, catalog.Earlier(l.Matching(before, time.Now()), session), l.Unknown()
 	}
-	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
+	selector := catalog.Selector{Namespace: session.Ref.Namespace, Name: session.Ref.Cluster, Session: with}
 	if parts := strings.Split(with, "/"); len(parts) == 3 {
 		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: parts[2]}
 	} else if len(parts) != 1 {

@@ -69,12 +69,12 @@ func pathBelow(r *http.Request, c choice) string {
 }
 
 // liveProblem says why a running cluster's dashboard gave no answer.
-func liveProblem(of catalog.Selector, err error) *problem.Problem {
+func liveProblem(sel catalog.Selector, err error) *problem.Problem {
 	p := &problem.Problem{
 		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer",
 		Detail: problem.Sentence(err),
 		Advice: fmt.Sprintf("Try again, or open its stored data: /namespaces/%s/clusters/%s/sessions/latest/.",
-			of.Namespace, of.Name),
+			sel.Namespace, sel.Name),
 	}
 	var write *kube.WriteError
 	var large *http.MaxBytesError

@@ -64,11 +64,12 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// metricsOf returns a session as queries see it.
 func (s *Server) metricsOf(e catalog.Entry) promapi.Session {
-	of := promapi.Session{Name: e.Ref.Name, Start: e.Start,
+	named := promapi.Session{Name: e.Ref.Name, Start: e.Start,
 		Open: func() *metrics.Database { return s.opts.Metrics.Of(e.Ref, e.Running) }}
 	if !e.Running {
-		of.End = e.End
+		named.End = e.End
 	}
-	return of
+	return named
 }

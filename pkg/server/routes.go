@@ -66,6 +66,7 @@ type request struct {
 // the body out. Routes of their own would make the table, in which every request is looked up, twice as long.
 type headAsGet struct{ restful.CurlyRouter }
 
+// SelectRoute implements restful.RouteSelector: HEAD is routed like GET.
 func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) (*restful.WebService, *restful.Route,
 	error) {
 	if r.Method == http.MethodHead {
@@ -78,6 +79,7 @@ func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) 
 // handler answers a request. An error is answered by fail, and returned only if nothing was written.
 type handler func(http.ResponseWriter, *request) error
 
+// newRouter makes the router with all routes: each below the root and below a session's address.
 func (s *Server) newRouter() *restful.Container {
 	router := restful.NewContainer()
 	router.Router(headAsGet{})

@@ -55,6 +55,9 @@ func (c cells) add(a attempt) {
 	c[end].whole--
 }
 
+// take adds a share of the pixel's time in which something of a colour's group ran. Of several groups that one colours
+// the pixel which has more than all others together, if one does: each takes away the lead of another (Boyer and
+// Moore's majority vote), so one number is kept instead of one for each group.
 func (p *pixel) take(share float32, group int) {
 	share = max(0, share)
 	p.busy += share

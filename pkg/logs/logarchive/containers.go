@@ -13,6 +13,7 @@ import (
 // zipFiles are the files of a zip archive.
 type zipFiles struct{ *zip.Writer }
 
+// beginZip begins a zip archive.
 func beginZip(w io.Writer) (container, error) {
 	archive := zip.NewWriter(w)
 	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
@@ -37,6 +38,7 @@ type tarFiles struct {
 // zstdWindow bounds what compression looks back at, and with it its memory, in bytes.
 const zstdWindow = 1 << 20
 
+// beginTar begins a tar archive, compressed with zstd.
 func beginTar(w io.Writer) (container, error) {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))

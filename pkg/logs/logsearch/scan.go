@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -28,8 +29,8 @@ type scanner struct {
 	query  *Query
 	clock  logline.Clock
 	finder *finder
-	report func(found) // called for each matching line that passes the query's filters
-	read   func(bytes int) error
+	report func(found)           // called for each matching line that passes the query's filters
+	read   func(bytes int) error // counts what is read; its error ends the search
 	reach  int
 
 	in         io.Reader
@@ -154,7 +155,7 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 		text := bytes.TrimSuffix(block[begin:after], []byte{'\n'})
 		from, to := at-begin, at-begin+size
 		if size == 0 {
-			from, to, ok = s.finder.find(ctx, text, true, true)
+			from, to, ok = s.finder.find(ctx, text, true, true) // a whole line
 		}
 		if ok {
 			s.line += int64(bytes.Count(block[counted:begin], []byte{'\n'}))
@@ -260,14 +261,13 @@ func (s *scanner) lineBefore(from, begin int) int {
 	return n
 }
 
+// linesBefore returns the lines before the one at begin, as many as the query asks for, in their order.
 func (s *scanner) linesBefore(begin int) []string {
 	lines := make([]string, 0, s.query.Before)
 	for from := s.lineBefore(begin, begin); from >= 0 && len(lines) < s.query.Before; from = s.lineBefore(from, begin) {
 		lines = append(lines, contextLine(s.buf[from:begin]))
 	}
-	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
-		lines[i], lines[j] = lines[j], lines[i]
-	}
+	slices.Reverse(lines)
 	return lines
 }
 

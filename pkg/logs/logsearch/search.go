@@ -102,8 +102,8 @@ type run struct {
 	bytes, matches, reported, undated, unlevelled atomic.Int64
 
 	mu         sync.Mutex
-	emit       func(Record) error
-	failed     error // of emit
+	emit       func(Record) error // takes the result, a record at a time
+	failed     error              // of emit
 	progressAt time.Time
 	reasons    []string
 }

@@ -60,6 +60,7 @@ func (s *Selection) Of(logs *sessionlogs.Set) []Log {
 	return selected
 }
 
+// hasPath reports whether the pattern matches a log's path; without a slash in it, the path's last part.
 func (s *Selection) hasPath(file string) bool {
 	if s.glob == nil {
 		return true
@@ -144,8 +145,8 @@ func WriterOf(name string) Writer {
 	for _, p := range parts {
 		rest, ok := strings.CutPrefix(name, p.begins)
 		if ok && strings.HasSuffix(p.begins, "-") { // a job's ID or that of its submission follows
-			of, _, _ := strings.Cut(rest, ".log")
-			return Writer{Part: p.part, Of: "job " + of}
+			job, _, _ := strings.Cut(rest, ".log")
+			return Writer{Part: p.part, Of: "job " + job}
 		} else if ok {
 			return Writer{Part: p.part}
 		}

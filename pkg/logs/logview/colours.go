@@ -79,6 +79,7 @@ func (s *style) apply(params string) {
 	}
 }
 
+// class returns the CSS classes of the style.
 func (s style) class() string {
 	var names []string
 	if s.bold {

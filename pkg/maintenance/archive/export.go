@@ -66,6 +66,7 @@ type exporter struct {
 	p     *progress.Counter
 }
 
+// manifest writes the manifest into the archive.
 func (e *exporter) manifest(m manifest) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {

@@ -89,7 +89,7 @@ func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 // source is an archive that is read twice.
 type source struct {
 	first io.Reader
-	again func() (io.Reader, error)
+	again func() (io.Reader, error) // reads the same from the beginning
 	close func()
 }
 

@@ -40,12 +40,12 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 		if err = errors.Join(err, body.Close()); err != nil {
 			return err
 		}
-		of, err := session.List(ctx, store, root, listed.Ref)
-		if err != nil || !of.LastStored().Equal(listed.LastWrite) {
+		objects, err := session.List(ctx, store, root, listed.Ref)
+		if err != nil || !objects.LastStored().Equal(listed.LastWrite) {
 			return err // they are for objects that were stored since
 		}
-		if _, err := findings.Carry(kept, of, of); err == nil {
-			f = &Findings{kept, of}
+		if _, err := findings.Carry(kept, objects, objects); err == nil {
+			f = &Findings{kept, objects}
 		}
 		return nil // they are damaged or of another state, and are computed again when somebody asks for them
 	})

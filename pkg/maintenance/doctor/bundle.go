@@ -31,6 +31,7 @@ func (r *Report) Finish(w io.Writer, file, settings string, metrics []byte) erro
 	return errors.Join(err, r.Err())
 }
 
+// write writes the bundle to a file.
 func (r *Report) write(file, settings string, metrics []byte) error {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -102,6 +103,8 @@ func Arguments(program string) []string {
 	return argumentsOf(program, line)
 }
 
+// argumentsOf returns the flags of a running program from line, its arguments with a zero byte behind each; nil if it
+// is another program.
 func argumentsOf(program string, line []byte) []string {
 	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	if filepath.Base(words[0]) != program {

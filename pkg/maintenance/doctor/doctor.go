@@ -96,7 +96,7 @@ const (
 )
 
 // Store makes each request that a program makes, with an object of its own, which it removes if it may.
-func (r *Report) Store(ctx context.Context, store blob.Store, of Rights) {
+func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 	ask := func(request func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTime)
 		defer cancel()
@@ -112,53 +112,54 @@ func (r *Report) Store(ctx context.Context, store blob.Store, of Rights) {
 		})
 		return first, err
 	}
-	if _, err := list(of.Prefix); err != nil {
+	if _, err := list(rights.Prefix); err != nil {
 		r.Fail("store: list", "%v", err)
 		return // the others fail for the same reason
 	}
-	r.OK("store: list", "below %s", of.Prefix)
+	r.OK("store: list", "below %s", rights.Prefix)
 	const text = "a test of historyserver's or collector's doctor\n"
 	began := time.Now()
 	err := ask(func(ctx context.Context) error {
-		if of.Creates {
-			return store.Create(ctx, of.Key, strings.NewReader(text))
+		if rights.Creates {
+			return store.Create(ctx, rights.Key, strings.NewReader(text))
 		}
-		return store.Put(ctx, of.Key, strings.NewReader(text))
+		return store.Put(ctx, rights.Key, strings.NewReader(text))
 	})
 	took := time.Since(began)
 	switch {
 	case err == nil:
-		r.OK("store: write", "%s", of.Key)
+		r.OK("store: write", "%s", rights.Key)
 	case errors.Is(err, os.ErrExist):
-		r.OK("store: write", "%s is there from a run before", of.Key)
-	case of.Creates:
+		r.OK("store: write", "%s is there from a run before", rights.Key)
+	case rights.Creates:
 		r.Fail("store: write", "%v", err)
 		return
 	default:
-		r.Warn("store: write", "%s: %v", of.Writes, err)
+		r.Warn("store: write", "%s: %v", rights.Writes, err)
 		return
 	}
-	written, clock := list(of.Key)
-	if of.Reads {
-		if err := ask(func(ctx context.Context) error { return read(ctx, store, of.Key, text) }); err != nil {
+	written, clock := list(rights.Key)
+	if rights.Reads {
+		if err := ask(func(ctx context.Context) error { return read(ctx, store, rights.Key, text) }); err != nil {
 			r.Fail("store: read", "%v", err)
 		} else {
-			r.OK("store: read", "%s", of.Key)
+			r.OK("store: read", "%s", rights.Key)
 		}
 	}
 	if clock == nil && err == nil && !written.ModTime.IsZero() {
 		r.clock(written.ModTime.Sub(began), took)
 	}
-	switch err := ask(func(ctx context.Context) error { return store.Delete(ctx, of.Key) }); {
+	switch err := ask(func(ctx context.Context) error { return store.Delete(ctx, rights.Key) }); {
 	case err == nil:
-		r.OK("store: delete", "%s", of.Key)
-	case of.Deletes == "":
-		r.OK("store: delete", "not allowed and not needed; %s stays, with %d bytes", of.Key, len(text))
+		r.OK("store: delete", "%s", rights.Key)
+	case rights.Deletes == "":
+		r.OK("store: delete", "not allowed and not needed; %s stays, with %d bytes", rights.Key, len(text))
 	default:
-		r.Warn("store: delete", "%s: %v", of.Deletes, err)
+		r.Warn("store: delete", "%s: %v", rights.Deletes, err)
 	}
 }
 
+// read checks that an object has the content that was stored.
 func read(ctx context.Context, store blob.Reader, key, want string) error {
 	body, err := store.Get(ctx, key, 0, -1)
 	if err != nil {

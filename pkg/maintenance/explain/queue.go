@@ -29,8 +29,8 @@ func (q *queue) fill(all iter.Seq[catalog.Entry], due func(catalog.Entry) bool) 
 		if n++; n > maxLooked {
 			break
 		}
-		if of := q.waiting[e.Ref.Namespace]; len(of) < maxQueue && due(e) {
-			q.waiting[e.Ref.Namespace] = append(of, e)
+		if waiting := q.waiting[e.Ref.Namespace]; len(waiting) < maxQueue && due(e) {
+			q.waiting[e.Ref.Namespace] = append(waiting, e)
 		}
 	}
 	for namespace := range q.served {
@@ -42,9 +42,9 @@ func (q *queue) fill(all iter.Seq[catalog.Entry], due func(catalog.Entry) bool) 
 
 // remove removes a session.
 func (q *queue) remove(ref layout.Session) {
-	of := q.waiting[ref.Namespace]
-	if of = slices.DeleteFunc(of, func(e catalog.Entry) bool { return e.Ref == ref }); len(of) > 0 {
-		q.waiting[ref.Namespace] = of
+	waiting := q.waiting[ref.Namespace]
+	if waiting = slices.DeleteFunc(waiting, func(e catalog.Entry) bool { return e.Ref == ref }); len(waiting) > 0 {
+		q.waiting[ref.Namespace] = waiting
 	} else {
 		delete(q.waiting, ref.Namespace)
 	}
@@ -75,12 +75,12 @@ func (q *queue) next() catalog.Entry {
 }
 
 // before says whether the first session of a namespace is explained before that of another one.
-func (q *queue) before(a *catalog.Entry, of string, b *catalog.Entry, other string) bool {
+func (q *queue) before(a *catalog.Entry, aNamespace string, b *catalog.Entry, bNamespace string) bool {
 	if known := a.Outcome != ""; known != (b.Outcome != "") {
 		return !known
 	}
-	if q.served[of] != q.served[other] {
-		return q.served[of] < q.served[other]
+	if q.served[aNamespace] != q.served[bNamespace] {
+		return q.served[aNamespace] < q.served[bNamespace]
 	}
 	return a.Start.After(b.Start)
 }

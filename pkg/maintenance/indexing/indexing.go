@@ -50,10 +50,10 @@ func (p Places) Open() *index.Writer {
 	if p.CacheDir != "" {
 		cache = index.NewCache(p.CacheDir, int64(p.CacheBytes))
 	}
-	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
+	metricsWriter := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Writer{
 		Opener: &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log}, Put: p.Store.Put,
-		Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: of.Write,
+		Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: metricsWriter.Write,
 		Written: func(ctx context.Context, ref layout.Session) error {
 			return blob.DeleteOrphans(ctx, p.Store, layout.IndexPrefix(p.Root, ref), layout.Prefix(p.Root, ref))
 		},
@@ -162,6 +162,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 	return result, err
 }
 
+// load reads a session. With Force it does not use the session's index.
 func load(ctx context.Context, ref layout.Session, opts Options) (*session.Session, error) {
 	var read progress.Counter
 	defer opts.Follow("reading", &read)()

@@ -144,20 +144,20 @@ func (u *Usage) add(objects int, bytes int64) {
 // facts, index, foreign.
 func (s *Session) Usage() map[string]Usage {
 	usage := make(map[string]*Usage)
-	of := func(name string) *Usage {
+	usageOf := func(name string) *Usage {
 		if usage[name] == nil {
 			usage[name] = new(Usage)
 		}
 		return usage[name]
 	}
 	for _, stream := range s.Streams {
-		of(kindNames[stream.Kind]).add(len(stream.Chunks), stream.Bytes())
+		usageOf(kindNames[stream.Kind]).add(len(stream.Chunks), stream.Bytes())
 	}
 	for _, o := range s.Others {
-		of(kindNames[o.Parsed.Kind]).add(1, o.Object.Size)
+		usageOf(kindNames[o.Parsed.Kind]).add(1, o.Object.Size)
 	}
 	for _, o := range s.Foreign {
-		of("foreign").add(1, o.Size)
+		usageOf("foreign").add(1, o.Size)
 	}
 	out := make(map[string]Usage, len(usage))
 	for name, u := range usage {

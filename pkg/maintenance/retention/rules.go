@@ -128,6 +128,7 @@ func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	return rest
 }
 
+// term is how long the rule, the number-th, keeps a session. unsure says that another rule may apply in the end.
 func (r *Rule) term(number int, unsure bool) Term {
 	why := fmt.Sprintf("rule %d keeps %s", number, r.Keep)
 	if unsure {

@@ -124,6 +124,7 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	}
 	record := layout.MetadataKey(to.Root, to.Ref, layout.Joined)
 	_, recorded := stored[record]
+	// A copy that is complete and has a record keeps the one it has.
 	if end, over := s.Over(time.Now()); over && !s.Ended && !end.IsZero() && (result.Copied > 0 || !recorded) {
 		if err := inventory.RecordEnd(ctx, to.Store, to.Root, to.Ref, end); err != nil {
 			return result, err
@@ -133,6 +134,7 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return result, err
 	}
+	// The findings are of the copy too if it has the same objects, apart from the record of the end.
 	return result, kept.Keep(ctx, to.Store, to.Root, to.Ref, func(now []inventory.Object) bool {
 		delete(copies, record)
 		now = slices.DeleteFunc(now, func(o inventory.Object) bool { return o.Object.Key == record })
@@ -230,6 +232,7 @@ func unchanged(ctx context.Context, from Place, listed *inventory.Session) error
 	return nil
 }
 
+// copyObject gives the content of an object to store, with its new key.
 func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string,
 	store func(context.Context, string, io.ReadSeeker) error) error {
 	if err := context.Cause(ctx); err != nil {

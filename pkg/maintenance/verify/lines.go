@@ -115,6 +115,7 @@ type source struct {
 	read, checked int64 // bytes
 }
 
+// Read implements io.Reader. A line that is too long is an error.
 func (s *source) Read(p []byte) (int, error) {
 	if s.read-s.checked > maxLine {
 		return 0, errLong

@@ -89,6 +89,7 @@ func (v *verifier) damaged(key, format string, args ...any) {
 	v.report.Damage = append(v.report.Damage, Damage{key, fmt.Sprintf(format, args...)})
 }
 
+// stream reads a whole stream. Of events it checks each line.
 func (v *verifier) stream(ctx context.Context, stream *chunks.Stream) error {
 	r := &tolerant{verifier: v, Reader: chunks.NewReader(ctx, v.store, stream, chunks.Options{
 		Exact: true, OnChunk: func(c chunks.Chunk) { v.p.Did(1, c.Object.Size) },

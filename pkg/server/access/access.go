@@ -333,6 +333,7 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 	return id, err
 }
 
+// checkShared authenticates by one of the configured tokens, whose holders may see everything.
 func (a *Access) checkShared(token string) (Identity, error) {
 	tokens, err := a.config.tokens()
 	if err != nil {
@@ -382,6 +383,7 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 	return id, true, nil
 }
 
+// fromProxy reports whether a request comes from a proxy that is trusted.
 func (a *Access) fromProxy(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

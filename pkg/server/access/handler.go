@@ -145,6 +145,7 @@ type loginPage struct {
 // Script is the embedded file, which is ours.
 func (loginPage) Script() template.JS { return template.JS(loginScript) }
 
+// show answers with the page to sign in on, or out.
 func (a *Access) show(w http.ResponseWriter, status int, page loginPage) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -229,7 +230,7 @@ func refused(err error) string {
 
 // fitsCookie says whether browsers keep a token as it is.
 func fitsCookie(token string) bool {
-	return len(token) <= cookieBytes && cookie(cookieName, token, false).Valid() == nil
+	return len(token) <= cookieBytes && cookie(cookieName, token, false).Valid() == nil // whether by HTTPS or not
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {

@@ -118,6 +118,7 @@ func (p *provider) connect(ctx context.Context) {
 	}
 }
 
+// discover asks the provider for its endpoints. Its keys are read later, whatever becomes of ctx.
 func (p *provider) discover(ctx context.Context) error {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.http), p.config.Issuer)
 	if err != nil {
@@ -245,6 +246,7 @@ type boundedTransport struct {
 	limit *rate.Limiter
 }
 
+// RoundTrip implements http.RoundTripper.
 func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !t.limit.Allow() {
 		return nil, errors.New("too many requests to the OpenID provider; try again in a second")

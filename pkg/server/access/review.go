@@ -33,7 +33,8 @@ const (
 var errFlooded = fmt.Errorf("%w: it was asked about too many unknown tokens; try again in a few seconds",
 	ErrUnavailable)
 
-// review is reviewToken, unless too many tokens are unknown. sum is the token's.
+// review asks Kubernetes whose token it is, as reviewToken does, unless there were too many unknown ones. sum is the
+// token's hash, by which tokens that were valid before are known.
 func (a *Access) review(ctx context.Context, token, sum string) (Identity, error) {
 	if _, known := a.known.Get(sum); !known && !a.unknown.Allow() {
 		return Identity{}, errFlooded
@@ -142,6 +143,7 @@ func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bo
 	return allowed, nil
 }
 
+// reviewAccess asks Kubernetes whether a caller may see a namespace: if it may get the RayClusters there.
 func reviewAccess(ctx context.Context, asked client.Client, id Identity, namespace string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: id.User, UID: id.UID, Groups: id.Groups,

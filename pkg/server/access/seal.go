@@ -49,6 +49,7 @@ func (s *sealer) seal(purpose string, v any) string {
 
 var errNotSealed = errors.New("it was not encrypted by this server, or its key is no longer configured")
 
+// open decrypts into v what was sealed for the purpose by any of the keys.
 func (s *sealer) open(purpose, sealed string, v any) error {
 	data, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {

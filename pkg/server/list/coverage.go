@@ -102,6 +102,7 @@ func (c covered) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 // coveredWait is how long Prometheus waits for the first listings of a server that has just started.
 const coveredWait = 2 * time.Second
 
+// Collect implements prometheus.Collector.
 func (c covered) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), coveredWait)
 	defer cancel()

@@ -47,7 +47,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if format == "csv" && form.Get("top") == "" {
 		form.Set("top", strconv.Itoa(fleet.MaxTop))
 	}
-	report, l, err := h.report(r, form.Values, true)
+	report, l, err := h.report(r, form.Values, true) // a program must not take a part for the whole
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	page := web.Fleet{Frame: visible.Frame(r), Form: form, Priced: h.opts.Fleet.Prices != nil,
 		Watched: h.opts.Sessions.Live != nil}
-	report, l, err := h.report(r, form, false)
+	report, l, err := h.report(r, form, false) // the page says if older sessions are still missing
 	var wrong *param.Error
 	switch {
 	case errors.As(err, &wrong):

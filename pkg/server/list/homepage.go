@@ -142,6 +142,7 @@ func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	h.opts.Outcomes.Read(ctx, entries)
 }
 
+// row returns what the list shows of a session. loads are those under way.
 func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
 	e, reading := h.opts.Outcomes.With(e)
 	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), Looking: reading,

@@ -28,15 +28,16 @@ func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *
 	return func(w http.ResponseWriter, r *http.Request, of Session) error { return h.archive(w, r, of, format) }
 }
 
-func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, format logarchive.Format) error {
+// archive answers with the selected logs in one file.
+func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Session, format logarchive.Format) error {
 	selected := selection(r.URL.Query())
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)
 	}
-	if err := withDriver(r.Context(), of.Moment, &selected); err != nil {
+	if err := withDriver(r.Context(), session.Moment, &selected); err != nil {
 		return err
 	}
-	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs),
+	opts := logarchive.Options{Logs: session.Session.Logs, Selected: selected.Of(session.Session.Logs),
 		Failed: func(log logsearch.Log, err error) {
 			h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is incomplete")
 		}}
@@ -45,9 +46,9 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 			Detail: "The session has no logs of this node, job or name.",
 			Advice: "Leave out the parameters to get all logs."}
 	}
-	if of.At != 0 {
+	if session.At != 0 {
 		opts.End = func(ctx context.Context, log logsearch.Log) (int64, error) {
-			return dashboard.LogEnd(ctx, of.Moment, log.Node, log.Path)
+			return dashboard.LogEnd(ctx, session.Moment, log.Node, log.Path)
 		}
 	}
 	answer := &dashboard.Answer{ResponseWriter: w}
@@ -58,8 +59,8 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	defer func() { out.done() }()
 	w.Header().Set("Content-Type", format.Type)
 	// names that layout has checked
-	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+"-logs"+
-		format.Suffix+`"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+session.Entry.Ref.Cluster+"-"+
+		session.Entry.Ref.Name+"-logs"+format.Suffix+`"`)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(gzhttp.HeaderNoCompression, "1")
 	if r.Method == http.MethodHead {

@@ -70,11 +70,11 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 }
 
 // timesOf are the times of a session.
-func timesOf(ctx context.Context, of Session) (dashboard.TypedTimes, error) {
-	clock, err := dashboard.Clock(ctx, of.Moment)
+func timesOf(ctx context.Context, session Session) (dashboard.TypedTimes, error) {
+	clock, err := dashboard.Clock(ctx, session.Moment)
 	t := dashboard.TypedTimes{Zone: clock.Zone, End: time.Unix(0, clock.To)}
-	if of.At != 0 {
-		t.End = time.Unix(0, of.At)
+	if session.At != 0 {
+		t.End = time.Unix(0, session.At)
 	}
 	if t.Zone == nil {
 		t.Zone = time.UTC

@@ -35,22 +35,23 @@ var MergedLogsParams = slices.Concat([]string{"log", "time", "offset", "before",
 // MergedLogs is a page of several logs side by side by time: those of each ?log=NODE/FILE, from ?time= on, from an
 // ?offset= of each or, with ?before=1, up to these. A task, an actor or a job is redirected to the logs that tell of
 // it.
-func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session) error {
+func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {
-		return leadToMerged(w, r, of)
+		return leadToMerged(w, r, session)
 	}
-	page := web.MergedLogs{Frame: visible.FrameOf(r, of.Entry, "search"), Form: form, Wide: form.Get("columns") != ""}
-	nodes, err := of.Nodes(r.Context())
+	page := web.MergedLogs{Frame: visible.FrameOf(r, session.Entry, "search"), Form: form,
+		Wide: form.Get("columns") != ""}
+	nodes, err := session.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
-	wrote, err := dashboard.LogWritersOf(r.Context(), of.Moment)
+	wrote, err := dashboard.LogWritersOf(r.Context(), session.Moment)
 	if err != nil {
 		return err
 	}
-	for _, node := range of.Session.Logs.Nodes() {
-		for _, file := range of.Session.Logs.Paths(node) {
+	for _, node := range session.Session.Logs.Nodes() {
+		for _, file := range session.Session.Logs.Paths(node) {
 			if len(page.Offered) < maxOffered {
 				page.Offered = append(page.Offered, web.MergedLog{Node: nodeOf(nodes, node), File: file,
 					Writer: wrote.Of(file)})
@@ -58,7 +59,7 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session
 		}
 	}
 	status := http.StatusOK
-	merged, err := h.merged(r.Context(), of, form)
+	merged, err := h.merged(r.Context(), session, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
@@ -80,9 +81,9 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session
 }
 
 // leadToMerged redirects to the logs that tell of a task, an actor or a job, from when it began.
-func leadToMerged(w http.ResponseWriter, r *http.Request, of Session) error {
+func leadToMerged(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
-	found, began, err := dashboard.LogsAbout(r.Context(), of.Moment, form)
+	found, began, err := dashboard.LogsAbout(r.Context(), session.Moment, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		return problem.BadRequest(wrong)
@@ -125,16 +126,16 @@ type merged struct {
 }
 
 // merged reads the part that a request asks for; nil if it names no log.
-func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*merged, error) {
+func (h *Handlers) merged(ctx context.Context, session Session, form url.Values) (*merged, error) {
 	names := form["log"]
 	if len(names) > maxMerged {
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs", Want: "at most four logs"}
 	}
-	meant, err := timesOf(ctx, of)
+	meant, err := timesOf(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	clock, err := dashboard.Clock(ctx, of.Moment)
+	clock, err := dashboard.Clock(ctx, session.Moment)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +150,11 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	begin, end := of.Life(ctx)
+	begin, end := session.Life(ctx)
 	m := &merged{dated: end.Sub(begin) > 24*time.Hour}
 	for i, name := range names {
 		node, file, _ := strings.Cut(name, "/")
-		log, err := h.open(ctx, of, url.Values{"node_id": {node}, "file": {file}})
+		log, err := h.open(ctx, session, url.Values{"node_id": {node}, "file": {file}})
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +166,7 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 			s.start = min(s.start, s.end)
 		} else if at != 0 {
 			// where the log ended just before: of what workers print this is known by their tasks
-			before := *of.Moment
+			before := *session.Moment
 			before.At = at - 1
 			if s.start, err = dashboard.LogEnd(ctx, &before, log.node, log.name); err != nil {
 				return nil, err
@@ -315,9 +316,9 @@ func (s *part) place(line int) int64 {
 	return s.end
 }
 
-func (m *merged) places(of func(*part) int64) (places []int64) {
+func (m *merged) places(place func(*part) int64) (places []int64) {
 	for _, s := range m.logs {
-		places = append(places, of(s))
+		places = append(places, place(s))
 	}
 	return places
 }

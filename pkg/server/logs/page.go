@@ -26,22 +26,23 @@ const countWait = 5 * time.Second
 
 // Page is a page of a log: the one that begins at ?offset=, with the line that has a byte, ?near=, the one with ?line=
 // or ?time=, the log's ?end=, the one that ends at ?until=, or its first one. It has at most ?lines=.
-func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
+func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
-	log, err := h.open(r.Context(), of, form)
+	log, err := h.open(r.Context(), session, form)
 	if err != nil {
 		return err
 	}
-	nodes, err := of.Nodes(r.Context())
+	nodes, err := session.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
 	page := web.Log{
-		Frame: visible.FrameOf(r, of.Entry, "search"), Node: nodeOf(nodes, log.node), File: log.name, Size: log.size,
+		Frame: visible.FrameOf(r, session.Entry, "search"), Node: nodeOf(nodes, log.node),
+		File: log.name, Size: log.size,
 		Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
-	begin, err := pageStart(r.Context(), of, log, form)
+	begin, err := pageStart(r.Context(), session, log, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
@@ -95,25 +96,25 @@ type openedLog struct {
 }
 
 // open opens the log that ?node_id= and ?file= name.
-func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log openedLog, err error) {
+func (h *Handlers) open(ctx context.Context, session Session, form url.Values) (log openedLog, err error) {
 	log.name = form.Get("file")
 	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
 		return log, &param.Error{Name: "node_id", Value: form.Get("node_id"),
 			Want: "the ID of a node, 56 hexadecimal digits"}
 	}
-	log.file, err = of.Session.Logs.Open(ctx, log.node, log.name)
+	log.file, err = session.Session.Logs.Open(ctx, log.node, log.name)
 	if errors.Is(err, os.ErrNotExist) {
 		return log, noLog(log.node, log.name)
 	}
 	if err != nil {
 		return log, err
 	}
-	if log.size = log.file.Size(); of.At != 0 {
-		if log.size, err = dashboard.LogEnd(ctx, of.Moment, log.node, log.name); err != nil {
+	if log.size = log.file.Size(); session.At != 0 {
+		if log.size, err = dashboard.LogEnd(ctx, session.Moment, log.node, log.name); err != nil {
 			return log, err
 		}
 	}
-	log.index, err = h.lineIndexes.Load(ctx, fmt.Sprintf("%s %s %s", of.Entry.Ref, log.node, log.name),
+	log.index, err = h.lineIndexes.Load(ctx, fmt.Sprintf("%s %s %s", session.Entry.Ref, log.node, log.name),
 		func(context.Context) (*logview.Index, error) { return logview.NewIndex(), nil })
 	return log, err
 }
@@ -129,12 +130,12 @@ type start struct {
 }
 
 // pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
-func pageStart(ctx context.Context, of Session, log openedLog, form url.Values) (begin start,
+func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin start,
 	err error) {
 	p := param.Form{Values: form}
 	var meant dashboard.TypedTimes
 	if form.Get("time") != "" {
-		if meant, err = timesOf(ctx, of); err != nil {
+		if meant, err = timesOf(ctx, session); err != nil {
 			return start{}, err
 		}
 	}
@@ -150,7 +151,7 @@ func pageStart(ctx context.Context, of Session, log openedLog, form url.Values) 
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
 	case at != 0:
-		begin.offset, err = dashboard.LogOffset(ctx, of.Moment, log.file, at)
+		begin.offset, err = dashboard.LogOffset(ctx, session.Moment, log.file, at)
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
 		begin.offset, err = log.index.Before(ctx, log.file, log.size, begin.lines)

@@ -33,11 +33,11 @@ var (
 )
 
 // searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
-func searchQuery(form url.Values, of dashboard.TypedTimes) (*logsearch.Query, error) {
+func searchQuery(form url.Values, times dashboard.TypedTimes) (*logsearch.Query, error) {
 	p := param.Form{Values: form}
 	q := &logsearch.Query{
 		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selection(form),
-		From: typedTime(&p, "from", of), To: typedTime(&p, "to", of),
+		From: typedTime(&p, "from", times), To: typedTime(&p, "to", times),
 		Before: count(&p, "before"), After: count(&p, "after"),
 		Lines: count(&p, "limit"), FileLines: count(&p, "file_limit"),
 		Timeout: time.Duration(count(&p, "timeout")) * time.Second,
@@ -91,9 +91,9 @@ func count(form *param.Form, name string) int { return int(form.Number(name, 0, 
 func place(form *param.Form, name string) int64 { return form.Number(name, 0, math.MaxInt64) }
 
 // typedTime reads a time that is meant as of a session, as Unix nanoseconds.
-func typedTime(form *param.Form, name string, of dashboard.TypedTimes) (at int64) {
+func typedTime(form *param.Form, name string, times dashboard.TypedTimes) (at int64) {
 	form.Parse(name, func(text string) (ok bool) {
-		at, ok = of.Parse(text)
+		at, ok = times.Parse(text)
 		return ok
 	}, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
 	return at

@@ -32,7 +32,7 @@ type logRange struct {
 
 // Range is a range of a log as JSON: the whole lines from ?offset=, ?line= or ?time= on, or the log's last ones with
 // ?end=true, at most ?lines= and ?bytes= of them. A line that is longer is given in parts.
-func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) error {
+func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	p := param.Form{Values: form}
 	lines, most, last := count(&p, "lines"), place(&p, "bytes"), p.Bool("end")
@@ -44,7 +44,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	}
 	most = cmp.Or(most, rangeBytes)
 	most = min(most, maxRangeBytes)
-	log, err := h.open(r.Context(), of, form)
+	log, err := h.open(r.Context(), session, form)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 		answer.Offset, err = log.index.LastLines(r.Context(), log.file, log.size, lines, most)
 	} else {
 		var begin start
-		begin, err = pageStart(r.Context(), of, log, form)
+		begin, err = pageStart(r.Context(), session, log, form)
 		answer.Offset = begin.offset
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func firstLines(encoding logline.Encoding, text []byte, lines int, last bool) []
 }
 
 // Text sends the lines of a log from ?line= to ?to= as a file, as they are stored.
-func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, of Session) error {
+func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	p := param.Form{Values: form}
 	first, last := max(1, place(&p, "line")), place(&p, "to")
@@ -108,7 +108,7 @@ func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, of Session) erro
 	if p.Err != nil {
 		return p.Err
 	}
-	log, err := h.open(r.Context(), of, form)
+	log, err := h.open(r.Context(), session, form)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ const (
 )
 
 // Search searches the logs of the chosen session as they were at the moment shown.
-func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) error {
-	meant, err := timesOf(r.Context(), of)
+func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Session) error {
+	meant, err := timesOf(r.Context(), session)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 	if form.Err != nil {
 		return form.Err
 	}
-	source, err := h.sourceOf(r.Context(), of, q, writers)
+	source, err := h.sourceOf(r.Context(), session, q, writers)
 	if err != nil {
 		return err
 	}
@@ -54,27 +54,27 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 type sources func(context.Context) iter.Seq2[logsearch.Source, error]
 
 // sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
-func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query, writers bool) (sources, error) {
-	if err := withDriver(ctx, of.Moment, &q.Selection); err != nil {
+func (h *Handlers) sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
+	if err := withDriver(ctx, session.Moment, &q.Selection); err != nil {
 		return nil, err
 	}
-	source, err := wholeSource(ctx, of.Entry, of.Moment)
+	source, err := wholeSource(ctx, session.Entry, session.Moment)
 	if err != nil {
 		return nil, err
 	}
 	if writers {
-		wrote, err := dashboard.LogWritersOf(ctx, of.Moment)
+		wrote, err := dashboard.LogWritersOf(ctx, session.Moment)
 		if err != nil {
 			return nil, err
 		}
 		source.Writer = wrote.Of
 	}
-	if of.At != 0 {
+	if session.At != 0 {
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
-			return dashboard.LogEnd(ctx, of.Moment, node, file)
+			return dashboard.LogEnd(ctx, session.Moment, node, file)
 		}
-		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref),
-			of.At/int64(time.Millisecond)))
+		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(session.Entry.Ref),
+			session.At/int64(time.Millisecond)))
 	}
 	return func(context.Context) iter.Seq2[logsearch.Source, error] {
 		return func(yield func(logsearch.Source, error) bool) { yield(source, nil) }
@@ -120,18 +120,18 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 }
 
 // wholeSource is the logs of a session, to be searched whole.
-func wholeSource(ctx context.Context, e catalog.Entry, of *moment.Moment) (logsearch.Source, error) {
-	clock, err := dashboard.Clock(ctx, of)
-	return logsearch.Source{Session: e.Ref.Name, Logs: of.Session.Logs, Clock: clock,
+func wholeSource(ctx context.Context, e catalog.Entry, m *moment.Moment) (logsearch.Source, error) {
+	clock, err := dashboard.Clock(ctx, m)
+	return logsearch.Source{Session: e.Ref.Name, Logs: m.Session.Logs, Clock: clock,
 		Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
 
 // withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
-func withDriver(ctx context.Context, of *moment.Moment, selected *logsearch.Selection) error {
+func withDriver(ctx context.Context, m *moment.Moment, selected *logsearch.Selection) error {
 	if selected.Submission == "" || selected.Job != "" {
 		return nil
 	}
-	job, err := dashboard.DriverOf(ctx, of, selected.Submission)
+	job, err := dashboard.DriverOf(ctx, m, selected.Submission)
 	selected.Job = job
 	return err
 }

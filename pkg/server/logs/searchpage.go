@@ -15,21 +15,21 @@ import (
 )
 
 // SearchPage is the page that searches a session's logs.
-func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session) error {
-	nodes, err := of.Nodes(r.Context())
+func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Session) error {
+	nodes, err := session.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
-	meant, err := timesOf(r.Context(), of)
+	meant, err := timesOf(r.Context(), session)
 	if err != nil {
 		return err
 	}
-	page := web.Search{Frame: visible.FrameOf(r, of.Entry, "search"), Form: r.URL.Query()}
-	for _, node := range of.Session.Logs.Nodes() {
+	page := web.Search{Frame: visible.FrameOf(r, session.Entry, "search"), Form: r.URL.Query()}
+	for _, node := range session.Session.Logs.Nodes() {
 		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
 	}
-	if page.Form.Get("q") == "" && of.At == 0 { // names do not say since when there is a log
-		page.Logs = logsOf(of, page.Nodes)
+	if page.Form.Get("q") == "" && session.At == 0 { // names do not say since when there is a log
+		page.Logs = logsOf(session, page.Nodes)
 	}
 	status := http.StatusOK
 	var wrong *param.Error
@@ -37,7 +37,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
 	} else if err == nil && page.Form.Get("plain") != "" {
-		if page.Result, err = h.result(r, of, q); err != nil {
+		if page.Result, err = h.result(r, session, q); err != nil {
 			return err
 		}
 	}
@@ -50,9 +50,9 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 const maxNamedNodes, maxNamedFiles = 20, 200
 
 // logsOf returns the logs of the first of a session's nodes. nodes are all that have logs, in the order of Logs.Nodes.
-func logsOf(of Session, nodes []web.Node) (all []web.NodeLogs) {
-	for i, id := range of.Session.Logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
-		files := slices.Clone(of.Session.Logs.Paths(id))
+func logsOf(session Session, nodes []web.Node) (all []web.NodeLogs) {
+	for i, id := range session.Session.Logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
+		files := slices.Clone(session.Session.Logs.Paths(id))
 		slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(kindOf(a), kindOf(b)) })
 		named := min(len(files), maxNamedFiles)
 		all = append(all, web.NodeLogs{Node: nodes[i], Files: files[:named], More: len(files) - named})
@@ -81,9 +81,9 @@ const (
 )
 
 // result runs a search, for a page without scripts.
-func (h *Handlers) result(r *http.Request, of Session, q *logsearch.Query) (*web.SearchResult, error) {
+func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) (*web.SearchResult, error) {
 	q.Lines, q.FileLines = min(cmp.Or(q.Lines, plainLines), plainLines), plainFileLines
-	source, err := h.sourceOf(r.Context(), of, q, true)
+	source, err := h.sourceOf(r.Context(), session, q, true) // with what wrote each log
 	if err != nil {
 		return nil, err
 	}

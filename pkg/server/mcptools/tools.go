@@ -175,6 +175,7 @@ type filters struct {
 	Version   string `json:"version,omitempty" jsonschema:"version of Ray, such as 2.60 or 2.60.0"`
 }
 
+// form returns the filters as the parameters of the server's routes.
 func (f filters) form() url.Values {
 	return url.Values{
 		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster},
@@ -230,6 +231,7 @@ type session struct {
 	Path        string `json:"path"` // an address
 }
 
+// session is a session as list_sessions shows it.
 func (t *tools) session(s client.Session) (session, error) {
 	row := session{
 		Session: s.Ref.String(), Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace, State: "ended",
@@ -262,6 +264,7 @@ type why struct {
 	Job string `json:"job,omitempty" jsonschema:"only what failed in this job: its ID, its submission's, or its entrypoint, name or RayJob's name"`
 }
 
+// why is the tool why. A job may have any of its names.
 func (t *tools) why(ctx context.Context, in why) (string, error) {
 	query := url.Values{}
 	if in.Job != "" {
@@ -286,6 +289,7 @@ type compare struct {
 	Top     int    `json:"top,omitempty" jsonschema:"at most so many functions, 20 if not given, 100 at most"`
 }
 
+// compare is the tool compare. With may be the name of a session of the same cluster alone.
 func (t *tools) compare(ctx context.Context, in compare) (string, error) {
 	if in.With != "" && strings.Contains(in.With, "/") {
 		with, err := t.Find(ctx, in.With)
@@ -312,6 +316,7 @@ var kinds = map[string]bool{
 	"objects": true, "runtime_envs": true, "cluster_events": true,
 }
 
+// listEntities is the tool list_entities.
 func (t *tools) listEntities(ctx context.Context, in listEntities) (string, error) {
 	if !kinds[in.Kind] {
 		return "", fmt.Errorf("kind %.*q: want jobs, tasks, actors, nodes, workers, placement_groups, objects, "+
@@ -386,6 +391,7 @@ type searchLogs struct {
 	Limit      int    `json:"limit,omitempty" jsonschema:"at most so many matches, 50 if not given, 500 at most"`
 }
 
+// searchLogs is the tool search_logs.
 func (t *tools) searchLogs(ctx context.Context, in searchLogs) (string, error) {
 	query := url.Values{
 		"q": {in.Pattern}, "regexp": {strconv.FormatBool(in.Regexp)},
@@ -407,6 +413,7 @@ type readLog struct {
 	Bytes  int    `json:"bytes,omitempty" jsonschema:"at most so many bytes, 24576 if not given, 49152 at most"`
 }
 
+// readLog is the tool read_log. Without a place it reads the log's end.
 func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
 	query := url.Values{
 		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(bounded(in.Lines, 200, 2000))},
@@ -431,6 +438,7 @@ type queryMetrics struct {
 	Step  string `json:"step,omitempty" jsonschema:"distance of the points of a range, such as 1m, which it is if not given"`
 }
 
+// queryMetrics is the tool query_metrics: without start and end at one time.
 func (t *tools) queryMetrics(ctx context.Context, in queryMetrics) (string, error) {
 	if in.Start == "" && in.End == "" {
 		return t.text(ctx, in.of, "api/v1/query", url.Values{"query": {in.Query}})

@@ -49,6 +49,7 @@ type noteJSON struct {
 	Why     string `json:"why,omitempty"`
 }
 
+// answer says what is noted of a session, and when and why retention removes it.
 func (h Handlers) answer(e catalog.Entry, n notes.Note) noteJSON {
 	fate := h.Retention.Of(e, time.Now())
 	answer := noteJSON{Note: n, Why: fate.Why}

@@ -90,9 +90,8 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 	asked := ofSession(r)
 	typed := typedTimes(r)
 	from, to, wrong := rangeOf(r, asked, onePanel, typed)
-	if begin, _ := r.Life(r.Context()); page.Begin == 0 {
-		page.Begin, page.Session = begin.UnixMilli(), r.Session.Ref.Name
-	}
+	begin, _ := r.Life(r.Context())
+	page.Begin, page.Session = begin.UnixMilli(), r.Session.Ref.Name
 	page.Other, page.With = otherOf(r, query.Get("with"))
 	step := stepOf(to.Sub(from))
 	values := d.valuesOf(asked, to.Sub(from), step, interval)
@@ -123,6 +122,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		page.FromText, page.ToText = query.Get("from"), query.Get("to")
 	}
 	for _, v := range d.Templating.List {
+		// 2 is Grafana's number for hidden ones
 		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
 			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
 		}
@@ -419,6 +419,7 @@ func parseSpan(text string) (time.Duration, error) {
 	return min(time.Duration(n), math.MaxInt64/unit) * unit, err
 }
 
+// spansOf returns the time ranges that the page offers, with the chosen one marked.
 func spansOf(chosen string) []web.PanelSpan {
 	spans := []web.PanelSpan{
 		{Title: "Whole session"}, {Value: "5m", Title: "Last 5 minutes"}, {Value: "30m", Title: "Last 30 minutes"},
