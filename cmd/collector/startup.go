@@ -25,7 +25,7 @@ type startup struct {
 	args, environ []string
 	refused       *sink.Refused
 	standby       *collector.Standby
-	after         func(time.Duration) <-chan time.Time
+	after         func(time.Duration) <-chan time.Time // time.After, unless a test replaces it
 
 	// Of the last attempt:
 	options   *options

@@ -39,6 +39,7 @@ func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	return nil
 }
 
+// writeSynced writes a file and syncs it to disk. After an error it may be there in part.
 func writeSynced(path string, write func(*bufio.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -120,6 +120,7 @@ func New(opts Options) *Budget {
 	return b
 }
 
+// register adds the pool's metrics, which part distinguishes from those of other pools.
 func (l *pool) register(r prometheus.Registerer, part string) {
 	gauge := func(name, help string, value func() int64) {
 		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"part": part}}

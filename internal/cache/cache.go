@@ -14,7 +14,7 @@ import (
 type Cache[K comparable, V any] struct {
 	max  int64
 	age  time.Duration
-	cost func(V) int64
+	cost func(V) int64 // what a value takes of max
 
 	mu      sync.Mutex
 	entries map[K]*list.Element // of *entry[K, V]

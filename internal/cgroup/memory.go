@@ -51,6 +51,7 @@ func MemoryLimit(root fs.FS) int64 {
 	return least
 }
 
+// hasController reports whether a list of controllers, with commas between them, has one.
 func hasController(list, name string) bool {
 	for c := range strings.SplitSeq(list, ",") {
 		if c == name {

@@ -44,6 +44,7 @@ func main() {
 	}
 }
 
+// run collects the recordings and serves what was stored until ctx ends, or until command has run.
 func run(ctx context.Context, bin, dashboards string, port int, names, running, command []string) (err error) {
 	listen := net.JoinHostPort("localhost", strconv.Itoa(port))
 	if err := checkFree(listen); err != nil {

@@ -150,7 +150,7 @@ func (g *Glob) Matches(p string) bool {
 func (p pattern) matches(name string) bool {
 	chars := []rune(name)
 	return matchRuns(len(p.items), len(chars), func(i int) bool { return p.items[i].star },
-		func(i, n int) bool { return p.items[i].matches(chars[n]) }, false)
+		func(i, n int) bool { return p.items[i].matches(chars[n]) }, false) // the whole name
 }
 
 // matchRuns says whether a pattern matches a text, given their numbers of items and elements. Star items match any

@@ -75,6 +75,7 @@ func Help(commands ...*cobra.Command) {
 	}
 }
 
+// writeUsage writes how a command is used: its examples, and the commands below it or else its flags.
 func writeUsage(w io.Writer, cmd *cobra.Command) error {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	if cmd.Example != "" {
@@ -109,12 +110,12 @@ func writeFlags(w io.Writer, program string, fs *pflag.FlagSet, topic string) er
 	for _, heading := range headings(fs) {
 		list := pflag.NewFlagSet("", pflag.ContinueOnError)
 		for _, s := range settings {
-			of := topicOf(s.flag)
-			if of == topic && headingOf(s.flag) == heading && !s.flag.Hidden && s.flag.Name != "version" {
+			flagTopic := topicOf(s.flag)
+			if flagTopic == topic && headingOf(s.flag) == heading && !s.flag.Hidden && s.flag.Name != "version" {
 				list.AddFlag(s.described())
 			}
-			if of != topic && !slices.Contains(topics, of) {
-				topics = append(topics, of)
+			if flagTopic != topic && !slices.Contains(topics, flagTopic) {
+				topics = append(topics, flagTopic)
 			}
 		}
 		if list.HasFlags() {

@@ -141,6 +141,7 @@ func (t *Table) Int64s(name string) ([]int64, error) { return columnOf(t, name, 
 // Booleans reads a column of booleans.
 func (t *Table) Booleans(name string) ([]bool, error) { return columnOf(t, name, 1, (*Chunk).Booleans) }
 
+// columnOf reads a whole column with read. valueBytes is the memory that one of its values takes.
 func columnOf[V any](t *Table, name string, valueBytes int64,
 	read func(c *Chunk, data []byte, out []V) ([]V, error)) (all []V, err error) {
 	err = t.Each(name, valueBytes, func(c *Chunk, data []byte) (err error) {

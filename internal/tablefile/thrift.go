@@ -47,6 +47,7 @@ func (c *thriftReader) reserve(n int64) bool {
 	return !c.bad
 }
 
+// byte reads one byte.
 func (c *thriftReader) byte() byte {
 	if len(c.b) == 0 {
 		c.fail()
@@ -57,6 +58,7 @@ func (c *thriftReader) byte() byte {
 	return first
 }
 
+// uvarint reads an unsigned number of variable length.
 func (c *thriftReader) uvarint() uint64 {
 	v, n := binary.Uvarint(c.b)
 	if n <= 0 {
@@ -67,6 +69,7 @@ func (c *thriftReader) uvarint() uint64 {
 	return v
 }
 
+// varint reads a signed number of variable length.
 func (c *thriftReader) varint() int64 {
 	v, n := binary.Varint(c.b)
 	if n <= 0 {
@@ -212,6 +215,7 @@ func (c *thriftReader) skipElement(kind byte, depth int) {
 	c.skip(kind, depth)
 }
 
+// skipMap skips a map: its length, a byte with the types of its keys (high half) and values, and its entries.
 func (c *thriftReader) skipMap(depth int) {
 	n := c.uvarint()
 	if n == 0 {

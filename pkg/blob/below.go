@@ -19,10 +19,10 @@ func DeleteBelow(ctx context.Context, store Store, prefix string) error {
 	return nil
 }
 
-// DeleteOrphans deletes all objects below a prefix if there are none below of, about which they are: who stores
+// DeleteOrphans deletes all objects below a prefix if there are none below owner, about which they are: who stores
 // something about what somebody else removes calls it afterwards.
-func DeleteOrphans(ctx context.Context, store Store, prefix, of string) error {
-	for _, err := range store.List(ctx, of, ListOptions{}) {
+func DeleteOrphans(ctx context.Context, store Store, prefix, owner string) error {
+	for _, err := range store.List(ctx, owner, ListOptions{}) {
 		return err
 	}
 	return DeleteBelow(ctx, store, prefix)

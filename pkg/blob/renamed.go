@@ -52,6 +52,7 @@ func (r renamed) Get(ctx context.Context, key string, offset, length int64) (io.
 	return r.store.Get(ctx, name, offset, length)
 }
 
+// Stat implements Reader.
 func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
 	name, err := r.key(key)
 	if err != nil {
@@ -62,6 +63,7 @@ func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
 	return o, err
 }
 
+// List implements Lister.
 func (r renamed) List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error] {
 	if opts.StartAfter != "" {
 		opts.StartAfter = r.prefix(opts.StartAfter)

@@ -261,6 +261,7 @@ func (r *Reader) gap(err error) error {
 	return gap
 }
 
+// closeBody closes the chunk that is being read, if there is one.
 func (r *Reader) closeBody() {
 	if r.stored == nil {
 		return
@@ -285,9 +286,9 @@ func (r *Reader) Close() error {
 // distinguish it from damage.
 type storedReader struct {
 	io.ReadCloser
-	onRead    func(bytes int)
-	exact     bool  // an object of another size is an error
-	remaining int64 // bytes to come
+	onRead    func(bytes int) // is told how many bytes each read gave; nil: nobody is
+	exact     bool            // an object of another size is an error
+	remaining int64           // bytes to come
 	err       error
 }
 

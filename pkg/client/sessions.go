@@ -140,9 +140,9 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 }
 
 // SessionPath returns a path of a session, such as "findings", relative to the server's root.
-func SessionPath(of layout.Session, path string) string {
-	return "namespaces/" + url.PathEscape(of.Namespace) + "/clusters/" + url.PathEscape(of.Cluster) + "/sessions/" +
-		url.PathEscape(of.Name) + "/" + path
+func SessionPath(session layout.Session, path string) string {
+	return "namespaces/" + url.PathEscape(session.Namespace) + "/clusters/" + url.PathEscape(session.Cluster) +
+		"/sessions/" + url.PathEscape(session.Name) + "/" + path
 }
 
 const (

@@ -255,6 +255,7 @@ type lastScans struct {
 	idle atomic.Bool
 }
 
+// beginLastScans starts the scans, which go on until ctx ends.
 func beginLastScans(ctx context.Context, tailer *logs.Tailer) *lastScans {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &lastScans{tailer: tailer, cancel: cancel, done: make(chan struct{})}

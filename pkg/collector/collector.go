@@ -150,6 +150,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(s)
 }
 
+// newSink makes the sink, which finds the place of each event through places.
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{

@@ -122,6 +122,7 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	return about.Version, nil
 }
 
+// headHost returns the head's host from the file in which Ray keeps the address of the cluster that runs here.
 func (c *Collector) headHost() (string, error) {
 	data, err := regular.ReadFile(filepath.Join(c.opts.RayTmpDir, currentCluster), 256)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // service of a machine does over `ray stop` and `ray start`, and a session may outlive its raylet, as with GCS fault
 // tolerance when the container of the head is restarted.
 type runs struct {
-	raylets func() (map[string]bool, error)
+	raylets func() (map[string]bool, error) // the sessions whose raylets listen now
 
 	looking sync.Mutex // held during a look, so that none ends after a later one
 
@@ -114,7 +114,7 @@ func (r *runs) ended(s logs.Session, latest string, another, closing bool, now t
 		return now, false // it runs again since
 	case ran:
 		return seen.end(s.LastWrite), another || closing || now.Sub(seen.gone) >= endDelay
-	case s.LastWrite.IsZero():
+	case s.LastWrite.IsZero(): // Ray has written nothing to its logs
 		return now, closing && s.Name == latest
 	case s.Name == latest && !another:
 		return s.LastWrite, closing // its raylet may be about to start, or is in another network namespace
@@ -191,11 +191,12 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 	var failed error
 	for _, s := range present {
 		_, ran := c.runs.ran(s.Name)
+		// the latest one may run without a raylet that can be seen
 		if running[s.Name] || (s.Name == latest && !ran && !another) {
 			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name]))
 			continue
 		}
-		at, ended := c.runs.ended(s, latest, another, false, now)
+		at, ended := c.runs.ended(s, latest, another, false, now) // the collector goes on
 		if !ended || c.tailer.SetEnded(s.Name, true) {
 			continue // what its logs waited with is read first
 		}
@@ -206,7 +207,8 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 	return failed
 }
 
-// storeStart stores what is known of a session that runs. raylet says that its raylet is seen.
+// storeStart stores what is known of a session that runs, but not before Ray's version is known or will not be. raylet
+// says that its raylet is seen.
 func (c *Collector) storeStart(ctx context.Context, session string, raylet bool) error {
 	c.tailer.SetEnded(session, false)
 	var failed error

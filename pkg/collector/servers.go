@@ -189,6 +189,7 @@ func newMux(metrics prometheus.Gatherer, notReady func() error) *http.ServeMux {
 	return mux
 }
 
+// registerReady adds the metric of what notReady says: nil if the collector stores what it gets.
 func registerReady(r prometheus.Registerer, notReady func() error) {
 	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rayhistory_collector_ready",
@@ -306,7 +307,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // countedConn is counted until it is closed.
 type countedConn struct {
 	net.Conn
-	close func() error
+	close func() error // closes Conn and counts it, once
 }
 
 func (c *countedConn) Close() error { return c.close() }

@@ -206,6 +206,7 @@ func (s *sessions) state(name string) knownSession {
 	return knownSession{}
 }
 
+// get returns what is known of a session, to be changed. s.mu must be held.
 func (s *sessions) get(name string) *knownSession {
 	f := s.known[name]
 	if f == nil {
@@ -239,6 +240,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	s.storing.Lock()
 	defer s.storing.Unlock()
 	known := s.state(name)
+	// stored is so of this head, or of one of which it is not known which it is
 	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
 	waits := known.RayVersion == "" && !force && s.opts.Dashboard != "" && time.Since(s.began) < versionWait
 	if stored || waits {
@@ -281,7 +283,7 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	if !s.opts.Head {
 		return nil
 	}
-	if err := s.storeStart(ctx, name, head, true); err != nil {
+	if err := s.storeStart(ctx, name, head, true); err != nil { // also without Ray's version: nobody can tell it now
 		return err
 	}
 	s.storing.Lock()
@@ -325,6 +327,7 @@ func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
 	}
 }
 
+// createJSON stores a value without what is to be redacted; os.ErrExist if there is such an object.
 func (s *sessions) createJSON(ctx context.Context, key string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {

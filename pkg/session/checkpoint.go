@@ -69,6 +69,7 @@ func (s *Session) objects() []blob.Object {
 // EventBytes is how many bytes of events, as stored, the session's tables were made of.
 func (s *Session) EventBytes() int64 { return storedBytes(s.read) }
 
+// storedBytes adds up the stored sizes of the chunks that were read.
 func storedBytes(read map[string]progressOf) (n int64) {
 	for _, progress := range read {
 		for _, c := range progress.chunks {

@@ -111,6 +111,7 @@ func (s *source) load(ctx context.Context, trustSettled bool) (*Session, error) 
 	return out, nil
 }
 
+// read makes the tables from the index if it is valid, or else from the events. trustSettled is as of load.
 func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) {
 	index, err := s.listIndex(ctx)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 		return err
 	}
 	for i, item := range items {
-		if item.to == toEnd {
+		if item.to == toEnd { // of a stream in several parts the last one, which says how far the stream was read
 			s.done[item.stream.Key] = progressOf{chunks: item.stream.Chunks, consumed: results[i].consumed}
 		}
 		s.warnings.addReplayed(item.stream.Key, results[i])

@@ -109,7 +109,7 @@ func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Sessio
 	}
 	found.sources.Fingerprint = tables.Fingerprint
 	out, err := s.indexedSession(ctx, found, tables)
-	s.unlisted = out != nil
+	s.unlisted = out != nil // Verify lists the events later
 	return out, err
 }
 

@@ -36,7 +36,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
 	case src.indexed && changed, src.replaced(grown):
-		// continues from the index, or from a newer one
+		// continues from the index, or from a newer one; the events are listed again
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
 		next := *latest

@@ -109,7 +109,7 @@ func (r *replayer) block(b *block, out *replayed) {
 		if len(b.data) == 0 {
 			return
 		}
-		if b.left <= 0 {
+		if b.left <= 0 { // the end of the work item: only the rest of an event that began in it still belongs to it
 			switch starts, enough := startsEvent(b.data); {
 			case starts:
 				b.over = true

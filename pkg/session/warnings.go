@@ -37,6 +37,7 @@ func (w *warnings) takeBack(warning string) {
 	w.list = slices.DeleteFunc(w.list, func(s string) bool { return s == warning })
 }
 
+// addReplayed warns of what was damaged in a stream that was just read.
 func (w *warnings) addReplayed(key string, r replayed) {
 	if r.damaged > 0 {
 		w.add("%s: %s skipped", key, count(r.damaged, "damaged part"))

@@ -40,6 +40,7 @@ func (s *Store) do(ctx context.Context, permission string, request func(options 
 	return s.mapError(err, header, permission)
 }
 
+// makeBucket creates the bucket, unless another process just did.
 func (s *Store) makeBucket(ctx context.Context) error {
 	err := remote.Retry(ctx, func() remote.Outcome {
 		err := s.client.CreateBucket(s.name, oss.WithContext(ctx))

@@ -58,6 +58,7 @@ func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error)
 	return s.head(ctx, key)
 }
 
+// head describes an object without reading it.
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	var header http.Header
 	err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) (err error) {

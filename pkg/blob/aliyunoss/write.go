@@ -24,6 +24,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return s.writer.Put(ctx, key, body)
 }
 
+// newWriter tells remote.Writer how OSS writes objects.
 func (s *Store) newWriter() remote.Writer {
 	return remote.Writer{
 		One: s.put, Parts: s.uploadParts,
@@ -115,6 +116,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
+// send uploads the next part.
 func (m *multipart) send(ctx context.Context, part []byte) error {
 	var sent oss.UploadPart
 	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {

@@ -103,6 +103,7 @@ const (
 	authDefault          = "default"
 )
 
+// client makes a client of the container. How it authenticates is configured, or else follows from what is set.
 func (c *Config) client() (*container.Client, error) {
 	mode := strings.ToLower(strings.TrimSpace(c.AuthMode))
 	if mode == authAuto {
@@ -197,6 +198,7 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil
 }
 
+// clientOptions bound how long a request takes and how often it is sent again.
 func (c *Config) clientOptions() azcore.ClientOptions {
 	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	return azcore.ClientOptions{

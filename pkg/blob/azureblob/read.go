@@ -118,6 +118,8 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 var errNotAzure = errors.New("this is not a listing of Azure Blob Storage: correct --azure-account-url, or the proxy " +
 	"before it")
 
+// requestPage lists one page after marker, nil for the first. With delimited, names with a further slash become one
+// folder. next is the marker of the next page.
 func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
 	next *string, err error) {
 	if !delimited {
@@ -156,6 +158,7 @@ func isBroken(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
+// objects returns the objects of a page, without folders.
 func objects(items []*container.BlobItem) []listed {
 	page := make([]listed, 0, len(items))
 	for _, item := range items {

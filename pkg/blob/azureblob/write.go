@@ -110,6 +110,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	return m.complete(ctx, absent)
 }
 
+// send uploads the next part.
 func (m *multipart) send(ctx context.Context, part []byte) error {
 	// Within a blob the IDs must be of equal length.
 	id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(m.upload[:], uint32(len(m.ids))))

@@ -108,6 +108,7 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 // for the top of the bucket, where newer collectors of KubeRay's store by default.
 type root struct{ config *Config }
 
+// String implements pflag.Value.
 func (r *root) String() string {
 	switch {
 	case r.config == nil:
@@ -120,6 +121,7 @@ func (r *root) String() string {
 
 func (r *root) Type() string { return "string" }
 
+// Set implements pflag.Value. A slash alone means no folder: the bucket's top.
 func (r *root) Set(value string) error {
 	folder := strings.Trim(value, "/")
 	r.config.Top = value != "" && folder == ""

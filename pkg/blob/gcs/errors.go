@@ -21,6 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
+// shouldRetry reports whether the SDK sends a request again: for what may pass, also a timeout of the network, but not
+// one of the caller. Missing credentials do not pass.
 func shouldRetry(err error) bool {
 	if remote.Credentials(err) != nil {
 		return false
@@ -108,6 +110,7 @@ func isBroken(err error) bool {
 		errors.As(err, &upload)
 }
 
+// makeBucket creates the bucket, unless another process just did.
 func (s *Store) makeBucket(ctx context.Context) error {
 	err := remote.Retry(ctx, func() remote.Outcome {
 		err := s.bucket.Create(ctx, s.project, nil)

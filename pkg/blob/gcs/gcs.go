@@ -113,6 +113,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	return newStore(client, c, log), nil
 }
 
+// newStore makes a store of an SDK's client.
 func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),
@@ -143,5 +144,5 @@ func (c *Config) endpoint() (endpoint string, emulator bool, err error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/storage/v1/"
 	}
-	return u.String(), u.Scheme == "http", nil
+	return u.String(), u.Scheme == "http", nil // only emulators have no TLS
 }

@@ -44,7 +44,7 @@ type walk struct {
 	store  *Store
 	prefix string
 	opts   blob.ListOptions
-	yield  func(blob.Object, error) bool
+	yield  func(blob.Object, error) bool // false ends the listing
 }
 
 // keyedEntry is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below

@@ -396,6 +396,7 @@ func (s *Store) missing(err error) error {
 	return err
 }
 
+// object describes a file as an object.
 func object(key string, info fs.FileInfo) blob.Object {
 	o := blob.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}
 	// Every write makes a new file, so the inode differs even if two writes have the same length and time.

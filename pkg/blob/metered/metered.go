@@ -103,6 +103,7 @@ type reader struct {
 	err  error
 }
 
+// Read implements io.Reader. It remembers an error for the end of the operation.
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	r.read.Add(float64(n))

@@ -49,6 +49,7 @@ func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error)
 	return s.head(ctx, key)
 }
 
+// head describes an object without reading it.
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	output, err := s.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {

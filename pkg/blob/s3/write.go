@@ -35,6 +35,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return s.writer.Put(ctx, key, body)
 }
 
+// newWriter tells remote.Writer how S3 writes objects.
 func (s *Store) newWriter() remote.Writer {
 	return remote.Writer{
 		One: s.put, Parts: s.uploadParts,

@@ -81,9 +81,9 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 
 // NameOf is how a server is called in the store: its address without user, password and the slash at the end.
 func NameOf(server *url.URL) string {
-	of := *server
-	of.User = nil
-	return strings.TrimSuffix(of.String(), "/")
+	address := *server
+	address.User = nil
+	return strings.TrimSuffix(address.String(), "/")
 }
 
 func (c *Credentials) token() string {

@@ -274,9 +274,9 @@ func (t *tree) sort(files []seenFile, c *candidates) {
 			t.lastIdleWrite = max(t.lastIdleWrite, s.changed)
 		}
 		switch {
-		case isIdle && t.idle.is(f, s) && f.look == lookOf(s):
+		case isIdle && t.idle.is(f, s) && f.look == lookOf(s): // not written to since
 			t.markSeen(key, f)
-		case s.size == 0 && isIdle && f.n == 0:
+		case s.size == 0 && isIdle && f.n == 0: // still empty, perhaps made again
 			f.ino, f.look = s.id.ino, lookOf(s)
 			t.markSeen(key, f)
 		case s.size == 0 && !isIdle && t.addEmpty(key, s):

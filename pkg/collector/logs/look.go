@@ -194,7 +194,7 @@ func (t *tree) isAlone(s seenFile) bool {
 	if rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
 		return false
 	}
-	if f, isIdle := t.idle.files[keyOfPath(s.dir, s.path)]; isIdle {
+	if f, isIdle := t.idle.files[keyOfPath(s.dir, s.path)]; isIdle { // an empty one has nothing to be told by
 		return f.n == 0 || t.idle.is(f, s)
 	}
 	_, _, _, _, moved := t.idle.find(t, s)

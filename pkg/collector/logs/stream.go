@@ -165,6 +165,7 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 // moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be
 // saved.
 func (s *stream) moveOn(now time.Time) bool {
+	// a moved file is no longer where the last scan saw it: only the next scan tells whether it has more
 	if s.state != listed || s.current.state == moved || s.unread(s.current) > 0 {
 		return false
 	}

@@ -234,9 +234,9 @@ func rotation(path string) (base string, number int, ok bool) {
 	return path[:i], int(n), true
 }
 
-// mayCopy says whether a file at path may be a copy that rotation made of the log at of: raylet.out.1, raylet.out-2026.
-func mayCopy(path, of string) bool {
-	rest, ok := strings.CutPrefix(path, of)
+// mayCopy says whether a file at path may be a copy that rotation made of a log: raylet.out.1, raylet.out-2026.
+func mayCopy(path, log string) bool {
+	rest, ok := strings.CutPrefix(path, log)
 	return ok && rest != "" && !strings.Contains(rest, "/") && strings.ContainsRune(".-_~", rune(rest[0]))
 }
 

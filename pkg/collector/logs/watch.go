@@ -142,6 +142,7 @@ type watcher struct {
 	close       func() error
 }
 
+// newWatcher makes a watcher, which watches nothing if the kernel does not allow it.
 func newWatcher(t *Tailer) *watcher {
 	w := &watcher{t: t, watched: make(map[string]bool)}
 	notify, err := fsnotify.NewBufferedWatcher(512)

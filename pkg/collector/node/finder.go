@@ -92,6 +92,7 @@ func (f *Finder) Newest() string {
 	return newest
 }
 
+// remember keeps a session's node. Of too many sessions the oldest is forgotten: their names begin with the time.
 func (f *Finder) remember(session string, node rayid.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

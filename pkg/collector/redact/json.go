@@ -26,8 +26,8 @@ func (r *Redactor) JSON(b []byte) {
 		return
 	}
 	w := walker{r: r}
-	if _, err := w.feed(b, true); err != nil {
-		w.matches += r.lines(b, maxNested, 0)
+	if _, err := w.feed(b, true); err != nil { // all at once
+		w.matches += r.lines(b, maxNested, 0) // it is no JSON: as text, by all rules
 	}
 	r.count(w.matches)
 }
@@ -188,7 +188,7 @@ func ones(b []byte) {
 
 // text redacts the content of a string. If it may not match by itself, it still may with its name.
 func (w *walker) text(content []byte, name, mayMatch bool) {
-	if !name && (w.named || w.below > 0) {
+	if !name && (w.named || w.below > 0) { // the value of a redacted name, or a part of it
 		if len(content) > 0 {
 			w.matches++
 			stars(content)
@@ -256,7 +256,7 @@ func (w *walker) both(text []byte) (matches int) {
 	matches = w.r.lines(asText, maxNested, without)
 	if _, err := w.feed(text, true); err != nil || w.depth != 0 {
 		copy(text, before)
-		return w.r.lines(text, maxNested, 0)
+		return w.r.lines(text, maxNested, 0) // by all rules
 	}
 	for i := 0; matches > 0 && i < len(text); {
 		t := nextToken(before, i)

@@ -111,6 +111,7 @@ func literal(re *syntax.Regexp) language {
 	return language{exact: texts}
 }
 
+// class is the language of a class of characters: all of them, in lower case; not known if there are too many.
 func class(re *syntax.Regexp) language {
 	var forms []string
 	for i := 0; i < len(re.Rune); i += 2 {
@@ -158,6 +159,7 @@ func concat(subs []*syntax.Regexp) language {
 	return l
 }
 
+// alternate is the language of alternatives, of which a text matches one.
 func alternate(subs []*syntax.Regexp) language {
 	l := language{exact: []string{}, required: []string{}}
 	for _, sub := range subs {

@@ -67,7 +67,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
 				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
-					matches += r.lines(line, maxNested, 0)
+					matches += r.lines(line, maxNested, 0) // a comment, which is no JSON
 				} else {
 					w := walker{r: r, nested: maxNested, loose: true}
 					matches += w.both(line)
@@ -81,7 +81,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 // lineReader reads whole lines, and redacts them.
 type lineReader struct {
 	from   io.Reader
-	redact func(lines []byte)
+	redact func(lines []byte) // overwrites matches in whole lines
 	buffer []byte
 	at     int   // of the next byte that is read
 	ready  int   // bytes of the buffer that are redacted
@@ -128,7 +128,7 @@ func (l *lineReader) fill() {
 				stars(l.buffer[l.ready:])
 			}
 			l.ready = len(l.buffer)
-		case l.ready == 0 && (l.long || len(l.buffer) > maxLine):
+		case l.ready == 0 && (l.long || len(l.buffer) > maxLine): // too long to be searched: all of it is redacted
 			l.ready = len(l.buffer)
 			stars(l.buffer)
 			l.long = true

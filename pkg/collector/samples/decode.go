@@ -304,7 +304,7 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 			in.skipNumbers()
 			return -1
 		}
-		id += in.integer() + 1
+		id += in.integer() + 1 // IDs rise: how many lie between them is stored
 		next = t.seek(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.found = append(d.found, found{place: count, wanted: next})
@@ -343,7 +343,7 @@ func (d *Decoder) leave(in *scanner, t *source) {
 	next, id := 0, -1
 	in.open('[')
 	for in.more(']') {
-		id += in.integer() + 1
+		id += in.integer() + 1 // IDs rise: how many lie between them is stored
 		next = t.seek(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.out.Ended = append(d.out.Ended, t.wanted[next].number)

@@ -298,6 +298,7 @@ func (l *idList) add(id int32) {
 	l.next, l.more = id+1, true
 }
 
+// appendStrings appends strings as a JSON array.
 func appendStrings(out []byte, words ...string) []byte {
 	out = append(out, '[')
 	for i, w := range words {

@@ -90,6 +90,7 @@ func (s *scanner) key(name string) {
 	}
 }
 
+// optionalKey skips a further member's key with its comma and colon. False: another key, or none, follows.
 func (s *scanner) optionalKey(name string) bool {
 	rest := s.data[s.at:]
 	if n := len(name); len(rest) >= n+4 && rest[0] == ',' && rest[1] == '"' && string(rest[2:n+2]) == name &&

@@ -116,6 +116,7 @@ func sampleLine(line []byte, h handler) error {
 	return h.sample(spelling, value)
 }
 
+// nameEnd returns where the metric's name ends with which a line begins; 0 if it begins with none.
 func nameEnd(line []byte) int {
 	for i, c := range line {
 		if c != '_' && c != ':' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {

@@ -28,6 +28,7 @@ type latest struct {
 	answers map[int][]byte
 }
 
+// newLatest makes a latest of at most maxBytes.
 func newLatest(maxBytes int64) *latest {
 	// One goroutine and a small window: a line of an exposition resembles the line before it.
 	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),

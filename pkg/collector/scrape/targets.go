@@ -205,6 +205,7 @@ type limitedBody struct {
 	left int64
 }
 
+// Read implements io.Reader.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, errTooLong

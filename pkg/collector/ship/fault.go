@@ -57,7 +57,7 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
 		return objectFault
 	case storeWorks && divisible && st.own >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
-		return sizeFault
+		return sizeFault // smaller chunks are tried before the stream counts as refused
 	case storeWorks:
 		return objectFault
 	}

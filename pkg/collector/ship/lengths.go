@@ -115,6 +115,7 @@ func (l *lengthLog) write(line []byte) error {
 	return l.file.Sync()
 }
 
+// open opens the file to append to, unless it is open.
 func (l *lengthLog) open() error {
 	if l.file != nil {
 		return nil

@@ -196,6 +196,7 @@ func (s *Shipper) Close(ctx context.Context) {
 	<-s.done
 }
 
+// stopping reports whether the shipper was told to stop.
 func (s *Shipper) stopping() bool {
 	select {
 	case <-s.stop:

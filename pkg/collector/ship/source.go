@@ -171,7 +171,7 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 		dir.tails, dir.listed = tails, true
 	}
 	id := maphash.String(l.seed, stream)
-	if _, asked := dir.asked[id]; asked {
+	if _, asked := dir.asked[id]; asked { // the stream may have got chunks since the folder was listed
 		return l.one(ctx, g, stream)
 	}
 	dir.asked[id] = struct{}{}

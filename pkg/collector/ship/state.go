@@ -170,6 +170,7 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 	if j.due.Before(st.notBefore) {
 		j.due = st.notBefore
 	}
+	// its stream has failed by itself, was slow, or had its chunks made smaller
 	j.suspect = st.own > 0 || st.slow || (chunk < s.opts.MaxChunk && n >= chunk)
 	return j, true
 }

@@ -225,6 +225,7 @@ const (
 	keepFor  = time.Minute
 )
 
+// newSpares makes spares, which are dropped when none was used for keepFor.
 func newSpares() *spares {
 	s := &spares{ready: make(chan []byte, maxSpares)}
 	s.idle = time.AfterFunc(keepFor, func() {

@@ -69,12 +69,12 @@ func (r *Refused) Lasting(unplaced bool, now time.Time) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time
-	for session, of := range r.sessions {
-		if now.Sub(of.since) < lasting || now.Sub(of.last) > lasting || (unplaced && session == "") {
-			continue
+	for session, refusal := range r.sessions {
+		if now.Sub(refusal.since) < lasting || now.Sub(refusal.last) > lasting || (unplaced && session == "") {
+			continue // without a session: it is refused for another reason
 		}
-		if first.IsZero() || of.since.Before(first) {
-			first, why = of.since, of.why
+		if first.IsZero() || refusal.since.Before(first) {
+			first, why = refusal.since, refusal.why
 		}
 	}
 	return why
@@ -85,9 +85,9 @@ func (r *Refused) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	batches, why := 0, make(map[string]bool)
-	for _, of := range r.sessions {
-		batches += of.batches
-		why[of.why] = true
+	for _, refusal := range r.sessions {
+		batches += refusal.batches
+		why[refusal.why] = true
 	}
 	if batches == 0 {
 		return nil

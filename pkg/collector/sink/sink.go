@@ -269,6 +269,7 @@ func (m *metrics) batch(took time.Duration, p *refusal) {
 	m.batches.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
+// accept counts a batch that was accepted. bytes is the size of its body.
 func (m *metrics) accept(b *batch, bytes int) {
 	m.accepted.Add(float64(len(b.events)))
 	m.bytes.Add(float64(bytes))

@@ -61,6 +61,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	if err = errors.Join(listErr, err); err != nil {
 		t.reportFailure(ctx, e.url, err)
 	}
+	// of hardware only the figures changed, which are spooled: its answer is kept for the session's end
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 

@@ -157,8 +157,8 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, its
-// session is not of this node, or the disk fails.
+// round requests every URL that is due; final says that there is no later round. It fails only if it can request none:
+// the dashboard does not answer, its session is not of this node, or the disk fails.
 func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
 	session, version, err := t.identify(ctx)
 	if err != nil {

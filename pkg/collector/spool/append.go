@@ -190,6 +190,7 @@ func full(err error) error {
 	return err
 }
 
+// recordSize returns the bytes of a record with these blocks, and those of its table of blocks among them.
 func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	size = headerBytes
 	for i := range blocks {
@@ -276,6 +277,7 @@ type writer struct {
 	err  error
 }
 
+// write buffers b, or writes it at once if the buffer is too small for it.
 func (w *writer) write(b []byte) {
 	if len(w.buf)+len(b) > cap(w.buf) {
 		w.flush()

@@ -30,7 +30,7 @@ func (s *Spool) compact() {
 
 // sparse returns the oldest segment worth moving: at most a quarter of it is unshipped.
 func (s *Spool) sparse() (oldest *segment) {
-	if s.used <= s.opts.MaxBytes/2 || s.closed {
+	if s.used <= s.opts.MaxBytes/2 || s.closed { // there is room: the segment goes as a whole later
 		return nil
 	}
 	for seg := range s.segments {

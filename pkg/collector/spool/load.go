@@ -224,7 +224,7 @@ func (l *loader) run() (end int64, err error) {
 			if err != nil {
 				return 0, err
 			}
-			if next == l.window.size {
+			if next == l.window.size { // no record follows: the last one was cut off
 				return at, nil
 			}
 			l.segment.damaged = true
@@ -240,7 +240,7 @@ func (l *loader) run() (end int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if !intact && rec.end == l.window.size {
+		if !intact && rec.end == l.window.size { // the last record lacks some of its data, so its batch does not count
 			l.spans = l.spans[:kept]
 			return at, nil
 		}

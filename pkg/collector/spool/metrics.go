@@ -52,6 +52,7 @@ func newMetrics(s *Spool) *metrics {
 	}
 }
 
+// appendFailed counts an append that failed, by its reason.
 func (m *metrics) appendFailed(err error) {
 	reason := "disk"
 	switch {

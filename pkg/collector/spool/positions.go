@@ -55,6 +55,7 @@ const (
 	reservedSlots = 128
 )
 
+// encodeSlot appends a position as a slot of the file. sequence says which of two slots is newer.
 func encodeSlot(b []byte, p position, sequence uint32) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint64(b, p.streamID)
@@ -202,6 +203,7 @@ func (k *positions) forget(streamID uint64) {
 	}
 }
 
+// close closes the file, if it is open.
 func (k *positions) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -99,6 +99,7 @@ func (r *reader) seekBlock(offset int64) error {
 	}
 }
 
+// close closes the segment that is being read, if there is one.
 func (r *reader) close() error {
 	if r.walk == nil {
 		return nil

@@ -51,6 +51,7 @@ func appendBlock(table []byte, e block, key string) []byte {
 	return append(table, key...)
 }
 
+// appendHeader appends a record's header, which has checksums of itself and of the table, but not of the data.
 func appendHeader(b, table []byte, dataBytes, arrived int64) []byte {
 	start := len(b)
 	b = append(b, recordMagic...)

@@ -78,7 +78,8 @@ func (s *Spool) newSegment() (*segment, error) {
 	return seg, nil
 }
 
-// seal ends the active segment. The next batch begins a new one.
+// seal ends the active segment. The next batch begins a new one. If not all of it is synced yet, the commit that syncs
+// the rest closes its file.
 func (s *Spool) seal() {
 	seg := s.active
 	s.active = nil
@@ -88,6 +89,7 @@ func (s *Spool) seal() {
 	}
 }
 
+// closeFile closes the file, if it is open.
 func (g *segment) closeFile() error {
 	if g.file == nil {
 		return nil

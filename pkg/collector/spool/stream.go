@@ -76,7 +76,7 @@ func (st *Stream) publish(e span) {
 	if n := len(st.spans); n > 0 {
 		last := &st.spans[n-1]
 		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= blockBytes &&
-			e.arrived-last.arrived <= mergeWithin {
+			e.arrived-last.arrived <= mergeWithin { // goes on where the last one ends
 			last.n, last.last = last.n+e.n, e.last
 			return
 		}
@@ -137,7 +137,8 @@ func (st *Stream) remove(start, n int64) {
 	st.closeGap()
 }
 
-// position returns the stream's progress as it is saved on disk.
+// position returns the stream's progress as it is saved on disk, and counts it: of two positions the later one is
+// saved.
 func (st *Stream) position() position {
 	st.spool.taken++
 	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)},

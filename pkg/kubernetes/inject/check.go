@@ -147,6 +147,7 @@ var ownVariables = map[string]string{
 var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir",
 	"ray-dashboard-address"}
 
+// checkArgs refuses arguments of collectors that are no flags, or have a flag of this command.
 func (o *Options) checkArgs(m *mistakes) {
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {

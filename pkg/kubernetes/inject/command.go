@@ -99,6 +99,7 @@ func injectAll(w io.Writer, files []manifest, o Options) (changed []manifest, er
 	return changed, nil
 }
 
+// report prints what was changed.
 func report(w io.Writer, changes []Change) {
 	for _, c := range changes {
 		for _, done := range c.Done {

@@ -160,16 +160,16 @@ func (c cluster) complete(collector map[string]any, role string) error {
 	}
 	c.options = Options{}
 	if c.auth == authKubernetes {
-		c.auth = authNone // known before, and more than variables
+		c.auth = authNone // it does not follow from names: the collector that was added has its variables and volume
 	}
 	all, _ := c.env(role)
 	for _, prefix := range []string{"OWNER_", "RAY_AUTH_"} {
-		others := func(v any) bool {
+		isOther := func(v any) bool {
 			m, _ := v.(map[string]any)
 			return !strings.Contains(text(m, "name"), prefix)
 		}
-		if !slices.ContainsFunc(env, func(v any) bool { return !others(v) }) {
-			env = append(env, slices.DeleteFunc(slices.Clone(all), others)...)
+		if !slices.ContainsFunc(env, func(v any) bool { return !isOther(v) }) { // it has none of them yet
+			env = append(env, slices.DeleteFunc(slices.Clone(all), isOther)...)
 		}
 	}
 	if len(env) > 0 {

@@ -35,6 +35,7 @@ func sameSurroundings(object, before map[string]any) bool {
 	return err == nil && errBefore == nil && now == was
 }
 
+// surroundingsOf reads what a collector knows of the object around it.
 func surroundingsOf(object map[string]any) (surroundings, error) {
 	kind := text(object, "kind")
 	meta, _ := mapping(object, "metadata")

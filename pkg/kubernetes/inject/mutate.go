@@ -120,6 +120,7 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 	return []Change{change}, nil
 }
 
+// newCluster reads what collectors have to know of a cluster from the object that describes it.
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
 	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
 	c := cluster{options: o}

@@ -12,6 +12,7 @@ type portSet struct {
 	least, max int            // of Ray's worker processes
 }
 
+// user returns what of Ray uses a port; "" if nothing does.
 func (s portSet) user(port int) string {
 	if what := s.single[port]; what != "" {
 		return what

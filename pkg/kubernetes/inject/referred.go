@@ -18,6 +18,7 @@ type referred struct {
 	from bool              // Ray's container has more variables than rays, from ConfigMaps or Secrets
 }
 
+// newReferred begins with env, the collector's own variables; ray is Ray's container.
 func newReferred(env []any, ray map[string]any) *referred {
 	r := &referred{env: env, have: map[string]bool{}, at: map[string]int{}, lost: map[string]string{}}
 	for _, v := range env {

@@ -157,6 +157,7 @@ func asks(s *syntax.Stmt) bool {
 	return s.Negated
 }
 
+// set sets a variable. It forgets values that depend on a condition or take too much memory.
 func (s *shell) set(name string, v value) {
 	if s.conditional > 0 {
 		v = unknown("variable " + name + " (set under a condition)")
@@ -185,6 +186,7 @@ func (s *shell) declare(c *syntax.DeclClause) {
 	}
 }
 
+// assigned returns the value that an assignment gives.
 func (s *shell) assigned(a *syntax.Assign) value {
 	if a.Value == nil && a.Array == nil {
 		return known("")

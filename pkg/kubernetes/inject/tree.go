@@ -8,6 +8,7 @@ import (
 
 // The manifests are trees of map[string]any and []any, as YAML and JSON give them; null and absent are the same.
 
+// mapping returns the mapping at a key, nil if there is none.
 func mapping(m map[string]any, key string) (map[string]any, error) {
 	switch v := m[key].(type) {
 	case nil:
@@ -19,6 +20,7 @@ func mapping(m map[string]any, key string) (map[string]any, error) {
 	}
 }
 
+// list returns the list at a key, nil if there is none.
 func list(m map[string]any, key string) ([]any, error) {
 	switch v := m[key].(type) {
 	case nil:

@@ -150,6 +150,8 @@ func referredAt(s string) string {
 // maxName bounds the name of a variable.
 const maxName = 256
 
+// referred returns what Kubernetes puts in the place of $(name): as written if the container has no such variable. One
+// from a ConfigMap or Secret is not known.
 func (e environment) referred(name string) value {
 	if v, ok := e.vars[name]; ok {
 		return v

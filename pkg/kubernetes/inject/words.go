@@ -43,6 +43,7 @@ func (s *shell) joined(parts []syntax.WordPart, inQuotes bool) value {
 	return joined(values...)
 }
 
+// part returns the value of a part of a word. inQuotes says that double quotes are around it.
 func (s *shell) part(p syntax.WordPart, inQuotes bool) value {
 	switch p := p.(type) {
 	case *syntax.Lit:

@@ -32,6 +32,8 @@ type Cluster struct {
 	Collectors []string
 }
 
+// clusterOf returns what is needed of a RayCluster. Its owner is the RayJob or RayService that it was made for, else
+// itself.
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,

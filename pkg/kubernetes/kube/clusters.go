@@ -90,6 +90,7 @@ func newClusters(c Config, log logrus.FieldLogger) *Clusters {
 	return &Clusters{config: c, log: log, warned: cache.New[types.UID, struct{}](maxHeads, 0, nil)}
 }
 
+// add adds a Kubernetes cluster, of which these namespaces are watched; none: all.
 func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -102,6 +103,7 @@ func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
 	}
 }
 
+// newClient makes a client that knows KubeRay's types and what more adds.
 func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {

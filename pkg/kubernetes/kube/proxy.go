@@ -147,6 +147,7 @@ type inert struct{ http.RoundTripper }
 // errRedirect is an answer that would send the client elsewhere.
 var errRedirect = errors.New("it redirects to another server, which is not followed")
 
+// RoundTrip implements http.RoundTripper. A redirect is an error: it might lead anywhere.
 func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r.WithContext(onlyEnds{r.Context()}))
 	if err != nil {

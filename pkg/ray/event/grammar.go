@@ -61,7 +61,8 @@ func (s *Scanner) value(i, depth int) int {
 	return s.bad(i, "want a value")
 }
 
-// object starts behind its { at i.
+// object checks the object whose { is before i, and takes the fields that are needed. It returns where the object ends;
+// negative if it is malformed.
 func (s *Scanner) object(i, depth int) int {
 	if depth > maxDepth {
 		return s.bad(i-1, "want at most 10000 levels")
@@ -137,6 +138,7 @@ func (s *Scanner) array(i, depth int) int {
 	}
 }
 
+// literal checks a word, such as true, at i. It returns where the word ends; negative if another one is there.
 func (s *Scanner) literal(i int, word string) int {
 	for n := range len(word) {
 		if i+n >= len(s.b) || s.b[i+n] != word[n] {
@@ -172,7 +174,7 @@ func (s *Scanner) number(i int) int {
 	return i
 }
 
-// digits are one or more.
+// digits checks one or more digits at i, and returns where they end; negative if there are none.
 func (s *Scanner) digits(i int) int {
 	if i >= len(s.b) || s.b[i]-'0' > 9 {
 		return s.bad(i, "want a digit")
@@ -183,7 +185,8 @@ func (s *Scanner) digits(i int) int {
 	return i
 }
 
-// str starts behind its opening quote at i. escaped tells of a backslash in it.
+// str checks the string whose opening quote is before i, and returns where it ends; negative if it is malformed.
+// escaped says that there is a backslash in it.
 func (s *Scanner) str(i int) (end int, escaped bool) {
 	b := s.b
 	for {

@@ -410,8 +410,8 @@ func (m *moment) named(b []byte) (n int) {
 		}
 		return 0
 	}
-	of := month(b[n:])
-	if of == 0 || len(b) < n+6 || b[n+3] != ' ' {
+	monthNumber := month(b[n:])
+	if monthNumber == 0 || len(b) < n+6 || b[n+3] != ' ' {
 		return 0
 	}
 	n += 4
@@ -422,7 +422,7 @@ func (m *moment) named(b []byte) (n int) {
 	if digits < 1 || digits > 2 {
 		return 0
 	}
-	m.order, m.date = monthDay, [3]int{of, number(b[n : n+digits]), 0}
+	m.order, m.date = monthDay, [3]int{monthNumber, number(b[n : n+digits]), 0}
 	n += digits
 	if len(b) > n+6 && b[n] == ',' && b[n+1] == ' ' && countDigits(b[n+2:]) == 4 {
 		m.order, m.date[2] = monthFirst, number(b[n+2:n+6])
@@ -448,11 +448,11 @@ func (m *moment) dayNamed(b []byte, digits int) (n int) {
 	if n = digits + 1; len(b) < n+8 {
 		return 0
 	}
-	between, of := b[digits], month(b[n:])
-	if of == 0 || b[n+3] != between || countDigits(b[n+4:]) != 4 {
+	between, monthNumber := b[digits], month(b[n:])
+	if monthNumber == 0 || b[n+3] != between || countDigits(b[n+4:]) != 4 {
 		return 0
 	}
-	m.order, m.date = dayFirst, [3]int{number(b[:digits]), of, number(b[n+4 : n+8])}
+	m.order, m.date = dayFirst, [3]int{number(b[:digits]), monthNumber, number(b[n+4 : n+8])}
 	return m.clockAfter(b, n+8)
 }
 

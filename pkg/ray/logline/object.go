@@ -87,6 +87,7 @@ func (f *fields) header(clock *Clock) (h Header) {
 }
 
 // members goes through the members of an object from i on, as far as they are there, and returns where the object ends.
+// parent is the key of the object, nil for the record itself, and depth how many levels from it on are read.
 func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
 	for i < len(b) {
 		switch b[i] {

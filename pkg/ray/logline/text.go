@@ -38,7 +38,7 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	if ofWarnings(b) {
 		return Header{Level: Warning}, 0
 	}
-	n := h.read(b, false)
+	n := h.read(b, false) // not in brackets
 	if !h.Begins() {
 		return Header{}, 0
 	}
@@ -250,7 +250,7 @@ func (h *header) group(b []byte, closing byte) int {
 	if h.Level == Unknown || !h.Dated { // its names and the number of its fields say nothing about the line
 		names, fields, level := h.names, h.fields, h.Level
 		h.names = 0
-		h.read(inner, true)
+		h.read(inner, true) // in brackets
 		h.names, h.fields = names, fields
 		if level != Unknown {
 			h.Level = level

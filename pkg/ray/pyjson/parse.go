@@ -79,6 +79,7 @@ var (
 	errDepth = fmt.Errorf("nested more than %d deep", maxDepth)
 )
 
+// space skips white space.
 func (p *parser) space() {
 	for p.pos < len(p.data) {
 		switch p.data[p.pos] {
@@ -363,6 +364,7 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown escape \\%c", c)
 }
 
+// unit reads the four hex digits behind \u.
 func (p *parser) unit() (rune, error) {
 	if p.pos+4 > len(p.data) {
 		return 0, errEnd

@@ -61,6 +61,7 @@ func (id Task) Nil() bool           { return isNil(id[:]) }
 func (id Node) Nil() bool           { return isNil(id[:]) }
 func (id Worker) Nil() bool         { return isNil(id[:]) }
 
+// isNil reports whether an ID stands for none: Ray writes such with zeros or with ones only.
 func isNil(b []byte) bool {
 	zero, ones := true, true
 	for _, c := range b {

@@ -251,7 +251,7 @@ func (d *Decoder) clock(raw []byte) int64 {
 	return ns
 }
 
-// time is clock, and includes the time in First and Last.
+// time reads a time as clock does, and widens First and Last to it.
 func (d *Decoder) time(raw []byte) int64 {
 	ns := d.clock(raw)
 	if ns == 0 {
@@ -311,6 +311,7 @@ func (d *Decoder) jobID(raw []byte) rayid.Job {
 
 func isNilID(b []byte) bool { return allAre(b, 0) || allAre(b, 0xff) }
 
+// allAre reports whether all bytes of b are v.
 func allAre(b []byte, v byte) bool {
 	for _, c := range b {
 		if c != v {

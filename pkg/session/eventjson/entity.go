@@ -90,10 +90,10 @@ type field struct {
 }
 
 // newMessage returns the message that the tags of one key of a struct describe.
-func newMessage(of reflect.Type, key string) *message {
+func newMessage(typ reflect.Type, key string) *message {
 	all := &message{}
-	for i := range of.NumField() {
-		tag, tagged := of.Field(i).Tag.Lookup(key)
+	for i := range typ.NumField() {
+		tag, tagged := typ.Field(i).Tag.Lookup(key)
 		if !tagged {
 			continue
 		}
@@ -105,7 +105,7 @@ func newMessage(of reflect.Type, key string) *message {
 			}
 			m = m.within[name]
 		}
-		if list := of.Field(i).Type; list.Kind() == reflect.Slice && list.Elem().Kind() == reflect.Struct {
+		if list := typ.Field(i).Type; list.Kind() == reflect.Slice && list.Elem().Kind() == reflect.Struct {
 			f.element = newMessage(list.Elem(), key)
 		}
 		name := names[len(names)-1]
@@ -246,6 +246,7 @@ type placement struct {
 
 var placementMessage = newMessage(reflect.TypeFor[placement](), "lifecycle")
 
+// placements reads a list of where bundles are.
 func (d *Decoder) placements(c *cursor, into *map[int32]rayid.Node) {
 	for c.list(); c.more(); {
 		var p placement

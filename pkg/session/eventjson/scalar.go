@@ -106,6 +106,7 @@ func unixDay(year, month, day int) int64 {
 	era := year / 400
 	ofEra := year - era*400
 	ofYear := (153*(month-3)+2)/5 + day - 1
+	// 400 years have 146097 days, and 719468 days lie between 0000-03-01 and 1970-01-01.
 	return int64(era*146097 + ofEra*365 + ofEra/4 - ofEra/100 + ofYear - 719468)
 }
 

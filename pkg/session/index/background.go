@@ -59,24 +59,24 @@ type Background struct {
 
 // attempt is something that was done for a state of a session, or was tried.
 type attempt struct {
-	of    string
+	state string
 	again time.Time // when to try it again; zero: not for this state
 }
 
 // due says that something is to be done for a state of a session.
 func due(last remembered[attempt], ref layout.Session, state string) bool {
 	a, tried := last.Get(ref)
-	return !tried || a.of != state || !a.again.IsZero() && time.Now().After(a.again)
+	return !tried || a.state != state || !a.again.IsZero() && time.Now().After(a.again)
 }
 
 // failed is an attempt that ended with an error. It is not made again if it would fail again: a store that may not be
 // written to, a panic, and what takes too long.
-func failed(of string, err error) attempt {
+func failed(state string, err error) attempt {
 	_, panicked := errors.AsType[*guard.Panic](err)
 	if panicked || blob.IsDenied(err) || errors.Is(err, errTime) {
-		return attempt{of: of}
+		return attempt{state: state}
 	}
-	return attempt{of, time.Now().Add(retryAfter)}
+	return attempt{state, time.Now().Add(retryAfter)}
 }
 
 // NewBackground waits for sessions until Close.
@@ -173,6 +173,7 @@ type job struct {
 }
 
 // enqueue has a job done when it is its turn. It takes the place of an earlier one of the session that has not begun.
+// If too many wait, it is dropped: the session is offered again when it is next loaded.
 func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,7 +232,7 @@ func (b *Background) hasKept(s *session.Session) bool {
 // keep keeps a session's findings. If that fails, it is tried again when the session is next offered, but for what
 // would fail again: a store that may not be written to, and a panic.
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
-	err := b.writer.KeepFindings(ctx, s, false)
+	err := b.writer.KeepFindings(ctx, s, false) // unless they are kept
 	if err != nil && ctx.Err() == nil {
 		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
@@ -277,10 +278,10 @@ func (b *Background) write(ctx context.Context, s *session.Session) {
 
 // writeMetrics indexes the metrics of a session, and remembers whether that worked, unless the server stops.
 func (b *Background) writeMetrics(ctx context.Context, s *session.Session) {
-	err := b.writer.WriteMetrics(ctx, s.Ref, false)
+	err := b.writer.WriteMetrics(ctx, s.Ref, false) // unless they are written
 	switch cause := context.Cause(ctx); {
 	case err == nil:
-		b.metrics.Put(s.Ref, attempt{of: stateOf(s)})
+		b.metrics.Put(s.Ref, attempt{state: stateOf(s)})
 	case !errors.Is(cause, context.Canceled):
 		b.metrics.Put(s.Ref, failed(stateOf(s), cmp.Or(cause, err)))
 	}

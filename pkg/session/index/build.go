@@ -36,7 +36,7 @@ type builder struct {
 	tables     *session.Tables
 	owner      owner
 	generation string
-	progress   func(rows int)
+	progress   func(rows int) // is told how many more rows were written
 	written    []string
 	groupBytes int64 // see metadata
 }

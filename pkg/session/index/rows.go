@@ -67,6 +67,7 @@ func writeRows(w io.Writer, t *session.Tables, generation string, progress func(
 	return most, out.Close()
 }
 
+// plainBytes adds up the uncompressed sizes of blocks.
 func plainBytes(blocks []tasktable.Block) (n int64, err error) {
 	for i := range blocks {
 		plain, err := blocks[i].PlainBytes()

@@ -181,6 +181,7 @@ func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
 	return c.opts.Refresh(c.ctx, session)
 }
 
+// refreshResult returns the metric's label for how a refresh ended.
 func refreshResult(changed bool, err error) string {
 	switch {
 	case err != nil:

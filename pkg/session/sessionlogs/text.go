@@ -56,7 +56,8 @@ func (f *File) StoredBefore(end int64) int64 {
 	return 0
 }
 
-// TextBefore is StoredBefore by what the chunk has, which it reads: the chunk's start, if it has nothing.
+// TextBefore is where the last stored bytes before end do end. Unlike StoredBefore it reads their chunk, and so is
+// right for compressed ones, too. If the chunk turns out to be empty, it is where the chunk begins.
 func (f *File) TextBefore(ctx context.Context, end int64) (int64, error) {
 	s := f.segmentBefore(end)
 	if s == nil {

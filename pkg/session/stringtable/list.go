@@ -30,6 +30,7 @@ func place(i int) (chunk, at int) {
 	return top - listFirstBits, i - 1<<top
 }
 
+// Add appends a value and returns its index.
 func (l *List[T]) Add(v T) int {
 	chunk, at := place(l.n)
 	if chunk == len(l.chunks) {

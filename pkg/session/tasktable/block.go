@@ -61,16 +61,16 @@ var (
 
 // encode appends a section of the rows, compressed, to out. plain is a buffer.
 func (c *columns) encode(s int, out, plain []byte) (stored, buffer []byte, err error) {
-	of := &c.sections[s]
-	b := append(plain[:0], of.ids...)
-	for _, values := range of.ints {
+	section := &c.sections[s]
+	b := append(plain[:0], section.ids...)
+	for _, values := range section.ints {
 		b = appendNumbers(b, values)
 	}
-	for _, values := range of.times {
+	for _, values := range section.times {
 		b = appendNumbers(b, values)
 	}
-	for k := range of.blobs {
-		b = append(appendNumbers(b, of.lengths[k]), of.blobs[k]...)
+	for k := range section.blobs {
+		b = append(appendNumbers(b, section.lengths[k]), section.blobs[k]...)
 	}
 	stored, err = compress(out, c.rows, b)
 	return stored, b, err
@@ -166,6 +166,7 @@ type decoder struct {
 	data []byte // that was not read yet
 }
 
+// newDecoder decompresses a stored section into the memory of a buffer.
 func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 	rows, size, frame, err := readHeader(stored)
 	if err != nil {
@@ -183,8 +184,8 @@ func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 }
 
 // section decodes a section to rows of pages from row at on.
-func (d *decoder) section(l limits, of *section, pages []*page, at int) error {
-	if of.ids {
+func (d *decoder) section(l limits, columns *section, pages []*page, at int) error {
+	if columns.ids {
 		ids, err := d.take(int64(d.rows) * rayid.TaskSize)
 		if err != nil {
 			return err
@@ -196,18 +197,18 @@ func (d *decoder) section(l limits, of *section, pages []*page, at int) error {
 		}
 	}
 	var err error
-	for c := range of.ints {
+	for c := range columns.ints {
 		if d.ints, err = numbers(d, d.ints); err != nil {
 			return err
 		}
-		if err := l.check(&of.ints[c], d.ints); err != nil {
+		if err := l.check(&columns.ints[c], d.ints); err != nil {
 			return err
 		}
 		for p := range slicesOf(pages, at, d.rows) {
-			of.ints[c].set(p.page, p.i, d.ints[p.from:p.to])
+			columns.ints[c].set(p.page, p.i, d.ints[p.from:p.to])
 		}
 	}
-	for _, c := range of.times {
+	for _, c := range columns.times {
 		if d.times, err = numbers(d, d.times); err != nil {
 			return err
 		}
@@ -215,8 +216,8 @@ func (d *decoder) section(l limits, of *section, pages []*page, at int) error {
 			copy(p.timeColumns()[c][p.i:], d.times[p.from:p.to])
 		}
 	}
-	for c := range of.blobs {
-		if err := d.blobs(l, of.blobs[c], pages, at); err != nil {
+	for c := range columns.blobs {
+		if err := d.blobs(l, columns.blobs[c], pages, at); err != nil {
 			return err
 		}
 	}
@@ -226,6 +227,7 @@ func (d *decoder) section(l limits, of *section, pages []*page, at int) error {
 	return nil
 }
 
+// blobs reads a column of byte strings into the rows of pages from at on: first all lengths, then the bytes.
 func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err error) {
 	if d.ints, err = numbers(d, d.ints); err != nil {
 		return err

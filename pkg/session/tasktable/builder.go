@@ -69,15 +69,15 @@ func (t *Builder) Freeze() *Table {
 	out := t.view()
 	var rows shardRows
 	for i := range t.shards {
-		of := out.take(t, i)
-		for _, n := range of.order() {
-			q, j := of.row(int(n))
+		taken := out.take(t, i)
+		for _, n := range taken.order() {
+			q, j := taken.row(int(n))
 			p, k := rows.add(&q.id[j], q.attempt[j])
 			p.copyRow(k, q, j)
 			out.logStartsMissing = out.logStartsMissing || out.rowOf(p, k).logStartMissing()
 		}
-		of.free()
-		out.paused[i] = of.paused
+		taken.free()
+		out.paused[i] = taken.paused
 	}
 	out.rows = rowsInMemory(rows.pages, rows.n)
 	return out

@@ -101,12 +101,15 @@ const (
 	stateRefs // number of a state, plus one
 )
 
-func column[T ~int32 | ~uint32 | ~uint16 | ~uint8](name string, kind refKind, of func(*page) *[pageRows]T) intColumn {
+// column is a column of numbers, which are an array of a page.
+func column[T ~int32 | ~uint32 | ~uint16 | ~uint8](
+	name string, kind refKind, array func(*page) *[pageRows]T,
+) intColumn {
 	return intColumn{
 		name: name, kind: kind,
-		get: func(r Row) int32 { return int32(of(r.p)[r.i]) },
+		get: func(r Row) int32 { return int32(array(r.p)[r.i]) },
 		set: func(p *page, i int, values []int32) {
-			to := of(p)[i:][:len(values)]
+			to := array(p)[i:][:len(values)]
 			for k, v := range values {
 				to[k] = T(v)
 			}
@@ -228,6 +231,7 @@ type limits struct {
 	strings, definitions, profilers, states int
 }
 
+// of returns how many things of a kind a table has: numbers of them must be below.
 func (l limits) of(k refKind) int {
 	switch k {
 	case stringRefs:
@@ -271,12 +275,13 @@ type columns struct {
 	profile []eventjson.ProfileEvent // scratch
 }
 
+// newColumns makes empty columns of all sections.
 func newColumns() *columns {
 	c := &columns{}
 	for s := range sections {
-		of, to := &sections[s], &c.sections[s]
-		to.ints, to.times = make([][]int32, len(of.ints)), make([][]int64, len(of.times))
-		to.blobs, to.lengths = make([][]byte, len(of.blobs)), make([][]uint32, len(of.blobs))
+		from, to := &sections[s], &c.sections[s]
+		to.ints, to.times = make([][]int32, len(from.ints)), make([][]int64, len(from.times))
+		to.blobs, to.lengths = make([][]byte, len(from.blobs)), make([][]uint32, len(from.blobs))
 	}
 	return c
 }
@@ -285,12 +290,12 @@ func newColumns() *columns {
 func (c *columns) clear() {
 	c.rows, c.blobBytes = 0, 0
 	for s := range c.sections {
-		of := &c.sections[s]
-		of.ids = of.ids[:0]
-		empty(of.ints)
-		empty(of.times)
-		empty(of.blobs)
-		empty(of.lengths)
+		section := &c.sections[s]
+		section.ids = section.ids[:0]
+		empty(section.ints)
+		empty(section.times)
+		empty(section.blobs)
+		empty(section.lengths)
 	}
 }
 
@@ -304,19 +309,19 @@ func empty[T any](all [][]T) {
 func (c *columns) add(r Row) {
 	times := r.p.timeColumns()
 	for s := range sections {
-		of, to := &sections[s], &c.sections[s]
-		if of.ids {
+		from, to := &sections[s], &c.sections[s]
+		if from.ids {
 			to.ids = append(to.ids, r.p.id[r.i][:]...)
 		}
-		for k := range of.ints {
-			to.ints[k] = append(to.ints[k], of.ints[k].get(r))
+		for k := range from.ints {
+			to.ints[k] = append(to.ints[k], from.ints[k].get(r))
 		}
-		for k, column := range of.times {
+		for k, column := range from.times {
 			to.times[k] = append(to.times[k], times[column][r.i])
 		}
-		for k := range of.blobs {
+		for k := range from.blobs {
 			before := len(to.blobs[k])
-			to.blobs[k] = of.blobs[k].add(to.blobs[k], r, &c.profile)
+			to.blobs[k] = from.blobs[k].add(to.blobs[k], r, &c.profile)
 			n := len(to.blobs[k]) - before
 			to.lengths[k] = append(to.lengths[k], uint32(n))
 			c.blobBytes += n

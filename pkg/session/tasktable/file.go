@@ -39,6 +39,7 @@ type fileBlock struct {
 	stored [numSections]uint32 // bytes
 }
 
+// newFile makes a file without a name, so that its space is freed with its last reader.
 func newFile() (*File, error) {
 	file, err := os.CreateTemp("", "historyserver-rows-")
 	if err != nil {
@@ -73,6 +74,7 @@ func (f *File) complete() error {
 	return nil
 }
 
+// flush writes the pending rows as one block.
 func (f *File) flush() (err error) {
 	c := f.pending
 	b := fileBlock{at: f.size, rows: c.rows}
@@ -100,10 +102,10 @@ func (f *File) flush() (err error) {
 
 // read reads part of block n into a buffer, which it returns.
 func (f *File) read(n int, part Part, buffer []byte) (b Block, _ []byte, err error) {
-	of := &f.blocks[n]
+	block := &f.blocks[n]
 	var ends [numSections + 1]int64
 	from, to := int64(-1), int64(0)
-	for s, stored := range of.stored {
+	for s, stored := range block.stored {
 		ends[s+1] = ends[s] + int64(stored)
 		if part.Has(s) {
 			if from < 0 {
@@ -113,7 +115,7 @@ func (f *File) read(n int, part Part, buffer []byte) (b Block, _ []byte, err err
 		}
 	}
 	buffer = slices.Grow(buffer[:0], int(to-from))[:to-from]
-	if _, err := f.file.ReadAt(buffer, of.at+from); err != nil {
+	if _, err := f.file.ReadAt(buffer, block.at+from); err != nil {
 		return b, buffer, fmt.Errorf("read rows from the temporary file: %w", err)
 	}
 	for s := range b {

@@ -155,8 +155,8 @@ func (r Row) errorType() []byte {
 	return kind
 }
 
-// idPredicate compares binary IDs. Ray's own store refuses a value that is no ID; elsewhere such a value matches no
-// row.
+// idPredicate compares binary IDs. Ray's own store, if it applies the filter (Filter.Source), refuses a value that is
+// no ID; elsewhere such a value matches no row.
 func idPredicate(f Filter, column filterColumn) (predicate, error) {
 	want, err := hex.DecodeString(f.Value)
 	if f.Source && column.sourceID {
@@ -236,8 +236,8 @@ func ParseInt(s string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// attemptPredicate: attempt_number is never null, so Ray converts the value first, if it knows the key as it is
-// written.
+// attemptPredicate filters by attempt_number. It is never null, so Ray converts the filter's value to a number first,
+// but only if it knows the key: if it is written in small letters (Filter.Source). Else texts are compared.
 func attemptPredicate(f Filter) (predicate, error) {
 	attempt := func(r Row) (int64, bool) { return int64(r.Attempt()), true }
 	if !f.Source {

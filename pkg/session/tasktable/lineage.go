@@ -174,16 +174,18 @@ func (b *lineageBuilder) add(r Row) {
 	b.tasks = int32(len(b.nodes))
 }
 
+// nameOf returns the number of a row's name, by which the tree groups it.
 func (b *lineageBuilder) nameOf(r Row) int32 {
 	k := sameName{r.p.def[r.i], r.p.reprName[r.i]}
 	i, known := b.named[k]
 	if !known {
-		i = b.intern(string(r.summaryName(false)))
+		i = b.intern(string(r.summaryName(false))) // not only its function
 		b.named[k] = i
 	}
 	return i
 }
 
+// intern returns the number of a name, a new one for a new name.
 func (b *lineageBuilder) intern(name string) int32 {
 	i, known := b.names[name]
 	if !known {
@@ -410,6 +412,7 @@ func (b *lineageBuilder) sort(siblings []int32) {
 	}
 }
 
+// compareRanks puts the siblings first of which most run, then wait, then failed, as Ray's dashboard does.
 func compareRanks(x, y lineageRank) int {
 	switch {
 	case x.running != y.running:

@@ -66,6 +66,7 @@ func (r Row) extra(id stringtable.ID) []byte {
 // (RAY_task_events_max_num_profile_events_per_task). A table that is stored has no others.
 const maxProfileEvents = 1000
 
+// appendProfiles encodes profile events, each time as the difference to the one before.
 func appendProfiles(b []byte, events []eventjson.ProfileEvent) []byte {
 	var before int64
 	for _, e := range events {

@@ -175,6 +175,7 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	}
 	var read func(g int, into *rowBuffer) ([]*page, error)
 	ahead := readAhead
+	// Whole pages are cached, and scan columns alone; other parts are read for this query only.
 	switch {
 	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
 		part == ScanPart && filtered != ScanPart && t.fits(): // read once and kept, for the next query
@@ -184,14 +185,14 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 				if backwards {
 					n = end - 1 - k
 				}
-				if !yield(n, t.page(n, true)) {
+				if !yield(n, t.page(n, true)) { // with cells
 					return
 				}
 			}
 		}
 	case part == ScanPart && filtered == ScanPart:
-		ahead = 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
-		read = func(g int, _ *rowBuffer) ([]*page, error) { return t.read(g, false) }
+		ahead = 2 * runtime.GOMAXPROCS(0)                                             // half of them wait for the store
+		read = func(g int, _ *rowBuffer) ([]*page, error) { return t.read(g, false) } // without cells
 	default:
 		read = func(g int, into *rowBuffer) ([]*page, error) { return t.fetch(g, part|filtered, into) }
 	}

@@ -114,7 +114,7 @@ func (r Row) Actor() []byte { return r.t.strings.Get(r.p.actor[r.i]) }
 
 // Node is where the attempt was sent, as is Worker.
 func (r Row) Node() []byte {
-	if !r.reached(2, 3) {
+	if !r.reached(2, 3) { // sent to a worker, or running
 		return nil
 	}
 	return r.t.strings.Get(r.p.node[r.i])
@@ -122,7 +122,7 @@ func (r Row) Node() []byte {
 
 // Worker is the process the attempt was sent to.
 func (r Row) Worker() []byte {
-	if !r.reached(2, 3) {
+	if !r.reached(2, 3) { // sent to a worker, or running
 		return nil
 	}
 	return r.t.strings.Get(r.p.worker[r.i])
@@ -130,7 +130,7 @@ func (r Row) Worker() []byte {
 
 // PID is the worker's process ID; 0 if not known.
 func (r Row) PID() int32 {
-	if !r.reached(3) {
+	if !r.reached(3) { // running
 		return 0
 	}
 	return r.p.pid[r.i]

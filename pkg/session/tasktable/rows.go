@@ -58,9 +58,9 @@ type group struct {
 func rowsInMemory(pages []*page, n int) *rows {
 	r := &rows{n: n, groups: make([]group, (n+GroupRows-1)/GroupRows), held: int64(len(pages)) * pageMemory}
 	for g := range r.groups {
-		of := pages[g*groupPages : min(len(pages), (g+1)*groupPages)]
-		r.groups[g].full.Store(&of)
-		r.first = append(r.first, of[0].id[0])
+		own := pages[g*groupPages : min(len(pages), (g+1)*groupPages)]
+		r.groups[g].full.Store(&own)
+		r.first = append(r.first, own[0].id[0])
 	}
 	return r
 }
@@ -99,6 +99,7 @@ func (r *rows) page(k int, cells bool) *page {
 
 func (r *rows) row(n int) (*page, int) { return r.page(n>>pageBits, true), n & (pageRows - 1) }
 
+// fail keeps and reports the first error.
 func (r *rows) fail(err error) {
 	r.mu.Lock()
 	first := r.err == nil
@@ -203,6 +204,7 @@ func (r *rows) fetch(n int, part Part, into *rowBuffer) (pages []*page, err erro
 	return pages, err
 }
 
+// decode reads group n from where it is stored.
 func (r *rows) decode(n int, part Part, into *rowBuffer) ([]*page, error) {
 	blocks, err := r.source.Blocks(n, part)
 	if err != nil {

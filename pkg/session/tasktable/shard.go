@@ -124,6 +124,7 @@ func (s *shardRows) add(id *rayid.Task, attempt int32) (*page, int) {
 	return p, i
 }
 
+// rehash finds slots for all rows among size new ones.
 func (s *shard) rehash(size int) {
 	s.slots = make([]uint32, size)
 	mask := uint32(size - 1)

@@ -19,6 +19,7 @@ type TaskCounts struct {
 	Tasks, ActorTasks, ActorsScheduled int
 }
 
+// add counts n attempts of tasks of a type.
 func (c *TaskCounts) add(kind []byte, n int) {
 	switch string(kind) {
 	case eventjson.TypeNormal:
@@ -113,6 +114,7 @@ type numberCount struct {
 	rows  int
 }
 
+// add counts a row in its group.
 func (b *summaryBuilder) add(r Row) {
 	b.Matching++
 	d := &b.defs[r.p.def[r.i]]

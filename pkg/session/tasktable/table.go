@@ -56,6 +56,7 @@ func (t *Table) Err() error { return t.failure() }
 // Len is the number of rows.
 func (t *Table) Len() int { return t.n }
 
+// MemoryBytes estimates the memory that the table takes.
 func (t *Table) MemoryBytes() int64 {
 	b := t.interners
 	n := t.rows.memory() + b.Strings.MemoryBytes() + b.defs.MemoryBytes() + b.profilers.MemoryBytes()

@@ -68,6 +68,7 @@ type authorized struct {
 	set string
 }
 
+// RoundTrip implements http.RoundTripper. A request that fails before it is sent has found no credentials.
 func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	response, err := a.RoundTripper.RoundTrip(request.WithContext(context.WithValue(request.Context(), sentKey{},

@@ -58,6 +58,7 @@ type stallConn struct {
 // show nothing: the kernel also takes some megabytes for a side that is gone.
 const blocked = 10 * time.Millisecond
 
+// Read implements net.Conn.
 func (c *stallConn) Read(p []byte) (int, error) {
 	if err := c.waitForAnswer(); err != nil {
 		return 0, err

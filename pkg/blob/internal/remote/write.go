@@ -204,7 +204,7 @@ type Creation struct {
 	Size int64
 }
 
-// Create carries a creation out.
+// Create carries a creation out. Until the server was seen to honour conditions, the key is looked up before.
 func (c *Conditions) Create(op Creation) error {
 	state := c.state.Load()
 	if state != honoured {
@@ -215,7 +215,7 @@ func (c *Conditions) Create(op Creation) error {
 		}
 	}
 	if state == ignored {
-		return op.Write(false)
+		return op.Write(false) // the server would ignore the condition
 	}
 	err := op.Write(true)
 	switch {

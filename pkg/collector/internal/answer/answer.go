@@ -124,6 +124,8 @@ func Each[T any](in io.Reader, path []string, what string, max int, do func(T) e
 	return refused(jsonstream.Each(list, max, do), what, max)
 }
 
+// refused turns an error about a list that is too long, or about one of its rows, into a Refusal. what the list has,
+// and max how many of that are allowed.
 func refused(err error, what string, max int) error {
 	switch {
 	case errors.Is(err, jsonstream.ErrMany):

@@ -122,6 +122,7 @@ func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte,
 
 func (c *certs) host() string { return c.service + "." + c.namespace + ".svc" }
 
+// issue makes a certificate of this server, signed by ca, and returns all of the secret's data.
 func (c *certs) issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time) (map[string][]byte, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: c.host()}, DNSNames: []string{c.host(), c.host() + ".cluster.local"},
@@ -174,6 +175,7 @@ func encodeCert(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
+// parsePair reads a certificate and its key.
 func parsePair(certPEM, keyPEM []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {

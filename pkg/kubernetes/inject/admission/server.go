@@ -119,6 +119,7 @@ func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
 	}
 }
 
+// splitListen splits the address to listen on; host may be empty.
 func splitListen(listen string) (host string, port int, err error) {
 	host, p, err := net.SplitHostPort(listen)
 	if err == nil {

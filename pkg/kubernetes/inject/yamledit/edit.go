@@ -29,6 +29,7 @@ func Decode(doc []byte) (any, error) {
 var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that " +
 	"change in block style, one entry per line")
 
+// parse reads a document.
 func parse(doc []byte) (*yaml.Node, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal(doc, &n); err != nil {
@@ -96,6 +97,7 @@ func (e *editor) add(start, end int, text string) {
 	e.edits = append(e.edits, edit{start, end, text})
 }
 
+// apply returns the document with all edits, none of which may overlap another.
 func (e *editor) apply() ([]byte, error) {
 	slices.SortStableFunc(e.edits, func(a, b edit) int { return a.start - b.start })
 	var b bytes.Buffer

@@ -14,6 +14,7 @@ type text struct {
 	lines []int // byte offset of each line's start
 }
 
+// newText finds where the lines of a document begin.
 func newText(src string) *text {
 	t := &text{src: src, lines: []int{0}}
 	for i := range len(src) {
@@ -99,6 +100,7 @@ func (t *text) content(n *yaml.Node) int {
 	return at
 }
 
+// blockEnd returns where a mapping or sequence in block style ends.
 func (t *text) blockEnd(n *yaml.Node) (int, error) {
 	last := n.Content[len(n.Content)-1]
 	if n.Kind == yaml.MappingNode {

@@ -94,6 +94,7 @@ func (d *decoder) mapping(n *yaml.Node) (map[string]any, error) {
 	return m, nil
 }
 
+// scalar returns the value of a scalar.
 func scalar(n *yaml.Node) (any, error) {
 	switch n.Tag {
 	case "!!int", "!!float", "!!bool", "!!null":
@@ -113,6 +114,7 @@ func scalar(n *yaml.Node) (any, error) {
 // firstKeys are written before all others, in this order, as people write manifests; the rest follows by alphabet.
 var firstKeys = []string{"apiVersion", "kind", "metadata", "name", "image", "restartPolicy", "args"}
 
+// sortedKeys returns the keys of a mapping, firstKeys first.
 func sortedKeys(m map[string]any) []string {
 	rank := func(k string) int {
 		if i := slices.Index(firstKeys, k); i >= 0 {
