@@ -382,6 +382,90 @@ def left_out_file():
     print(ray.get([load.remote(d) for d in range(5)]))
 
 
+def pool_waits():
+    """The next result of a pool does not come in time."""
+    from ray.util import ActorPool
+
+    @ray.remote(**SMALL)
+    class Predict:
+        def run(self, n):
+            time.sleep(60 if n == 3 else 0)
+            return n
+
+    pool = ActorPool([Predict.remote() for _ in range(2)])
+    for n in range(4):
+        pool.submit(lambda a, v: a.run.remote(v), n)
+    results = []
+    while pool.has_next():
+        results.append(pool.get_next(timeout=8))
+    print(results)
+
+
+def range_check():
+    """A library in C++ ends the driver."""
+
+    @remote
+    def load(n):
+        return n
+
+    print(ray.get([load.remote(n) for n in range(7)]), flush=True)
+    sys.stderr.write("terminate called after throwing an instance of 'std::out_of_range'\n"
+                     "  what():  vector::_M_range_check: __n (which is 7) >= this->size() (which is 7)\n")
+    sys.stderr.flush()
+    os.abort()
+
+
+def blank_pages():
+    """asyncio gathers results and exceptions, the driver counts what is left."""
+
+    class NoText(Exception):
+        pass
+
+    @remote
+    def read_page(n):
+        if n % 3 == 1:
+            raise NoText(f"page {n} of scan-81 has no text layer")
+        return "text"
+
+    async def main():
+        return await asyncio.gather(*[read_page.remote(n) for n in range(6)], return_exceptions=True)
+
+    pages = [p for p in asyncio.run(main()) if isinstance(p, str)]
+    if len(pages) < 6:
+        raise ValueError(f"book scan-81 is not complete: {len(pages)} pages")
+
+
+def janitor():
+    """An actor ends another one that it takes for idle, in a call at which nobody looks."""
+
+    @ray.remote(**SMALL)
+    class Ledger:
+        def post(self, n):
+            return n
+
+    @ray.remote(**SMALL)
+    class Janitor:
+        def sweep(self):
+            ray.kill(ray.get_actor("ledger-eu", namespace="books"))
+
+    ray.init(namespace="books")
+    ledger = Ledger.options(name="ledger-eu").remote()
+    print(ray.get(ledger.post.remote(1)), flush=True)
+    Janitor.options(name="janitor").remote().sweep.remote()
+    time.sleep(4)
+    print(ray.get([ledger.post.remote(n) for n in range(3)]))
+
+
+def mixed_prices():
+    """A function of Data makes a column of numbers and words."""
+    import ray.data
+
+    def price(batch):
+        return {"price": [float(n) if n != 17 else "n/a" for n in batch["id"].tolist()]}
+
+    print(ray.data.range(40, override_num_blocks=2).map_batches(price).max("price"))
+
+
 def ok_lacks():
     """Workers name a key that is handled, a slow call is left, and the driver ends well."""
 

@@ -50,6 +50,13 @@ printed("wheel", "pip cannot build a wheel, for which a compiler says why",
         "cd /tmp/app; mkdir fastops; printf \"from setuptools import setup, Extension\\nsetup(name=\\\"fastops\\\", version=\\\"1\\\", "
         "ext_modules=[Extension(\\\"fastops\\\", [\\\"ops.c\\\"])])\\n\" > fastops/setup.py; echo \"#include <cudart.h>\" > fastops/ops.c; "
         "pip install --no-index --no-build-isolation ./fastops && python train.py", title="cudart\\.h|invalid command .bdist_wheel")  # what this Python lacks first
+day("predict", NEW, "the next result of an ActorPool does not come in time", "pool_waits", title="Predict\\.run")
+day("range", NEW, "a library in C++ ends the driver", "range_check", title="_M_range_check|out_of_range")
+day("scan", NEW, "asyncio gathers exceptions, the driver counts pages", "blank_pages", title="no text layer", names=["read_page"])
+day("sweep", NEW, "an actor ends another one", "janitor", title="Ledger|ledger-eu", names=["ray\\.kill"])
+day("mixed", NEW, "a function of Data makes a column of numbers and words", "mixed_prices", title="n/a|(?i)arrow|convert", names=["price"])
+printed("gzip", "the end of a pipe finds no room, the shell says something else",
+        "set -o pipefail; seq 9 | gzip > /dev/full || { echo archive of the day is not written; exit 2; }", title="No space left")
 fine("day_ok_lacks", NEW, "a missing key is handled, a slow call is left", program("daily.py ok_lacks"))
 
 # --- The end itself ------------------------------------------------------------------------------------------------------
@@ -142,4 +149,5 @@ together("day_few", *all_of("clips", "gateway", "rounds", "margin", "ok_metrics"
 together("day_serve", *all_of("cart", "embed", "digest", "ok_requests", "cameras"))
 together("day_entry", *all_of("kernels", "release", "wrapper", "prep", "ok_metrics", "ok_shell"))
 together("day_later", *all_of("routes", "cells", "wheel", "ok_lacks"))
+together("day_last", *all_of("predict", "range", "scan", "sweep", "mixed", "gzip"))
 together("day_later_past", *all_of("export", "ok_rows"))
