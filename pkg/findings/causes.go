@@ -584,8 +584,9 @@ const processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedExce
 var ofProcesses = lazyregexp.New(processFailed)
 
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
-// one is gone: its connection was closed, or a collective operation came to no end.
+// one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
+// as its values are of several types, the worker that made it said so.
 var toldElsewhere = lazyregexp.New(processFailed + `|(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
-	`collective operation timeout|timed out waiting|` +
+	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)

@@ -140,6 +140,13 @@ func TestGaveUp(t *testing.T) {
 			found: "^produce failed: OSError: topic clicks was deleted$", severity: findings.Error,
 			root: "^produce failed: OSError: topic clicks was deleted$",
 		},
+		"a column that Data pickled": {
+			events: failedTask(1, "total", "TASK_EXECUTION_EXCEPTION", trace("pyarrow.lib.ArrowNotImplementedError: no kernel for extension<arrow_pickled_object<ArrowPythonObjectType>>")),
+			log: "(MapBatches(price) pid=7) Failed to convert column 'price' into pyarrow array (ArrowConversionError)\n" +
+				trace("pyarrow.lib.ArrowNotImplementedError: no kernel for extension<arrow_pickled_object<ArrowPythonObjectType>>"), kind: findings.TaskFailed,
+			found: "^total failed: ArrowNotImplementedError: no kernel for ", severity: findings.Error,
+			root: `; before that MapBatches\(price\) printed: Failed to convert column 'price' into pyarrow array \(ArrowConversionError\)$`,
+		},
 		"a service that a task waited for in vain": {
 			events: failedTask(1, "produce", "TASK_EXECUTION_EXCEPTION", trace("TimeoutError: prices-2 is late")),
 			log:    trace("KeyError: 'prices'"), kind: findings.Timeout,
