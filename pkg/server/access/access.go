@@ -116,6 +116,7 @@ type Access struct {
 	known   *cache.Cache[string, struct{}] // sums of tokens that were valid
 	unknown *rate.Limiter                  // for reviews of all other tokens
 	flooded logthrottle.Throttle
+	misread logthrottle.Throttle // about lines of the file of tokens
 
 	others  map[string]*elsewhere // other Kubernetes clusters, by name
 	unasked logthrottle.Throttle  // about those that are not among them
@@ -178,7 +179,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	}
 	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil),
 		rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
-	a.flooded.Log, a.unasked.Log = log, log
+	a.flooded.Log, a.misread.Log, a.unasked.Log = log, log, log
 	a.users = newAnswers[Identity](c.CacheFor, maxAnswers)
 	a.rights = newAnswers[bool](c.CacheFor, maxAnswers)
 	return a, nil
@@ -222,7 +223,10 @@ func (a *Access) Enabled() bool { return a.config.Auth != Off }
 // tokens reads the tokens that are right now.
 func (c Config) tokens() ([]string, error) { return secrets(c.Token, "--auth-token-file", c.TokenFile) }
 
-// secrets are the one of a setting, if it is set, and those of the file that a flag names.
+var errNoSecret = errors.New("a line has a blank or begins with #: want one secret a line, and nothing else")
+
+// secrets are the one of a setting, if it is set, and those of the file that a flag names. With errNoSecret they are
+// those of the other lines.
 func secrets(value, flag, file string) (all []string, err error) {
 	if value != "" {
 		all = append(all, value)
@@ -237,14 +241,12 @@ func secrets(value, flag, file string) (all []string, err error) {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t") {
-			return nil, fmt.Errorf("%s=%s: a line has a blank or begins with #: want one secret a line, and nothing else",
-				flag, file)
-		}
-		if line != "" {
+			err = fmt.Errorf("%s=%s: %w", flag, file, errNoSecret)
+		} else if line != "" {
 			all = append(all, line)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // Identity is a caller.
@@ -336,7 +338,9 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 // checkShared authenticates by one of the configured tokens, whose holders may see everything.
 func (a *Access) checkShared(token string) (Identity, error) {
 	tokens, err := a.config.tokens()
-	if err != nil {
+	if errors.Is(err, errNoSecret) { // since the start: those who have the other tokens can do nothing about it
+		a.misread.Warn(time.Now(), "a line is left out, which is no token", err)
+	} else if err != nil {
 		return Identity{}, err
 	}
 	given := sha256.Sum256([]byte(token))

@@ -305,7 +305,8 @@ func TestManyAskOnce(t *testing.T) {
 func TestSharedToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	must.OK(t, os.WriteFile(file, []byte("one\r\n\n two \n"), 0o600))
-	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger()))(t)
+	log, hook := logtest.NewNullLogger()
+	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, log))(t)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
 		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status ||
 			status == 200 && w.Body.String() != "a b c" {
@@ -318,6 +319,15 @@ func TestSharedToken(t *testing.T) {
 	}
 	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer one"}}); w.Code != 401 {
 		t.Errorf("a token taken out of the file: %d", w.Code)
+	}
+	must.OK(t, os.WriteFile(file, []byte("# of CI\n#four\nfive six\nseven\n"), 0o600))
+	for token, status := range map[string]int{"seven": 200, "three": 200, "four": 401, "#four": 401, "five six": 401} {
+		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status {
+			t.Errorf("%s, beside lines that are no tokens: %d", token, w.Code)
+		}
+	}
+	if lines := hook.AllEntries(); len(lines) != 1 || !strings.Contains(lines[0].Message, "a line is left out") {
+		t.Errorf("logged %v", lines)
 	}
 }
 
