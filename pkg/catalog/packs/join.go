@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -22,7 +22,7 @@ var ErrBusy = errors.New("another writer joins the packs of the day")
 const maxJoined = 256 << 20
 
 // Join makes one pack from all packs of a day, or a few if one cannot hold that much, and removes those that it joined.
-// If the newest has all that they have, as after a Join that could not remove them, it only removes. Removed sessions
+// What would be stored as it is there already, as after a Join that could not remove, stays instead. Removed sessions
 // are left out. Damaged packs are removed; packs of other versions stay. It returns how many packs the day has then.
 // After ErrBusy, removed sessions may still be in packs.
 func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) (left int, err error) {
@@ -30,7 +30,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Sess
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	j := &joiner{packs: p, day: day, last: all[len(all)-1].N, left: len(all)}
+	j := &joiner{packs: p, day: day, stored: all, last: all[len(all)-1].N, left: len(all)}
 	for _, pack := range all {
 		if err := j.read(ctx, pack, removed); err != nil {
 			return j.left, err
@@ -41,23 +41,22 @@ func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Sess
 
 // joiner makes packs of others.
 type joiner struct {
-	packs Packs
-	day   time.Time
-	last  int // the number of the day's last pack
-	left  int // packs of the day
+	packs  Packs
+	day    time.Time
+	stored []Pack // those of the day at first
+	last   int    // the number of the day's last pack
+	left   int    // packs of the day
 
-	rows   map[layout.Session]Facts
-	size   int // bytes of the rows
-	of     []Pack
-	newest map[layout.Session]Facts // the rows of the last of these; nil if not all of it counts
+	rows map[layout.Session]Facts
+	size int // bytes of the rows
+	of   []Pack
 }
 
 // read adds a pack's rows. If there is no room for them, it first stores those that it has.
 func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
-	rows, size, changed := make(map[layout.Session]Facts), 0, false
+	rows, size := make(map[layout.Session]Facts), 0
 	err := j.packs.Read(ctx, pack, true, func(f *Facts) error { // with details
 		if removed(f.Ref) {
-			changed = true
 			return nil
 		}
 		row := f.Bounded()
@@ -72,8 +71,7 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 		return ErrBusy
 	case errors.Is(err, errVersion) || errors.Is(err, errTooLarge):
 		return nil
-	case errors.Is(err, ErrDamaged):
-		changed = true // the rows before the damage count
+	case errors.Is(err, ErrDamaged): // the rows before the damage count
 	case err != nil:
 		return err
 	}
@@ -88,10 +86,7 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 	for _, row := range rows {
 		merge(j.rows, row)
 	}
-	j.size, j.of, j.newest = j.size+size, append(j.of, pack), rows
-	if changed {
-		j.newest = nil
-	}
+	j.size, j.of = j.size+size, append(j.of, pack)
 	return nil
 }
 
@@ -103,22 +98,25 @@ func merge(rows map[layout.Session]Facts, row Facts) {
 	rows[row.Ref] = row
 }
 
-// store stores the rows as one pack, removes those that they are from, and begins again. The newest pack stays if it
-// has the same.
+// store stores the rows, as one pack if they fit, removes those that they are from, and begins again.
 func (j *joiner) store(ctx context.Context) error {
-	rows, of, newest := j.rows, j.of, j.newest
-	j.rows, j.size, j.of, j.newest = nil, 0, nil, nil
-	if newest != nil && reflect.DeepEqual(rows, newest) {
-		return j.remove(ctx, of[:len(of)-1])
-	}
+	rows, of := j.rows, j.of
+	j.rows, j.size, j.of = nil, 0, nil
 	all := slices.SortedFunc(maps.Values(rows), func(a, b Facts) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
 	})
 	for len(all) > 0 {
 		part := all[:fitting(all)]
+		all = all[len(part):]
 		data, err := encode(part)
 		if err != nil {
 			return err
+		}
+		if same, err := j.find(ctx, data); err != nil {
+			return err
+		} else if same != "" {
+			of = slices.DeleteFunc(of, func(pack Pack) bool { return pack.Key == same })
+			continue
 		}
 		j.last++
 		err = j.packs.Store.Create(ctx, layout.PackKey(j.packs.Root, j.day, j.last), bytes.NewReader(data))
@@ -129,9 +127,25 @@ func (j *joiner) store(ctx context.Context) error {
 			return fmt.Errorf("store a pack of sessions: %w", err)
 		}
 		j.left++
-		all = all[len(part):]
 	}
 	return j.remove(ctx, of)
+}
+
+// find returns the key of the day's pack that has this content, the newest if there are several; "" if there is none.
+func (j *joiner) find(ctx context.Context, content []byte) (key string, err error) {
+	for _, pack := range slices.Backward(j.stored) {
+		if pack.Size != int64(len(content)) {
+			continue
+		}
+		data, err := blob.ReadRange(ctx, j.packs.Store, pack.Key, 0, pack.Size)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was removed
+			return "", err
+		}
+		if err == nil && bytes.Equal(data, content) {
+			return pack.Key, nil
+		}
+	}
+	return "", nil
 }
 
 // remove removes packs whose rows are in others.

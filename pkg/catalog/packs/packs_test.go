@@ -249,6 +249,7 @@ func TestDamagedPacks(t *testing.T) {
 	if left := p.mustList(t); len(left) != 1 || len(p.read(t, true)) != 1 {
 		t.Errorf("damaged packs stay: %v", left)
 	}
+	whole.Key = layout.PackKey(p.Root, day, 2)
 	if err := p.Read(t.Context(), whole, false, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a pack that was removed: %v", err)
 	}
@@ -308,7 +309,18 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 	for _, part := range [][]Facts{all[:n-1], all[n-1:]} {
 		must.OK(t, p.Append(t.Context(), day, p.mustList(t), part))
 	}
-	left := must.Get(p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == all[0].Ref }))(t)
+	gone := func(ref layout.Session) bool { return ref == all[0].Ref }
+	keeping := Packs{Root: p.Root, Store: &storetest.Hooked{Store: p.Store, Before: storetest.On(storetest.Delete,
+		func(context.Context, string) error { return blob.ErrPermission })}}
+	if _, err := keeping.Join(t.Context(), day, gone); !errors.Is(err, blob.ErrPermission) {
+		t.Errorf("without the right to remove: %v", err)
+	}
+	stored := len(p.mustList(t))
+	if _, err := keeping.Join(t.Context(), day, gone); !errors.Is(err, blob.ErrPermission) ||
+		len(p.mustList(t)) != stored {
+		t.Errorf("%d packs, %d after a second try: %v", stored, len(p.mustList(t)), err)
+	}
+	left := must.Get(p.Join(t.Context(), day, gone))(t)
 	if rows := p.read(t, true); len(rows) != n-1 || left != len(p.mustList(t)) || left != 2 {
 		t.Errorf("joined: %d of %d sessions are read from %d packs", len(rows), n-1, left)
 	}
