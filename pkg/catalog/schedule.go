@@ -202,23 +202,33 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 // continued it.
 const endedLately = time.Hour
 
-// Lookup looks up sessions in the store. It is for commands. Who made a cluster is known from its sessions' details,
-// which are read only if an owner is looked up: of a name that no cluster has.
+// Lookup looks up sessions in the store, all names among the same. It is for commands. Who made a cluster is known from
+// its sessions' details, which are read only if an owner is looked up: of a name that no cluster has.
 func (c *Catalog) Lookup(ctx context.Context) Lookup {
-	list := sync.OnceValue(func() error { return c.Refresh(ctx) })
-	look := sync.OnceValue(func() error {
-		_, err := c.Look(ctx)
-		return err
+	list := sync.OnceValues(func() ([]Entry, error) {
+		if err := c.Refresh(ctx); err != nil {
+			return nil, err
+		}
+		return slices.Collect(c.Cached().All()), nil
+	})
+	look := sync.OnceValues(func() ([]Entry, error) {
+		c.opts.Log.Info("no cluster has this name: reading of all sessions who made their clusters")
+		l, err := c.Look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Collect(l.All()), nil
 	})
 	return func(f Filter) ([]Entry, error) {
 		read := list
 		if f.Owner != "" {
 			read = look
 		}
-		if err := read(); err != nil {
+		entries, err := read()
+		if err != nil {
 			return nil, err
 		}
-		return In(slices.Collect(c.Cached().All()))(f)
+		return In(entries)(f)
 	}
 }
 

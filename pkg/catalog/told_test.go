@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
@@ -40,14 +41,16 @@ func TestTimesThatCannotBe(t *testing.T) {
 	t.Error("there is no session")
 }
 
-// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say.
+// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say, which takes
+// long, so that the log says it. A command's names are looked up among the same sessions, whose entries are made once.
 func TestLookup(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "nightly-x7k2p", Name: "session_2026-11-20_23-19-45_581717_1"}
 	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	must.OK(t, store.Create(t.Context(), layout.MetadataKey("log", ref, layout.Start),
 		strings.NewReader(`{"ownerKind": "RayJob", "ownerName": "nightly"}`)))
-	c := New(Options{Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	log, said := logtest.NewNullLogger()
+	c := New(Options{Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry()})
 	lookup := c.Lookup(t.Context())
 	for _, test := range []struct {
 		name  string
@@ -57,5 +60,13 @@ func TestLookup(t *testing.T) {
 		if err != nil || len(found) != 1 || found[0].Ref != ref || found[0].Described != test.looks {
 			t.Errorf("%s: %+v, %v", test.name, found, err)
 		}
+		if told := len(said.AllEntries()) > 0; told != test.looks {
+			t.Errorf("%s: told of the look: %v", test.name, told)
+		}
+	}
+	must.OK(t, store.Delete(t.Context(), layout.MarkerKey("log", ref)))
+	must.OK(t, c.Refresh(t.Context()))
+	if found, err := lookup(Filter{Cluster: ref.Cluster}); err != nil || len(found) != 1 || len(said.AllEntries()) != 1 {
+		t.Errorf("the same name again: %v, %v; logged %v", found, err, said.AllEntries())
 	}
 }
