@@ -79,6 +79,14 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			driver: "step 1\nerror: shard 7 is locked\n"},
 			findings.Failed, "It failed: Job nightly failed: error: shard 7 is locked (its exit code was not recorded).",
 			"Job nightly failed: error: shard 7 is locked (its exit code was not recorded)", nil},
+		"a driver that ended, nobody recorded how, in words about an error, after an exception that it handled": {
+			map[string]string{events: ended, driver: traceback + "retried\nERROR: quota exceeded\n"},
+			findings.Failed, "It failed: Job nightly failed: ERROR: quota exceeded (its exit code was not recorded).",
+			"Job nightly failed: ERROR: quota exceeded (its exit code was not recorded)", nil},
+		"a driver that ended, nobody recorded how, in an exception that a function printed": {
+			map[string]string{events: ended, driver: strings.Replace(traceback, "<module>", "read", 1)},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard", nil},
 		"three heads, of which two are looked at, however often": {
 			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
 				gcs(3): "x\n"},
