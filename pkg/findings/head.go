@@ -102,35 +102,44 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 var gcsGone = lazyregexp.New(`(?m)^\[[^\n]*(?:Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}|` +
 	`GCS has been unavailable for more than|Failed to connect to GCS)[^\n]*$`)
 
-// standsStill is how long the logs of the GCS and of the autoscaler, which asks the GCS every 5 s and waits for its
-// answers, must have had no more lines, while the raylet beside them went on, if nothing else tells of the GCS (ns).
-const standsStill = int64(20 * time.Second)
+// round matches what the autoscaler logs, every 5 s, when the GCS has answered it
+// (python/ray/autoscaler/_private/autoscaler.py). Its second version logs nothing of the kind.
+var round = lazyregexp.New(`The autoscaler took [^\n]* seconds to complete the update iteration`)
+
+const (
+	// threeRounds is the longest time of the autoscaler's last three rounds, if it had a rhythm (ns).
+	threeRounds = int64(20 * time.Second)
+	// standsStill is how long the head's raylet must have gone on after the last lines of the GCS and of the
+	// autoscaler, if nothing else tells of the GCS (ns).
+	standsStill = int64(20 * time.Second)
+)
 
 // gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log,
-// and the head's raylet says for a while that it cannot reach it; or about one that stood still: no process says so. It
-// is nil if neither is so.
+// and the head's raylet says for a while that it cannot reach it; or about one that stood still. It is nil if neither
+// is so.
 func (b *builder) gcsEnded() *finding {
 	head := b.head()
 	if head.Nil() {
 		return nil
 	}
 	ended, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "gcs_server.out"}))
+	if ended == 0 {
+		return nil
+	}
 	raylet := b.read(moment.LogFile{Node: head, Path: "raylet.out"})
 	gone := slices.DeleteFunc(b.matches(raylet, gcsGone()), func(m match) bool { return m.at < ended })
 	last, from, to := b.lastTime(raylet)
-	how := ""
-	switch {
-	case ended == 0:
-		return nil
-	case len(gone) >= 2 && last-gone[0].at >= silence: // heads that are ended in order say it once or twice
-		ended, how = gone[0].at, "ended without notice"
-	default:
-		asked, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "monitor.log"}))
-		ended = max(ended, asked)
-		if b.running || asked == 0 || last-ended < standsStill || ended-asked > silence {
+	how, shown := "ended without notice", []Evidence(nil)
+	if len(gone) >= 2 && last-gone[0].at >= silence { // heads that are ended in order say it once or twice
+		ended = gone[0].at
+		for _, m := range []match{gone[0], gone[len(gone)-1]} {
+			shown = append(shown, b.evidence(raylet, m.from, m.to))
+		}
+	} else {
+		if ended = b.gcsStoodStill(head, ended, raylet); ended == 0 {
 			return nil
 		}
-		gone, how = []match{{at: ended, from: from, to: to}}, "stopped answering"
+		how, shown = "stopped answering", []Evidence{b.evidence(raylet, from, to)}
 	}
 	f := b.find(GCSDied, head.String())
 	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
@@ -142,12 +151,29 @@ func (b *builder) gcsEnded() *finding {
 	if said != "" {
 		f.Title += ": " + said
 	}
-	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: []Evidence{
-		crash, b.evidence(raylet, gone[0].from, gone[0].to),
-		b.evidence(raylet, gone[len(gone)-1].from, gone[len(gone)-1].to),
-	}})
+	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: append([]Evidence{crash}, shown...)})
 	b.showGCS(f)
 	return f
+}
+
+// gcsStoodStill returns when a GCS stood still, of which the last line is of the time logged; 0 if it did not. No
+// process says so: the autoscaler, which waits for its answers, only has no more rounds, while the raylet beside them
+// goes on. Where the raylet was told to end, or the head was lost, the autoscaler may only have ended first.
+func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) (at int64) {
+	rounds := b.matches(b.read(moment.LogFile{Node: head, Path: "monitor.log"}), round())
+	n := len(rounds)
+	if b.running || b.lost[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
+		return 0
+	}
+	last, _, _ := b.lastTime(raylet)
+	if told := b.matches(raylet, sigterm()); len(told) > 0 {
+		last = told[0].at
+	}
+	at = max(logged, rounds[n-1].at)
+	if at-rounds[n-1].at > silence || last-at < standsStill {
+		return 0
+	}
+	return at
 }
 
 // showGCS adds the last lines that the GCS logged to the evidence.
@@ -186,10 +212,14 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	return true
 }
 
-// linkGCS links a finding about a job's end to that of a GCS that had ended, or stood still, before it.
-func (b *builder) linkGCS(f *finding, j *job) {
-	if gcs := b.gcs(); gcs != nil && (j.End == 0 || gcs.last <= j.End) {
-		f.causedBy(gcs)
-		gcs.addName("job " + j.name())
+// linkGCS links a finding about a job's end to that of a GCS that had ended, or stood still, before it. It reports
+// whether there is one.
+func (b *builder) linkGCS(f *finding, j *job) (linked bool) {
+	gcs := b.gcs()
+	if gcs == nil || j.End != 0 && gcs.last > j.End {
+		return false
 	}
+	f.causedBy(gcs)
+	gcs.addName("job " + j.name())
+	return slices.Contains(f.because, gcs)
 }

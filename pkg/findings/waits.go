@@ -144,10 +144,8 @@ var emptyHanded = lazyregexp.New(
 // that waited, or gave up waiting, to the calls that were running then. A GCS that did not answer any more comes first,
 // unless what the driver raised is its own mistake.
 func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
-	if !ownBugs[e.raised.Type] {
-		if b.linkGCS(f, j); len(f.because) > 0 {
-			return
-		}
+	if !ownBugs[e.raised.Type] && b.linkGCS(f, j) {
+		return
 	}
 	u := b.undoneOf(j, e.log, j.End)
 	if waited {
