@@ -126,23 +126,42 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 }
 
-// TestFactsByAClockAhead: times by the clock of a head that is ahead of the store's are as much earlier.
+// TestFactsByAClockAhead: times by the clock of a head that is ahead of the store's are as much earlier, however much
+// that is. A start that is only by the local time of a zone east of UTC says nothing of the clock.
 func TestFactsByAClockAhead(t *testing.T) {
-	const ahead = 5 * time.Minute
-	store, _ := bucket()
-	ref := ended(t, store, "fails")
-	began := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC).Add(-ahead)
-	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
-		must.OK(t, err)
-		store.Written(o.Key, began)
-	}
-	store.Written(layout.MetadataKey(root, ref, layout.End), began.Add(time.Hour))
-	c, _ := server(store)
-	fresh(t, c)
-	f := c.Unpacked()[ref]
-	if f == nil || !f.Start.Equal(began) || f.End.Sub(f.Start) != time.Hour || f.Hours == nil || f.Hours.Node != 1.5 ||
-		f.Jobs[0].Start != began.UnixMilli() || f.Jobs[0].End-f.Jobs[0].Start != 100_000 || f.Jobs[1].End != 0 {
-		t.Errorf("%+v", f)
+	midnight := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC)
+	for what, tt := range map[string]struct {
+		ahead time.Duration // of the head's clock
+		start time.Time     // as recorded
+	}{
+		"a little":          {ahead: 5 * time.Minute, start: midnight},
+		"hours":             {ahead: 3 * time.Hour, start: midnight},
+		"a zone":            {start: midnight.Add(9 * time.Hour)},
+		"a little, a zone":  {ahead: 5 * time.Minute, start: midnight.Add(9 * time.Hour)},
+		"behind, in a zone": {start: midnight.Add(9*time.Hour - time.Minute)},
+	} {
+		store, _ := bucket()
+		ref := ended(t, store, "fails")
+		began := midnight.Add(-tt.ahead)
+		must.OK(t, store.Put(t.Context(), layout.MetadataKey(root, ref, layout.Start),
+			strings.NewReader(fmt.Sprintf(`{"start":%q}`, tt.start.Format(time.RFC3339)))))
+		for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+			must.OK(t, err)
+			stored := began
+			if parsed, _ := layout.ParseObject(root, ref, o.Key); parsed.Offset > 0 {
+				stored = time.UnixMilli(parsed.Offset).Add(-tt.ahead)
+			}
+			store.Written(o.Key, stored)
+		}
+		store.Written(layout.MetadataKey(root, ref, layout.End), began.Add(time.Hour))
+		c, _ := server(store)
+		fresh(t, c)
+		f := c.Unpacked()[ref]
+		if f == nil || !f.Start.Equal(began) || f.End.Sub(f.Start) != time.Hour || f.Hours == nil ||
+			f.Hours.Node != 1.5 || f.Jobs[0].Start != began.UnixMilli() ||
+			f.Jobs[0].End-f.Jobs[0].Start != 100_000 || f.Jobs[1].End != 0 {
+			t.Errorf("%s: %+v", what, f)
+		}
 	}
 }
 

@@ -38,6 +38,9 @@ type Facts struct {
 	nodes        map[rayid.Node]*writes // of the node nil: what belongs to no node
 	named        time.Time              // the latest time in an object's name
 	until        time.Time              // likewise, but of an hour its end
+	// ahead is how long before they were taken answers were stored: the clock of their head is ahead. Its recorded
+	// start does not tell that: it is made of the session's name, which may have the local time of another zone.
+	ahead time.Duration
 }
 
 // mark is a metadata object: a head started, or ended.
@@ -75,6 +78,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
 		taken := valid(time.UnixMilli(parsed.Offset))
 		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
+		f.ahead = max(f.ahead, taken.Sub(o.ModTime))
 	case !parsed.Hour.IsZero():
 		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
 	}

@@ -40,8 +40,7 @@ type Life struct {
 	Start time.Time
 	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask State.
 	End time.Time
-	// Ahead is how much later than Start the head says it started, because its clock is ahead: so much later than the
-	// store's are the times that it tells.
+	// Ahead is how much later than the store's the times are that the head tells, because its clock is ahead.
 	Ahead time.Duration
 }
 
@@ -85,11 +84,7 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
-	recorded := f.recordedStart()
-	life := Life{Start: StartOf(recorded, f.ref.Name, f.Marked, f.first)}
-	if recorded.After(life.Start) {
-		life.Ahead = recorded.Sub(life.Start)
-	}
+	life := Life{Start: StartOf(f.recordedStart(), f.ref.Name, f.Marked, f.first), Ahead: f.ahead}
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
