@@ -169,24 +169,26 @@ func Merge(a, b Facts) Facts {
 	if a.LastWrite.UnixMilli() != b.LastWrite.UnixMilli() { // packs have no shorter times
 		return a
 	}
+	longer := len(b.Text) > len(a.Text)
 	text := false // whether b knows more of what is in the text for searches
 	if b.Outcome != "" && (a.Outcome == "" || a.Version < b.Version) {
-		a.Outcome, a.Cause, a.Findings, a.Version, text = b.Outcome, b.Cause, b.Findings, b.Version, true
+		text = longer || b.known() >= a.known() // later rules may find less
+		a.Outcome, a.Cause, a.Findings, a.Version = b.Outcome, b.Cause, b.Findings, b.Version
 		if a.Hours != nil && b.Hours != nil { // it comes from the same findings
 			hours := *a.Hours
 			hours.Used, a.Hours = cmp.Or(b.Hours.Used, hours.Used), &hours
 		}
 	}
 	if a.Jobs == nil && b.Jobs != nil {
-		a.Jobs, text = b.Jobs, true
+		a.Jobs, text = b.Jobs, text || longer
 	}
 	if a.Labels == nil && b.Labels != nil {
-		a.Labels, text = b.Labels, true
+		a.Labels, text = b.Labels, text || longer
 	}
 	if a.Hours == nil {
 		a.Hours = b.Hours
 	}
-	if text && len(b.Text) > len(a.Text) {
+	if text {
 		a.Text = b.Text
 	}
 	return a

@@ -90,10 +90,10 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 	return nil
 }
 
-// merge adds a row to those of its session.
+// merge adds a row to those of its session. The text for searches is made again of what both know.
 func merge(rows map[layout.Session]Facts, row Facts) {
 	if before, ok := rows[row.Ref]; ok {
-		row = Merge(before, row)
+		row = Merge(before, row).Bounded()
 	}
 	rows[row.Ref] = row
 }

@@ -130,6 +130,8 @@ func TestMergeByClocksThatDiffer(t *testing.T) {
 	stored, explained := detailed(1), detailed(1)
 	stored.LastWrite, stored.Bytes = stored.LastWrite.Add(time.Minute), 7
 	explained.Version, explained.Outcome, explained.Hours = 5, "succeeded", &Hours{CPU: 2, Used: &Used{CPU: 1}}
+	explained.Cause, explained.Findings = "", nil
+	stale.Text, explained.Text = stale.search(), explained.search()
 	for _, pair := range [][2]Facts{{stale, stored}, {stored, stale}} {
 		if got := Merge(pair[0], pair[1]); !reflect.DeepEqual(got, stored) {
 			t.Errorf("%+v, want %+v", got, stored)
@@ -138,9 +140,28 @@ func TestMergeByClocksThatDiffer(t *testing.T) {
 	for _, pair := range [][2]Facts{{stale, explained}, {explained, stale}, {Merge(stale, explained), stale},
 		{explained, Merge(stale, explained)}} {
 		if got := Merge(pair[0], pair[1]); got.Outcome != "succeeded" || got.Version != 5 || got.Hours.Used.CPU != 1 ||
-			!got.Seen.Equal(stale.Seen) {
+			!got.Seen.Equal(stale.Seen) || got.Text != explained.Text {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// TestJoinedText: what is joined of two rows, of which each knows what the other does not, is found by what counts of
+// both.
+func TestJoinedText(t *testing.T) {
+	p := open(t)
+	earlier, explained := detailed(1), sample(1)
+	explained.Outcome, explained.Version, explained.Cause = "failed", earlier.Version+1, "Node n died"
+	explained.Findings = []Finding{{Kind: "node_died", Severity: "error", Title: explained.Cause}}
+	for _, row := range []Facts{earlier, explained} {
+		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{row}))
+	}
+	must.Get(p.Join(t.Context(), day, func(layout.Session) bool { return false }))(t)
+	want := earlier
+	want.Outcome, want.Version, want.Cause = explained.Outcome, explained.Version, explained.Cause
+	want.Findings = explained.Findings
+	if got := p.read(t, true)[earlier.Ref].Text; got != want.search() {
+		t.Errorf("%q, want %q", got, want.search())
 	}
 }
 
