@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -24,6 +25,10 @@ type ledger struct {
 	root  string
 	lease time.Duration // of the first claim of a session
 	name  string        // of this replica
+
+	mu     sync.Mutex
+	stored time.Time // the time by the store's clock
+	asked  time.Time // when it was that
 }
 
 // state is what is recorded about one end of a session, or about one of its jobs.
@@ -36,15 +41,28 @@ type state struct {
 	jobsUntil time.Time       // until when another replica may send events about a job of the session; zero for a job
 }
 
+// clockTime is how long the store's clock is not asked again: all replicas ask it by one object, and stores refuse more
+// than one write a second to an object.
+const clockTime = 10 * time.Minute
+
 // now returns the time by the store's clock. To a machine whose clock is ahead, all claims have expired, and all events
-// that are to come are sent.
+// that are to come are sent. Since the store was asked, the monotonic clock counts, which nobody sets: while the
+// machine is suspended it stands still, and others' claims only seem to be valid for longer.
 func (l *ledger) now(ctx context.Context) (time.Time, error) {
-	key := layout.WebhooksRoot(l.root) + "clock"
-	if err := l.store.Put(ctx, key, strings.NewReader("")); err != nil {
-		return time.Time{}, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked.IsZero() || time.Since(l.asked) > clockTime {
+		key := layout.WebhooksRoot(l.root) + "clock"
+		if err := l.store.Put(ctx, key, strings.NewReader("")); err != nil {
+			return time.Time{}, err
+		}
+		stored, err := l.store.Stat(ctx, key)
+		if err != nil {
+			return time.Time{}, err
+		}
+		l.stored, l.asked = stored.ModTime, time.Now()
 	}
-	stored, err := l.store.Stat(ctx, key)
-	return stored.ModTime, err
+	return l.stored.Add(time.Since(l.asked)), nil
 }
 
 // until returns how long it is until a time of the store; 0 or less: it has passed. The store's clock is asked only if

@@ -148,7 +148,7 @@ func New(opts Options) *Sender {
 	opts.Timing.setDefaults()
 	name, _ := os.Hostname()
 	s := &Sender{
-		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()},
+		opts: opts, ledger: ledger{store: opts.Store, root: opts.Root, lease: opts.Timing.Lease, name: name + " " + rand.Text()},
 		client:  client(opts.Timing.Request),
 		reading: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
 		wake:  make(chan struct{}, 1),
@@ -264,10 +264,6 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 // is: what ends before it is never sent.
 func (s *Sender) record(ctx context.Context, watermark time.Time) error {
 	slack := s.opts.Timing.Slack
-	moved := func() bool { return watermark.Sub(s.watermark) > slack/4 }
-	if !moved() {
-		return nil
-	}
 	now, err := s.ledger.now(ctx)
 	if err != nil {
 		return err
@@ -275,7 +271,7 @@ func (s *Sender) record(ctx context.Context, watermark time.Time) error {
 	if shown := now.Add(-slack); shown.Before(watermark) {
 		watermark = shown
 	}
-	if !moved() {
+	if watermark.Sub(s.watermark) <= slack/4 {
 		return nil
 	}
 	if err := s.ledger.setWatermark(ctx, watermark); err != nil {

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -275,7 +276,7 @@ func TestEarlierSessions(t *testing.T) {
 	// What is told of all that ended before a time need not be looked at again.
 	delete(s.work, unit{session: sessions[1].Ref})
 	s.finished[sessions[1].Ref] = ending{sessions[1].End, sessions[1].LastWrite}
-	*passed = 48 * time.Hour
+	*passed, s.ledger.asked = 48*time.Hour, time.Time{}
 	later := time.Now().Add(*passed)
 	s.scan(t.Context(), later)
 	sessions[1].LastWrite = later.Add(-time.Hour) // its objects were copied, or compacted
@@ -534,10 +535,7 @@ func TestOldEndIsTriedAgain(t *testing.T) {
 	s := replica(storetest.New(), configOf(in.URL), time.Minute, nil)
 	for ago, want := range map[time.Duration]bool{0: false, 25 * time.Hour: true} {
 		w := &work{s: s, entry: ended(1, time.Now().Add(-72*time.Hour))[0], claimEnd: time.Now().Add(time.Hour),
-			sent: make(map[string]bool)}
-		if ago > 0 {
-			w.sending = time.Now().Add(-ago)
-		}
+			sent: make(map[string]bool), sending: time.Now().Add(-ago)}
 		if _, whole := w.sendAll(t.Context(), t.Context()); whole != want {
 			t.Errorf("first tried %s ago: all is done %t", ago, whole)
 		}
@@ -547,13 +545,41 @@ func TestOldEndIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestClockIsAskedSeldom: the store's clock is one object of all replicas, which each of them writes seldom, even if its
+// own clock is ahead.
+func TestClockIsAskedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, passed := passing()
+		*passed = -48 * time.Hour
+		writes := 0
+		store.Before = storetest.On(storetest.Put, func(_ context.Context, key string) error {
+			if strings.HasSuffix(key, "/clock") {
+				writes++
+			}
+			return nil
+		})
+		s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
+		for range 60 {
+			s.scan(t.Context(), time.Now())
+			now := must.Get(s.ledger.now(t.Context()))(t)
+			if want := time.Now().Add(*passed); !now.Equal(want) {
+				t.Errorf("%s by the store's clock, want %s", now, want)
+			}
+			time.Sleep(time.Minute)
+		}
+		if writes == 0 || writes > 6 {
+			t.Errorf("%d writes in an hour", writes)
+		}
+	})
+}
+
 // TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has
 // failed for a shorter time.
 func TestGivenUpWhilePaused(t *testing.T) {
 	store := storetest.New()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
 	e := ended(1, time.Now().Add(-25*time.Hour))[0]
-	w := &work{s: s, entry: e, claimEnd: time.Now().Add(time.Hour)}
+	w := &work{s: s, entry: e, claimEnd: time.Now().Add(time.Hour), sending: time.Now()}
 	to := s.targets[0]
 	to.errors, to.pausedUntil = pauseAfter, time.Now().Add(time.Hour)
 	for ago, want := range map[time.Duration]error{time.Hour: errPaused, 25 * time.Hour: nil} {
