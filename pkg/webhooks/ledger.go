@@ -38,6 +38,7 @@ type state struct {
 	sent      map[string]bool // deliveries, "{receiver}.{event}"
 	claim     int             // the last one's number, 0: none
 	expiry    time.Time       // of that claim
+	claimed   time.Duration   // how long all claims are valid that are not about an earlier end
 	jobsUntil time.Time       // until when another replica may send events about a job of the session; zero for a job
 }
 
@@ -139,9 +140,13 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 	over := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
 	s.done = s.done || !over(sessionClaimed)
 	for n, at := range claimed {
+		earlier := s.continued && over(at)
+		if !earlier {
+			s.claimed += l.lifetime(n)
+		}
 		if n > s.claim {
 			s.claim, s.expiry = n, l.expiry(n, at)
-			if s.continued && over(at) {
+			if earlier {
 				s.expiry = time.Time{}
 			}
 		}

@@ -545,6 +545,35 @@ func TestOldEndIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestGivenUpAcrossRestarts: what servers did not get rid of for a day of claims is given up, however often they were
+// started again. Time in which none ran does not count, nor do claims of an earlier end.
+func TestGivenUpAcrossRestarts(t *testing.T) {
+	for _, tt := range []struct {
+		claims  int
+		earlier bool // the claims are of an end of which all was sent
+		want    bool
+	}{{claims: 1}, {claims: 190, want: true}, {claims: 190, earlier: true}} {
+		in, store := newInbox(t), storetest.New()
+		in.fail = func() bool { return true }
+		s := replica(store, configOf(in.URL), time.Minute, nil)
+		e := ended(1, time.Now().Add(-96*time.Hour))[0]
+		for n := range tt.claims {
+			must.Get(s.ledger.claim(t.Context(), e.Ref, "", n+1))(t)
+		}
+		if tt.earlier {
+			must.OK(t, s.ledger.finish(t.Context(), e.Ref, "", e.End.Add(-time.Hour), []string{"all"}))
+		}
+		store.Age(72 * time.Hour)
+		w := &work{s: s, entry: e}
+		if done, err := w.claim(t.Context()); done || !w.claimed || err != nil {
+			t.Fatalf("after %d claims: done %t, claimed %t, %v", tt.claims, done, w.claimed, err)
+		}
+		if _, whole := w.sendAll(t.Context(), t.Context()); whole != tt.want {
+			t.Errorf("after %d claims, of an earlier end %t: all is done %t", tt.claims, tt.earlier, whole)
+		}
+	}
+}
+
 // TestClockIsAskedSeldom: the store's clock is one object of all replicas, which each of them writes seldom, even if its
 // own clock is ahead.
 func TestClockIsAskedSeldom(t *testing.T) {

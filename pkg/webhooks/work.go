@@ -37,7 +37,7 @@ type work struct {
 	report      *findings.Report // nil: the session could not be read
 	failedReads int              // of the session
 	readTime    time.Duration    // how long all of its reads took
-	sending     time.Time        // when sending began
+	sending     time.Time        // when sending began, less the time in which nobody held a claim
 	backoff     *backoff.Backoff
 }
 
@@ -162,6 +162,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	}
 	if err == nil && mine {
 		w.claimed, w.claimEnd = true, w.claimTime.Add(l.lifetime(w.claimNumber))
+		w.sending = w.claimEnd.Add(-state.claimed)
 	} else if err == nil {
 		w.due = time.Now().Add(wait)
 	}
@@ -235,9 +236,6 @@ func (w *work) read(ctx context.Context) bool {
 // everything is sent. What is being sent when working ends is sent to its end: a request that is cut off would be sent
 // twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
-	if w.sending.IsZero() {
-		w.sending = time.Now()
-	}
 	var failed []moment.Job
 	switch {
 	case w.job != nil:
@@ -295,13 +293,13 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 		return context.DeadlineExceeded
 	}
 	err := w.s.sendTo(ctx, t, e)
-	// It counts since the first try, not since the session's end: that may have been while no server ran. If only
+	// Only the time counts in which it was tried, not all since the session's end: no server may have run. If only
 	// events that were tried were given up, each pause would keep all others waiting, and sessions would fill the work
 	// for days.
 	giveUp := w.s.opts.Timing.GiveUp
 	over := time.Since(w.sending) > giveUp
 	if errors.Is(err, errPaused) {
-		over = t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
+		over = over || t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
 	}
 	if err != nil && over && ctx.Err() == nil {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
