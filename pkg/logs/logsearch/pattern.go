@@ -31,6 +31,10 @@ type pattern struct {
 	literals [][]byte
 	fold     bool           // literals are found in any case
 	re       *regexp.Regexp // nil: a literal is a match
+	// first, middle and last are the expression for a part of a line, as their first group. Where the line goes on, a
+	// character of the part must be beside a match: the end of a part is not for the expression to see, which may take
+	// it for that of a line.
+	first, middle, last *regexp.Regexp
 	// perLine says that the expression must not be run over several lines: it would find less.
 	perLine bool
 }
@@ -44,13 +48,10 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		return nil, errors.New("the pattern contains a line break or a zero byte: want text of one line")
 	}
 	if !isRegexp {
-		if text == "" {
-			return &pattern{re: regexp.MustCompile("")}, nil
-		}
-		if !ignoreCase {
+		if text != "" && !ignoreCase {
 			return &pattern{literals: [][]byte{[]byte(text)}}, nil
 		}
-		if isASCII(text) {
+		if text != "" && isASCII(text) {
 			return &pattern{literals: [][]byte{lower([]byte(text))}, fold: true}, nil
 		}
 		text = regexp.QuoteMeta(text) // folding of other letters is left to the regular expression
@@ -72,8 +73,18 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 			len(program.Inst), maxProgram)
 	}
 	p := &pattern{}
-	if p.re, err = regexp.Compile(flags + text); err != nil {
-		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
+	const character = "(?s:.)"
+	group := "(" + tree.String() + ")" // as the tree writes it, nothing is left open, such as a \Q
+	for _, form := range []struct {
+		re   **regexp.Regexp
+		text string
+	}{
+		{&p.re, flags + text}, {&p.first, group + character}, {&p.middle, character + group + character},
+		{&p.last, character + group},
+	} {
+		if *form.re, err = regexp.Compile(form.text); err != nil {
+			return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
+		}
 	}
 	p.literals, p.fold = required(tree.Simplify())
 	for _, inst := range program.Inst {
@@ -149,8 +160,12 @@ func shortest(literals [][]byte) int {
 func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
 	var at []int
 	switch {
-	case !hasStart || !hasEnd:
-		at = p.within(hasStart, hasEnd).FindReaderSubmatchIndex(newRunes(ctx, line))
+	case !hasStart && !hasEnd:
+		at = p.middle.FindReaderSubmatchIndex(newRunes(ctx, line))
+	case !hasStart:
+		at = p.last.FindReaderSubmatchIndex(newRunes(ctx, line))
+	case !hasEnd:
+		at = p.first.FindReaderSubmatchIndex(newRunes(ctx, line))
 	case len(line) > maxPiece:
 		at = p.re.FindReaderIndex(newRunes(ctx, line))
 	default:
@@ -163,20 +178,6 @@ func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) 
 		at = at[2:] // without the characters beside it
 	}
 	return at[0], at[1], true
-}
-
-// within is the expression for a part of a line, as its first group. Where the line goes on, a character of the part
-// must be beside a match: the end of a part is not for the expression to see, which may take it for that of a line.
-func (p *pattern) within(hasStart, hasEnd bool) *regexp.Regexp {
-	const character = "(?s:.)"
-	text := "(" + p.re.String() + ")"
-	if !hasStart {
-		text = character + text
-	}
-	if !hasEnd {
-		text += character
-	}
-	return regexp.MustCompile(text)
 }
 
 // runes are those of a line, which ends early if its search is cancelled.

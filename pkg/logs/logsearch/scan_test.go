@@ -239,6 +239,7 @@ func TestExpressionsOfLongLines(t *testing.T) {
 		{`^ERROR.*$`, true, false}, {`needle.*$`, true, false}, {`ERROR.*last`, true, false},
 		{`^x`, false, false}, {`^needle`, false, false}, {`needle$`, false, false}, {`x$`, false, false},
 		{`^xx*`, false, false}, {`\bxx+\b`, true, false},
+		{`\Qneedle`, true, true}, {`(?i)\Qx LAST`, true, true}, {`\Qneedle)`, false, false},
 	} {
 		q := prepared(t, Query{Pattern: c.expression, Regexp: true})
 		for length := 3 * smallBlock; length < 3*smallBlock+40; length++ {
@@ -255,6 +256,42 @@ func TestExpressionsOfLongLines(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestExpressionsInParts: every expression that is taken finds in a part of a line what it finds between two characters
+// when they are written around it. Only one that leaves a \Q open cannot be written so.
+func TestExpressionsInParts(t *testing.T) {
+	pieces := []string{`\Q`, `\E`, `(`, `(?:`, `(?i`, `(?i)`, `(?s-m:`, `(?U)`, `)`, `)`, `|`, `*`, `+?`, `{2}`, `?`, `[`,
+		`^`, `]`, `\`, `\b`, `\B`, `\pL`, `[^a]`, `[[:alpha:]]`, `.`, `$`, `\z`, `\A`, `a`, `B`, `-`, `é`, `K`, `\x{212A}`}
+	random, compared, open := rand.New(rand.NewPCG(5, 6)), 0, 0
+	for range 20000 {
+		expression := ""
+		for range 1 + random.IntN(7) {
+			expression += pieces[random.IntN(len(pieces))]
+		}
+		p, err := compile(expression, true, false)
+		if err != nil {
+			continue
+		}
+		between, err := regexp.Compile("(?s:.)((?m)" + expression + ")(?s:.)")
+		if err != nil {
+			open++
+		}
+		for _, line := range []string{"", "a", "aab-B", "éK a", "-(a)\\Q*"} {
+			from, to, ok := p.find(t.Context(), []byte(line), false, false)
+			if err != nil {
+				continue
+			}
+			compared++
+			at := between.FindStringSubmatchIndex(line)
+			if ok != (at != nil) || ok && (from != at[2] || to != at[3]) {
+				t.Errorf("%s in %q: %d to %d, %t; want %v", expression, line, from, to, ok, at)
+			}
+		}
+	}
+	if compared < 10000 || open < 100 {
+		t.Errorf("only %d finds are compared, and %d expressions are open", compared, open)
 	}
 }
 
