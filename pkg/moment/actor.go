@@ -135,11 +135,12 @@ type ActorProcess struct {
 // times kept, as GcsActorManager does: the start is the first time the actor was alive; the process stays known after
 // death, but not while the actor is restarting.
 func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
-	s.State = Unready
-	for i, t := range a.Transitions {
+	s.State, existed = Unready, len(a.Transitions) == 0
+	for _, t := range a.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0
+			continue // not the last one: an end may have an earlier time than what was before it
 		}
+		existed = true
 		if t.State == Dead && s.State == Dead {
 			continue // Ray reports some deaths twice
 		}
@@ -157,7 +158,7 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 			s.Left = cmp.Or(s.Left, t.Time)
 		}
 	}
-	return s, true
+	return s, existed
 }
 
 // place applies a transition that says in which process the actor is.

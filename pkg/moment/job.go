@@ -265,14 +265,16 @@ func (s *DriverState) status() string {
 
 // DriverAt returns a driver's state at a moment and whether it was there at all.
 func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
-	for i, t := range j.Transitions {
+	existed = len(j.Transitions) == 0
+	for _, t := range j.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0
+			continue // as in ActorAt
 		}
+		existed = true
 		s.Started = cmp.Or(s.Started, t.Time)
 		if t.State == "FINISHED" {
 			s.Ended = t.Time
 		}
 	}
-	return s, true
+	return s, existed
 }

@@ -117,6 +117,39 @@ func TestActorAt(t *testing.T) {
 	}
 }
 
+// TestEndBeforeBegin: where the head's clock was set back, an end has an earlier time than what was before it. From that
+// time on what ended has ended, also while earlier states have later times; before it, nothing was there.
+func TestEndBeforeBegin(t *testing.T) {
+	const before, end, between, begin = 1, 2, 3, 4
+	actor := &entities.Actor{Transitions: []entities.ActorTransition{{State: Alive, Time: begin}, {State: Dead, Time: end}}}
+	node := &entities.Node{Start: begin,
+		Transitions: []entities.NodeTransition{{State: Alive, Time: begin}, {State: Dead, Time: end}}}
+	driver := &entities.Job{Transitions: []entities.JobTransition{{State: "CREATED", Time: begin},
+		{State: "FINISHED", Time: end}}}
+	worker := &entities.Worker{Transitions: []entities.WorkerTransition{{State: Alive, Time: begin},
+		{State: Dead, Time: end}}}
+	group := &entities.PlacementGroup{Created: begin,
+		Transitions: []entities.PlacementGroupTransition{{State: "CREATED", Time: begin}, {State: Removed, Time: end}}}
+	for _, at := range []int64{before, end, between, begin, 0} {
+		want := at != before
+		if s, existed := ActorAt(actor, at); existed != want || existed && (s.State != Dead || s.Ended != end) {
+			t.Errorf("the actor at %d: %t %+v", at, existed, s)
+		}
+		if s, existed := NodeAt(node, at); existed != want || existed && (s.State != Dead || s.Ended != end) {
+			t.Errorf("the node at %d: %t %+v", at, existed, s)
+		}
+		if s, existed := DriverAt(driver, at); existed != want || existed && s.Ended != end {
+			t.Errorf("the driver at %d: %t %+v", at, existed, s)
+		}
+		if s, existed := WorkerAt(worker, at); existed != want || existed && s.Alive {
+			t.Errorf("the worker at %d: %t %+v", at, existed, s)
+		}
+		if s, existed := groupAt(group, at); existed != want || existed && s.State != Removed {
+			t.Errorf("the placement group at %d: %t %+v", at, existed, s)
+		}
+	}
+}
+
 // TestGroupAt: a placement group is there from when it was requested, though its first transition is later. If no event
 // says when that was, its first transition counts.
 func TestGroupAt(t *testing.T) {

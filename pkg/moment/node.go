@@ -145,13 +145,12 @@ type NodeState struct {
 // NodeAt returns a node's state at a moment (0: the end) and whether it was there at all.
 func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
-	if at != 0 && n.Start > at {
-		return s, false
-	}
-	for i, t := range n.Transitions {
+	existed = at == 0 || n.Start <= at && (n.Start != 0 || len(n.Transitions) == 0)
+	for _, t := range n.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0 || n.Start != 0
+			continue // as in ActorAt
 		}
+		existed = true
 		s.State = t.State
 		if len(t.Resources) > 0 {
 			s.Resources = t.Resources
@@ -160,7 +159,7 @@ func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 			s.Reason, s.Message, s.Ended = t.DeathReason, t.DeathMessage, t.Time
 		}
 	}
-	return s, true
+	return s, existed
 }
 
 // Head reports whether these are the resources of a head node: only it has this one.

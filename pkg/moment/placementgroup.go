@@ -110,10 +110,12 @@ type GroupState struct {
 // requested, or if no event says that, from its first transition. Bundles stay placed until placed again.
 func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
-	for i, t := range g.Transitions {
+	existed = at == 0 || g.Created <= at && (g.Created != 0 || len(g.Transitions) == 0)
+	for _, t := range g.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0 || s.Created != 0 && s.Created <= at
+			continue // as in ActorAt
 		}
+		existed = true
 		s.Created = cmp.Or(s.Created, t.Time)
 		if t.SchedulingState == "SCHEDULING_STARTED" {
 			s.Started = t.Time
@@ -126,7 +128,7 @@ func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) 
 		}
 		s.PlacementGroupTransition = t
 	}
-	return s, at == 0 || s.Created <= at
+	return s, existed
 }
 
 // CreationTime is the time from a group's request to its placement; 0 if it was not placed.

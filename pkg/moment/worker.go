@@ -250,10 +250,12 @@ type WorkerState struct {
 // WorkerAt returns a worker's state at a moment and whether it was there at all.
 func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: noTime, Launched: noTime}
-	for i, t := range w.Transitions {
+	existed = len(w.Transitions) == 0
+	for _, t := range w.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0
+			continue // as in ActorAt
 		}
+		existed = true
 		s.Alive = t.State != Dead
 		latest(&s.Launch, t.LaunchMs)
 		latest(&s.Launched, t.LaunchedMs)
@@ -263,7 +265,7 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 			s.ExitType, s.ExitDetail = t.ExitType, t.ExitDetail
 		}
 	}
-	return s, true
+	return s, existed
 }
 
 // latest sets a time that an event has.
