@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -136,7 +137,8 @@ func TestSettings(t *testing.T) {
 		// with another job on one side, which side does not matter
 		path := strings.Repeat("/a", maxName)
 		now.settings.addJob(path, &moment.Job{Entrypoint: "python y.py"}, hide)
-		more := append([]Setting{{"Ray", "2.60.0", "2.55.1"}, {path[:maxName/2] + ": entrypoint", "python y.py", ""}},
+		ends := path[:maxName/4] + "…" + path[len(path)-maxName/4:]
+		more := append([]Setting{{"Ray", "2.60.0", "2.55.1"}, {ends + ": entrypoint", "python y.py", ""}},
 			want("nightly: ")[1:]...)
 		if got := newReport(now, before, 1).Settings; !slices.Equal(got, more) {
 			t.Errorf("hidden %t, of two jobs: %q, want %q", hide, got, more)
@@ -160,5 +162,36 @@ func TestSettings(t *testing.T) {
 	if r := newReport(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
 		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {
 		t.Errorf("%d settings, of which %d differ, and %d more", len(many.settings), len(r.Settings), r.SettingsLeftOut)
+	}
+}
+
+// TestNamesOfJobs: settings of jobs whose long names differ at their ends have names of their own, cut between letters.
+// Where they differ only in between, they are in the same order each time.
+func TestNamesOfJobs(t *testing.T) {
+	long := strings.Repeat("ä", maxName)
+	s := &Side{settings: settings{}}
+	for i, job := range []string{"python" + long + "1", "python" + long + "2", long + "1" + long, long + "2" + long} {
+		s.settings.set(key{job, "entrypoint"}, fmt.Sprint(i))
+	}
+	names := map[string]bool{}
+	order := ""
+	for _, one := range differences(s, &Side{}) {
+		names[one.Name] = true
+		order += one.Session
+		if !utf8.ValidString(one.Name) || len(one.Name) > maxName || !strings.HasSuffix(one.Name, ": entrypoint") {
+			t.Errorf("%q is cut within a letter, or too long", one.Name)
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("%v", names)
+	}
+	for range 20 {
+		again := ""
+		for _, one := range differences(s, &Side{}) {
+			again += one.Session
+		}
+		if again != "0123" || again != order {
+			t.Fatalf("the order is %s, then %s", order, again)
+		}
 	}
 }

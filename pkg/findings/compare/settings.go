@@ -47,11 +47,18 @@ func (v value) shown() string {
 // key names a setting of the cluster or, with a job, one of that job.
 type key struct{ job, name string }
 
+// String is the name that is shown. Of a job with a long name it has both ends: entrypoints often differ only in their
+// last arguments.
 func (k key) String() string {
-	if k.job == "" {
+	const end = maxName / 4
+	job := k.job
+	switch {
+	case job == "":
 		return k.name
+	case len(job) > 2*end:
+		job = job[:end] + "…" + job[len(job)-end:]
 	}
-	return clipped(k.job[:min(len(k.job), maxName/2)] + ": " + k.name)
+	return clipped(wholeLetters(job) + ": " + k.name)
 }
 
 // settings are a side's.
@@ -211,7 +218,10 @@ func nodeGroups(session, with *Side) (a, b settings) {
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings, sessionCut, withCut bool) {
-		for k := range both(session, with) {
+		keys := slices.SortedFunc(maps.Keys(both(session, with)), func(a, b key) int {
+			return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.name, b.name))
+		})
+		for _, k := range keys {
 			a, b := session[k], with[k]
 			known := (a.text != "" || !sessionCut) && (b.text != "" || !withCut)
 			if known && a.text != b.text {
@@ -238,7 +248,7 @@ func differences(session, with *Side) []Setting {
 		}
 		return 3
 	}
-	slices.SortFunc(list, func(a, b Setting) int {
+	slices.SortStableFunc(list, func(a, b Setting) int { // those of one name stay in the order of their jobs
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return list

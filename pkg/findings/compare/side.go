@@ -259,7 +259,10 @@ func (f *Runs) time() {
 }
 
 // clipped returns the beginning of a name.
-func clipped(name string) string { return name[:min(len(name), maxName)] }
+func clipped(name string) string { return wholeLetters(name[:min(len(name), maxName)]) }
+
+// wholeLetters is a text without the parts of letters that are left where it was cut.
+func wholeLetters(text string) string { return strings.ToValidUTF8(text, "") }
 
 // Nodes counts nodes.
 type Nodes struct {
