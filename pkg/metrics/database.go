@@ -50,7 +50,7 @@ type Database struct {
 	unfit   error         // why the existing index could not be used then
 
 	indexBytes atomic.Int64
-	interval   atomic.Int64 // see Interval; 0: not known
+	interval   atomic.Int64 // see Interval; 0: not known, or notShown
 
 	mu     sync.Mutex
 	blocks map[hourKey]*loaded
@@ -112,6 +112,7 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 		return nil, err
 	}
 	d.hours, d.listed, d.looked = hours, time.Now(), time.Time{}
+	d.interval.CompareAndSwap(notShown, 0)
 	return hours, nil
 }
 

@@ -368,6 +368,34 @@ func TestListingOfOthers(t *testing.T) {
 	})
 }
 
+// TestIntervalNotShown: hours that do not show how often they were read are not read again for that before they are
+// listed again.
+func TestIntervalNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t)
+		hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+		one := func(at time.Duration) func(*samples.Encoder) {
+			return read(hour.Add(at), map[string]float64{"ray_a": 1})
+		}
+		b.hour(rayid.Node{0xaa}, hour, one(0))
+		d := b.database(time.Minute, 1<<20)
+		ask := func(want time.Duration) int64 {
+			t.Helper()
+			if got := must.Get(d.Interval(t.Context()))(t); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			return b.store.Read.Load()
+		}
+		first := ask(0)
+		b.hour(rayid.Node{0xbb}, hour, one(0), one(7*time.Second))
+		if again := ask(0); again != first || first == 0 {
+			t.Errorf("%d bytes are read, then %d", first, again)
+		}
+		time.Sleep(2 * time.Minute)
+		ask(7 * time.Second)
+	})
+}
+
 // TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read again.
 func TestDatabases(t *testing.T) {
 	b := newBucket(t)

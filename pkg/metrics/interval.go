@@ -14,6 +14,9 @@ import (
 // someReads is how many reads show how far apart they are.
 const someReads = 9
 
+// notShown is the interval of hours that do not show it, until they are listed again.
+const notShown = -1
+
 // Interval returns the usual time between two reads of a node's metrics, as some stored reads show it; 0: they do not,
 // or the session has only hardware figures, whose times between reads vary.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
@@ -21,7 +24,7 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 		return time.Duration(known), nil
 	}
 	hours, err := d.Hours(ctx)
-	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
+	if err != nil || len(hours) == 0 || hours[0].hardware != nil || d.interval.Load() == notShown {
 		return 0, err
 	}
 	h := slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) })
@@ -35,10 +38,12 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	slices.Sort(t.pauses)
+	interval := time.Duration(notShown)
 	if n := len(t.pauses); n > 0 {
-		d.interval.Store(int64(t.pauses[n/2]))
+		interval = t.pauses[n/2]
 	}
-	return time.Duration(d.interval.Load()), nil
+	d.interval.Store(int64(interval))
+	return max(0, interval), nil
 }
 
 // errSomeReads ends the reading of an hour.
