@@ -117,11 +117,12 @@ func TestActorAt(t *testing.T) {
 	}
 }
 
-// TestEndBeforeBegin: where the head's clock was set back, an end has an earlier time than what was before it. From that
-// time on what ended has ended, also while earlier states have later times; before it, nothing was there.
+// TestEndBeforeBegin: where the head's clock was set back, an end has an earlier time than what was before it. From
+// that time on what ended has ended, also while earlier states have later times; before it, nothing was there.
 func TestEndBeforeBegin(t *testing.T) {
 	const before, end, between, begin = 1, 2, 3, 4
-	actor := &entities.Actor{Transitions: []entities.ActorTransition{{State: Alive, Time: begin}, {State: Dead, Time: end}}}
+	actor := &entities.Actor{Transitions: []entities.ActorTransition{{State: Alive, Time: begin},
+		{State: Dead, Time: end}}}
 	node := &entities.Node{Start: begin,
 		Transitions: []entities.NodeTransition{{State: Alive, Time: begin}, {State: Dead, Time: end}}}
 	driver := &entities.Job{Transitions: []entities.JobTransition{{State: "CREATED", Time: begin},

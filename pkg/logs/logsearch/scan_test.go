@@ -262,8 +262,9 @@ func TestExpressionsOfLongLines(t *testing.T) {
 // TestExpressionsInParts: every expression that is taken finds in a part of a line what it finds between two characters
 // when they are written around it. Only one that leaves a \Q open cannot be written so.
 func TestExpressionsInParts(t *testing.T) {
-	pieces := []string{`\Q`, `\E`, `(`, `(?:`, `(?i`, `(?i)`, `(?s-m:`, `(?U)`, `)`, `)`, `|`, `*`, `+?`, `{2}`, `?`, `[`,
-		`^`, `]`, `\`, `\b`, `\B`, `\pL`, `[^a]`, `[[:alpha:]]`, `.`, `$`, `\z`, `\A`, `a`, `B`, `-`, `é`, `K`, `\x{212A}`}
+	pieces := []string{`\Q`, `\E`, `(`, `(?:`, `(?i`, `(?i)`, `(?s-m:`, `(?U)`, `)`, `)`, `|`, `*`, `+?`, `{2}`, `?`,
+		`[`, `^`, `]`, `\`, `\b`, `\B`, `\pL`, `[^a]`, `[[:alpha:]]`, `.`, `$`, `\z`, `\A`, `a`, `B`, `-`, `é`, `K`,
+		`\x{212A}`}
 	random, compared, open := rand.New(rand.NewPCG(5, 6)), 0, 0
 	for range 20000 {
 		expression := ""
