@@ -138,8 +138,7 @@ func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 	settings.DurationVar(fs, &o.retention, "retention", 0,
 		"remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
 	fs.StringVar(&o.retentionRules, "retention-rules", "",
-		"YAML file with rules for how long sessions are kept, by namespace, cluster and outcome; --retention applies "+
-			"to sessions without a rule")
+		"YAML file with rules for how long sessions are kept; --retention applies to sessions without a rule")
 	fs.BoolVar(&o.notes, "notes", true,
 		"allow users who may see a session to pin it, so that it is not removed, and to write a note on it; needs "+
 			"permission to write below notes/")

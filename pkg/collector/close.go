@@ -289,11 +289,11 @@ func (s *lastScans) necessary() bool {
 	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.Rescan())
 }
 
-// complete says whether all logs were found, as far as they were there when it was called.
+// complete says whether all logs were found, as far as they were there when it was called, or none is looked for now.
 func (s *lastScans) complete() bool {
 	select {
 	case <-s.done:
-		return true // end tells why
+		return true // because a scan failed, which end returns, or because the time is over
 	default:
 		return s.idle.Load() && !s.necessary()
 	}

@@ -212,7 +212,7 @@ func envReason(text string) string {
 	text = output.Printable(text)
 	if said := toolError().FindString(text); said != "" {
 		if at := ofTool().FindStringIndex(text); at != nil && ofTool().MatchString(said) {
-			said = lastBefore(text, at[0], said)
+			said = lastProgramError(text, at[0], said)
 		}
 		return output.Clip(strings.TrimSpace(said), output.MaxTitle)
 	}
@@ -222,9 +222,9 @@ func envReason(text string) string {
 	return output.FirstSentence(cmp.Or(failureLine().FindString(text), text))
 }
 
-// lastBefore returns why another program failed that a tool ran: the first of its errors after what the tool said of
-// it, or else the last one before. It returns what the tool said if the text has none of the program's.
-func lastBefore(text string, at int, said string) string {
+// lastProgramError returns why a program failed that a tool ran: its last error after what the tool said of it, or else
+// the last one before. It returns what the tool said if the text has none of the program's.
+func lastProgramError(text string, at int, said string) string {
 	own := func(text string) []string {
 		return slices.DeleteFunc(programError().FindAllString(text, -1), func(line string) bool {
 			return ofTool().MatchString(line) || strings.Contains(line, "SubprocessCalledProcessError") ||

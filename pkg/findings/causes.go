@@ -67,10 +67,10 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	}
 }
 
-// tellEarlier adds to the title of what ended a job what had failed in the job before and was not repaired: whoever
-// waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so the
-// title tells both.
-func (b *builder) tellEarlier() {
+// addEarlierFailures adds to the title of what ended a job what had failed in the job before and was not repaired:
+// whoever waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so
+// the title tells both.
+func (b *builder) addEarlierFailures() {
 	for _, f := range b.all {
 		if !f.jobEnd || f.intended || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 			continue

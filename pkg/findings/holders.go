@@ -33,7 +33,8 @@ type amountAt struct {
 	held float64
 }
 
-// readHoldings reads what living actors, running tasks and placed groups held.
+// readHoldings reads what was held by actors while they lived, by tasks that still ran when their driver or the session
+// ended, and by placed groups. Tasks that ended before are left out.
 func (b *builder) readHoldings() holdings {
 	h := holdings{total: map[string]float64{}}
 	for i := range b.s.Nodes {

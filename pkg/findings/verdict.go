@@ -30,7 +30,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		f.Title = b.withNames(f)
 		f.nameActors()
 	}
-	b.tellEarlier()
+	b.addEarlierFailures()
 	for _, f := range b.all {
 		b.complete(f)
 	}

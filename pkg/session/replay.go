@@ -82,7 +82,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 }
 
 // makeSpace returns data with free capacity behind it, for more to be read. The buffer doubles when one event fills
-// half of it, and is small again afterwards.
+// half of it, and is small again afterwards if it was much larger.
 func (r *replayer) makeSpace(data []byte) []byte {
 	switch {
 	case len(data) > len(r.buf)/2:

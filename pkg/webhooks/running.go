@@ -50,7 +50,8 @@ func (w *watch) changed(now time.Time) bool {
 		!w.due.After(now)
 }
 
-// lookForFailed begins work on the failed jobs of a running session.
+// lookForFailed begins work on the failed jobs of a running session. answer identifies the list of jobs in which they
+// were found last (see Options.Failed): only a newer one is read.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
 	var failed []moment.Job
 	err := guard.Do("the failed jobs of "+e.Ref.String(), func() (err error) {

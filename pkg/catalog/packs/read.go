@@ -18,9 +18,9 @@ const (
 	maxGroupBytes = 64 << 20 // of the columns of a row group, uncompressed
 	maxFooter     = 4 << 20  // memory
 	maxGroupRows  = 4 * groupRows
-	maxText       = 1 << 10 // bytes of a short text
-	maxDetail     = 1 << 20 // bytes of JSON
-	usualDetail   = 64 << 10
+	maxText       = 1 << 10  // bytes of a short text
+	maxDetail     = 1 << 20  // bytes of JSON
+	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; of more, see list
 	maxNumber     = 1 << 53
 )
 
@@ -181,7 +181,7 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 			return errTooLarge
 		}
 		switch {
-		case len(body) <= usualDetail || i > 1:
+		case len(body) <= usualDetail || i > 1: // hours and labels are no lists
 			err = json.Unmarshal([]byte(body), into)
 		case i == 0:
 			f.Findings, err = list[Finding](body, MaxFindings)

@@ -263,7 +263,7 @@ func (m *metrics) batch(took time.Duration, p *refusal) {
 		status = p.status
 		m.refused.WithLabelValues(p.reason).Add(float64(p.events))
 		if p.reason == "slow" {
-			m.slow.Inc()
+			m.slow.Inc() // requests; refused cannot count their events, which did not come completely
 		}
 	}
 	m.batches.WithLabelValues(strconv.Itoa(status)).Inc()

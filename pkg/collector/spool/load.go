@@ -30,7 +30,7 @@ func (s *Spool) load() error {
 		st.settle()
 		if saved, ok := s.positions.live[st.id]; ok {
 			delete(stale, st.id)
-			p := saved.position
+			p := saved.position // before mapping.local all is stored or lost, up to tried it may be stored
 			// The bytes before the position may have been deleted.
 			st.next = max(st.next, p.mapping.local)
 			// If there is a gap behind the position and its chunk, only the store knows where the stream goes on.
@@ -42,7 +42,7 @@ func (s *Spool) load() error {
 				st.release(p.mapping.local)
 			}
 		}
-		st.next += restartGap
+		st.next += restartGap // no line from now on gets the offset of one that was damaged
 	}
 	for id := range stale {
 		s.positions.forget(id)

@@ -184,7 +184,7 @@ func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 // next returns the stream's next block and the position of its data; io.EOF after the last block.
 func (w *walk) next() (block, int64, error) {
 	for len(w.found) == 0 {
-		if behind, ok := w.segment.skip[w.at]; ok {
+		if behind, ok := w.segment.skip[w.at]; ok { // a part without readable records
 			w.at = behind
 		}
 		if w.at >= w.window.size {

@@ -304,7 +304,8 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 	return &result{value: got.Value, query: q.get("query"), warnings: got.Warnings, close: query.Close}, nil
 }
 
-// selection returns the time and the matchers of a request for series, labels or label values.
+// selection returns a querier for the time of a request for series, labels or label values, and the matchers of each of
+// its selectors. Without selectors these are one list without matchers, which matches all series.
 func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
 	start, startErr := q.time("start", time.UnixMilli(0))
 	end, endErr := q.time("end", time.UnixMilli(q.queryable.until))

@@ -140,7 +140,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 // frameOf is what stands around a page that is in no frame of the dashboard.
 func frameOf(r *dash.Request) web.Frame {
 	var began time.Time
-	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() {
+	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() { // else Life guesses, and the frame shows no guess
 		began, _ = r.Life(r.Context())
 	}
 	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began,

@@ -220,9 +220,11 @@ func readEntities[E any](r *reader, name string, into *[]E) {
 		if err := r.memory.take(int64(len(rows)) * int64(unsafe.Sizeof(*new(E)))); err != nil {
 			return err
 		}
+		// noRow: only the dashboard told of it, no event.
 		rows = slices.DeleteFunc(rows, func(text []byte) bool { return string(text) == noRow })
 		all := make([]E, len(rows))
 		for i, text := range rows {
+			// Of what rows have lists of, an actor's transitions are the largest structs; twice, because lists grow.
 			most := jsonMemory(text, 2*int64(unsafe.Sizeof(entities.ActorTransition{})))
 			if err := r.memory.take(most); err != nil {
 				return err

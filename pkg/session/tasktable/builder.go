@@ -59,7 +59,7 @@ func (t *Builder) compareProfilers(a, b eventjson.Profiler) int {
 
 // view returns a table without rows, with the strings that there are now.
 func (t *Builder) view() *Table {
-	return &Table{states: t.States, interners: t, strings: t.Strings.View(), defs: t.defs.View(),
+	return &Table{states: t.States, builder: t, strings: t.Strings.View(), defs: t.defs.View(),
 		profilers: t.profilers.View()}
 }
 
@@ -83,10 +83,11 @@ func (t *Builder) Freeze() *Table {
 	return out
 }
 
-// Builder returns a builder to which events can be added. The rows are copied back into its shards; those that are in a
-// File, or whose copy may not be held, are a run. The table must not come from an index.
+// Builder returns the builder that the table's strings are in, with the table's rows, so that events can be added. The
+// rows are copied back into its shards; those that are in a File, or whose copy may not be held, are a run. The table
+// must not come from an index.
 func (t *Table) Builder() (*Builder, error) {
-	b := t.interners
+	b := t.builder
 	b.runs = nil // of an earlier refresh that failed
 	for i := range b.shards {
 		b.shards[i].shardRows = shardRows{paused: maps.Clone(t.paused[i])}

@@ -91,16 +91,16 @@ func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
 	}
 	for worker, rows := range byWorker {
 		var id rayid.Worker
-		copy(id[:], t.interners.Strings.Get(worker))
+		copy(id[:], t.builder.Strings.Get(worker))
 		base, stored := logs[id]
 		if !stored {
 			continue
 		}
 		base = dir + base
-		t.deriveWorkerLogs(rows, t.interners.Strings.Intern([]byte(base+".out")),
-			t.interners.Strings.Intern([]byte(base+".err")))
+		t.deriveWorkerLogs(rows, t.builder.Strings.Intern([]byte(base+".out")),
+			t.builder.Strings.Intern([]byte(base+".err")))
 	}
-	t.strings = t.interners.Strings.View()
+	t.strings = t.builder.Strings.View()
 }
 
 // LogStartsMissing reports whether the log of some attempt has an end but no file. It is not known of an index.

@@ -180,7 +180,7 @@ func TestRunsSayTheSame(t *testing.T) {
 			inMemory, _ = compare("refresh")
 
 			// Without memory for a copy, the rows in memory are the first run.
-			inMemory.interners.Reserve = func(int64) bool { return false }
+			inMemory.builder.Reserve = func(int64) bool { return false }
 			if spilled, err = inMemory.Builder(); err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ type Table struct {
 	// logStartsMissing says that the log of some attempt has an end but no file, by the events.
 	logStartsMissing bool
 
-	interners *Builder // shared with the tables that this one was made from or that are made from it
+	builder *Builder // shared with the tables that this one was made from or that are made from it
 }
 
 // find returns the rows [from, to) of a task.
@@ -58,7 +58,7 @@ func (t *Table) Len() int { return t.n }
 
 // MemoryBytes estimates the memory that the table takes.
 func (t *Table) MemoryBytes() int64 {
-	b := t.interners
+	b := t.builder
 	n := t.rows.memory() + b.Strings.MemoryBytes() + b.defs.MemoryBytes() + b.profilers.MemoryBytes()
 	for i := range t.arenas {
 		n += t.arenas[i].memory() + int64(len(t.paused[i]))*pausedBytes
