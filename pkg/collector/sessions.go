@@ -185,7 +185,8 @@ func (s *sessions) create(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// learn records the version that the dashboard reports for a session.
+// learn records what is reported of a session: Ray's version, unless it is "", and how many nodes were listed, of which
+// the most count.
 func (s *sessions) learn(name, rayVersion string, nodes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

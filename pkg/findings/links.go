@@ -79,6 +79,8 @@ func (b *builder) linkException(f *finding, text string) {
 			return
 		}
 	}
+	// A dead node must be the one that the text names. If it names none, what was over before the job began does not
+	// fit; nor does another deployment of Serve, nor a worker that did not start longer than maxStart ago.
 	for _, kind := range kinds {
 		for _, other := range b.all {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {

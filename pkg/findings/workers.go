@@ -300,7 +300,7 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string)
 	return f
 }
 
-// memoryIn returns what a message of the memory monitor says of amounts, as a title ends; "" if it says nothing.
+// memoryIn returns the amounts that a message of the memory monitor tells, as the end of a title; "" if it tells none.
 func (f *finding) memoryIn(said string) string {
 	said = output.Clip(said, maxMemoryText)
 	m := nodeMemory().FindStringSubmatch(said)
@@ -319,6 +319,7 @@ func (f *finding) memoryIn(said string) string {
 		return text
 	}
 	command, ofTask := strings.CutPrefix(plain(strings.TrimSpace(top[2])), "ray::")
+	// the largest process is told apart only if it is none of those killed
 	if !strings.Contains(text, command) && (!ofTask ||
 		!slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
 		return text + fmt.Sprintf("; the largest process was %s with %s GB", output.Clip(command, maxCommand), top[1])

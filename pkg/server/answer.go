@@ -53,7 +53,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 	}
 }
 
-// momentOf is a moment of a loaded session.
+// momentOf is a loaded session at a moment, Unix ns; 0 is its end, or now while it runs.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
 	m := s.opts.Dashboard.At(loaded, at)
 	m.RayVersion = e.RayVersion

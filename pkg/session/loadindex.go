@@ -51,7 +51,7 @@ func (s *source) indexedSession(ctx context.Context, found *listing, tables *Tab
 	return out, err
 }
 
-// fromTables makes a session of an index.
+// fromTables makes a session of an index's tables. found is the session's listing.
 func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (*Session, error) {
 	tables, err := from.Builder()
 	if err != nil {
@@ -62,6 +62,7 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 	out.Start, out.End = from.Start, from.End
 	out.boundTimes()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
+	// deaths of workers and ends of jobs, which end the attempts that no event ended
 	ends, err := out.ends(ctx, tables.Strings)
 	if err != nil {
 		return nil, err

@@ -220,7 +220,8 @@ func (p Fleet) Tiles() []FleetTile {
 		tile := FleetTile{Title: resource.title, Amount: amount(resource.Offered),
 			Known: resource.Resource.Unused != nil, Used: part100(resource.Used, resource.Measured),
 			Change: than(resource.Offered, resource.before.Offered)}
-		if tile.Unused = share(resource.Resource.Unused); resource.Offered > 0 || resource.title != "GPU hours" {
+		tile.Unused = share(resource.Resource.Unused)
+		if resource.Offered > 0 || resource.title != "GPU hours" { // without GPUs there is no tile of them
 			tiles = append(tiles, tile)
 		}
 	}

@@ -287,15 +287,15 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	return progress, complete
 }
 
-// sendOne sends one event and records this.
+// sendOne sends one event and records this under key. It also does so, without an error, when it gives the event up.
 func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) error {
 	if !w.claimLasts() {
 		return context.DeadlineExceeded
 	}
 	err := w.s.sendTo(ctx, t, e)
-	// Only the time counts in which it was tried, not all since the session's end: no server may have run. If only
-	// events that were tried were given up, each pause would keep all others waiting, and sessions would fill the work
-	// for days.
+	// The time since sending began counts, not since the session's end: no server may have run in between. While a
+	// receiver is paused nothing is tried; events that wait are given up too once it has taken nothing for that long:
+	// otherwise each would wait for a pause of its own, and the work would pile up for days.
 	giveUp := w.s.opts.Timing.GiveUp
 	over := time.Since(w.sending) > giveUp
 	if errors.Is(err, errPaused) {

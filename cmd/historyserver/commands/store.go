@@ -28,7 +28,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
-// ofStore is the history in the store.
+// ofStore is the history in the store. history.go says what its methods return.
 type ofStore struct{ *operator }
 
 func (o ofStore) indexes() *index.Opener {
@@ -105,6 +105,7 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	if err != nil {
 		return e.Ref, nil, err
 	}
+	// FindJob wants the oldest first, to find the latest run of a name
 	slices.SortStableFunc(all, func(a, b moment.Job) int { return cmp.Compare(a.Start, b.Start) })
 	jobs := make([]compare.Job, len(all))
 	for i, j := range all {

@@ -255,7 +255,7 @@ func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(),
 		Outcome: outcome, Hours: *hours,
 	})
-	// By is known only after all are added, so the sessions that used most of each resource stay.
+	// Without Query.By the report chooses the resource after all are added, so those that used most of each one stay.
 	if len(s.sessions) >= 2*len(Resources)*s.q.Top {
 		s.cutSessions()
 	}

@@ -179,8 +179,8 @@ func (t *Tailer) Drain() {
 	t.mu.Unlock()
 }
 
-// Waiters is how many logs have something to ship and wait until others are stored; also, for each session, one for
-// names of empty logs that are not listed yet.
+// Waiters is how many logs wait until others are stored and make room for them, plus one for each session with names of
+// empty logs that are not listed yet. Until it is 0, the next scan finds something to ship.
 func (t *Tailer) Waiters() (count int) {
 	for tree := range t.locked() {
 		count += tree.waiting

@@ -13,8 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. done
-// says that the answer is stored, or equal to the stored one, or that the dashboard has none.
+// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. final
+// says that no round follows. done says that the answer is stored, or equal to the stored one, or that the dashboard
+// has none.
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
@@ -26,7 +27,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 		return false, false
 	}
 	if err != nil {
-		if status == nil && ctx.Err() == nil {
+		if status == nil && ctx.Err() == nil { // an answer with an error status is an answer: it is not counted
 			t.metrics.errors.Inc()
 			t.opts.Log.WithError(err).Debug("no snapshot")
 		}

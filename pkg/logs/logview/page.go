@@ -105,7 +105,8 @@ func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64, line
 	return x.LastLines(ctx, f, end, lines, pageBytes)
 }
 
-// LastLines returns where the last lines before end begin: at most so many, of at most limit bytes together.
+// LastLines returns where the last lines before end begin: at most so many, of at most limit bytes together. Only a
+// line that is longer by itself is cut.
 func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, limit int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -114,6 +115,7 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 	for {
 		end = f.StoredBefore(end)
 		begin := max(0, end-limit)
+		// UTF-16 has two bytes a letter. The one byte more than limit shows that the lines are longer.
 		if encoding != logline.Bytes {
 			begin &^= 1
 		} else if start, err := f.TailStart(ctx, end, lines, limit+1); err != nil || end-start <= limit {

@@ -400,7 +400,8 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	return e.match(n, left, right, steps, signatures)
 }
 
-// signatures returns what the labels take by which series are matched: no more than all labels.
+// signatures returns the bytes that matching takes for the operand's series: of the labels they are matched by (with
+// ignoring at most all), and of each series itself.
 func (c *cost) signatures(m *parser.VectorMatching) float64 {
 	bytes := c.labels()
 	if m.On {
