@@ -121,7 +121,7 @@ func TestChartForms(t *testing.T) {
 
 // A server at another port, or with HTTPS that the chart knows nothing of, would be killed by its own probes.
 func TestChartRefusesAServerThatProbesDoNotFind(t *testing.T) {
-	for _, flag := range []string{"--tls-cert-file=/tls.crt", "--listen=:8443"} {
+	for _, flag := range []string{"--tls-cert-file=/tls.crt", "--listen=:8443", "--listen", "--listen=127.0.0.1:8080"} {
 		if _, err := render(t, example("s3"), "--set=extraArgs={"+flag+"}"); err == nil ||
 			!strings.Contains(err.Error(), "tls.existingSecret") {
 			t.Errorf("%s: %v", flag, err)
