@@ -140,13 +140,12 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 	over := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
 	s.done = s.done || !over(sessionClaimed)
 	for n, at := range claimed {
-		earlier := s.continued && over(at)
-		if !earlier {
+		if scope != "" || !over(at) { // a job fails once, but when is not always known
 			s.claimed += l.lifetime(n)
 		}
 		if n > s.claim {
 			s.claim, s.expiry = n, l.expiry(n, at)
-			if earlier {
+			if s.continued && over(at) {
 				s.expiry = time.Time{}
 			}
 		}

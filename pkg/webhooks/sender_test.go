@@ -32,6 +32,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 const secret = "correct horse battery staple"
@@ -550,26 +551,33 @@ func TestOldEndIsTriedAgain(t *testing.T) {
 func TestGivenUpAcrossRestarts(t *testing.T) {
 	for _, tt := range []struct {
 		claims  int
-		earlier bool // the claims are of an end of which all was sent
+		earlier bool          // the claims are of an end of which all was sent
+		end     time.Duration // of the session, before now; the claims were made 72 hours ago
+		job     bool          // that failed, it is not known when
 		want    bool
-	}{{claims: 1}, {claims: 190, want: true}, {claims: 190, earlier: true}} {
+	}{{claims: 1, end: 96 * time.Hour}, {claims: 190, end: 96 * time.Hour, want: true},
+		{claims: 190, end: 96 * time.Hour, earlier: true}, {claims: 190, end: 48 * time.Hour},
+		{claims: 190, end: 48 * time.Hour, job: true, want: true}} {
 		in, store := newInbox(t), storetest.New()
 		in.fail = func() bool { return true }
 		s := replica(store, configOf(in.URL), time.Minute, nil)
-		e := ended(1, time.Now().Add(-96*time.Hour))[0]
+		e := ended(1, time.Now().Add(-tt.end))[0]
+		w := &work{s: s, entry: e}
+		if tt.job {
+			w.job, w.scope = &moment.Job{SubmissionID: "a"}, "job.a."
+		}
 		for n := range tt.claims {
-			must.Get(s.ledger.claim(t.Context(), e.Ref, "", n+1))(t)
+			must.Get(s.ledger.claim(t.Context(), e.Ref, w.scope, n+1))(t)
 		}
 		if tt.earlier {
 			must.OK(t, s.ledger.finish(t.Context(), e.Ref, "", e.End.Add(-time.Hour), []string{"all"}))
 		}
 		store.Age(72 * time.Hour)
-		w := &work{s: s, entry: e}
 		if done, err := w.claim(t.Context()); done || !w.claimed || err != nil {
 			t.Fatalf("after %d claims: done %t, claimed %t, %v", tt.claims, done, w.claimed, err)
 		}
 		if _, whole := w.sendAll(t.Context(), t.Context()); whole != tt.want {
-			t.Errorf("after %d claims, of an earlier end %t: all is done %t", tt.claims, tt.earlier, whole)
+			t.Errorf("%+v: all is done %t", tt, whole)
 		}
 	}
 }
@@ -603,12 +611,12 @@ func TestClockIsAskedSeldom(t *testing.T) {
 }
 
 // TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has
-// failed for a shorter time.
+// failed for a shorter time: the event was to be sent for longer, but may never have been offered.
 func TestGivenUpWhilePaused(t *testing.T) {
 	store := storetest.New()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
 	e := ended(1, time.Now().Add(-25*time.Hour))[0]
-	w := &work{s: s, entry: e, claimEnd: time.Now().Add(time.Hour), sending: time.Now()}
+	w := &work{s: s, entry: e, claimEnd: time.Now().Add(time.Hour), sending: time.Now().Add(-25 * time.Hour)}
 	to := s.targets[0]
 	to.errors, to.pausedUntil = pauseAfter, time.Now().Add(time.Hour)
 	for ago, want := range map[time.Duration]error{time.Hour: errPaused, 25 * time.Hour: nil} {

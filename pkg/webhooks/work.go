@@ -294,12 +294,13 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 	}
 	err := w.s.sendTo(ctx, t, e)
 	// The time since sending began counts, not since the session's end: no server may have run in between. While a
-	// receiver is paused nothing is tried; events that wait are given up too once it has taken nothing for that long:
-	// otherwise each would wait for a pause of its own, and the work would pile up for days.
+	// receiver is paused nothing is tried, so that time says nothing of an event that may never have been offered: what
+	// waits is given up once the receiver has taken nothing for that long. Otherwise each would wait for a pause of its
+	// own, and the work would pile up for days.
 	giveUp := w.s.opts.Timing.GiveUp
 	over := time.Since(w.sending) > giveUp
 	if errors.Is(err, errPaused) {
-		over = over || t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
+		over = t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
 	}
 	if err != nil && over && ctx.Err() == nil {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
