@@ -22,9 +22,9 @@ var ErrBusy = errors.New("another writer joins the packs of the day")
 const maxJoined = 256 << 20
 
 // Join makes one pack from all packs of a day, or a few if one cannot hold that much, and removes those that it joined.
-// What would be stored as it is there already, as after a Join that could not remove, stays instead. Removed sessions
-// are left out. Damaged packs are removed; packs of other versions stay. It returns how many packs the day has then.
-// After ErrBusy, removed sessions may still be in packs.
+// What would be stored and is there already, in a later pack than those that go, as after a Join that could not remove,
+// stays instead. Removed sessions are left out. Damaged packs are removed; packs of other versions stay. It returns how
+// many packs the day has then. After ErrBusy, removed sessions may still be in packs.
 func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) (left int, err error) {
 	all, err := p.ListDay(ctx, day)
 	if err != nil || len(all) == 0 {
@@ -105,6 +105,8 @@ func (j *joiner) store(ctx context.Context) error {
 	all := slices.SortedFunc(maps.Values(rows), func(a, b Facts) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
 	})
+	var parts [][]byte
+	var same []Pack // of the day, with a part's content; zero: there is none
 	for len(all) > 0 {
 		part := all[:fitting(all)]
 		all = all[len(part):]
@@ -112,14 +114,27 @@ func (j *joiner) store(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if same, err := j.find(ctx, data); err != nil {
+		stored, err := j.find(ctx, data)
+		if err != nil {
 			return err
-		} else if same != "" {
-			of = slices.DeleteFunc(of, func(pack Pack) bool { return pack.Key == same })
+		}
+		parts, same = append(parts, data), append(same, stored)
+	}
+	// Rows only move to packs of higher numbers. Otherwise a second writer, who does not know that a session was
+	// removed, could remove the pack that stays here, because a later one has its rows, and that one is removed here.
+	moved := 0
+	for _, pack := range of {
+		if !slices.Contains(same, pack) {
+			moved = max(moved, pack.N)
+		}
+	}
+	for i, data := range parts {
+		if same[i].N > moved {
+			of = slices.DeleteFunc(of, func(pack Pack) bool { return pack == same[i] })
 			continue
 		}
 		j.last++
-		err = j.packs.Store.Create(ctx, layout.PackKey(j.packs.Root, j.day, j.last), bytes.NewReader(data))
+		err := j.packs.Store.Create(ctx, layout.PackKey(j.packs.Root, j.day, j.last), bytes.NewReader(data))
 		if errors.Is(err, os.ErrExist) {
 			return ErrBusy
 		}
@@ -131,21 +146,21 @@ func (j *joiner) store(ctx context.Context) error {
 	return j.remove(ctx, of)
 }
 
-// find returns the key of the day's pack that has this content, the newest if there are several; "" if there is none.
-func (j *joiner) find(ctx context.Context, content []byte) (key string, err error) {
+// find returns the day's pack that has this content, the newest if there are several; zero if there is none.
+func (j *joiner) find(ctx context.Context, content []byte) (Pack, error) {
 	for _, pack := range slices.Backward(j.stored) {
 		if pack.Size != int64(len(content)) {
 			continue
 		}
 		data, err := blob.ReadRange(ctx, j.packs.Store, pack.Key, 0, pack.Size)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was removed
-			return "", err
+			return Pack{}, err
 		}
 		if err == nil && bytes.Equal(data, content) {
-			return pack.Key, nil
+			return pack, nil
 		}
 	}
-	return "", nil
+	return Pack{}, nil
 }
 
 // remove removes packs whose rows are in others.

@@ -250,6 +250,32 @@ func TestJoinThatCannotRemove(t *testing.T) {
 	}
 }
 
+// TestJoinsAtOnce: of two that join a day at once, of which one knows that a session is removed, each removes packs, but
+// none that alone has a row.
+func TestJoinsAtOnce(t *testing.T) {
+	p := open(t)
+	kept, gone := sample(1), sample(2)
+	// as left by one that joined the first two and could not remove them
+	for _, rows := range [][]Facts{{kept}, {gone}, {kept, gone}} {
+		must.OK(t, p.Append(t.Context(), day, p.mustList(t), rows))
+	}
+	// The other joins them while the first begins to remove.
+	var began bool
+	first := Packs{Root: p.Root, Store: &storetest.Hooked{Store: p.Store, Before: storetest.On(storetest.Delete,
+		func(ctx context.Context, _ string) error {
+			if began {
+				return nil
+			}
+			began = true
+			_, err := p.Join(ctx, day, func(layout.Session) bool { return false })
+			return err
+		})}}
+	_, err := first.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone.Ref })
+	if _, ok := p.read(t, true)[kept.Ref]; !ok || err != nil || !began {
+		t.Errorf("the row is lost in %v: %v", p.mustList(t), err)
+	}
+}
+
 func TestDamagedPacks(t *testing.T) {
 	p := open(t)
 	must.OK(t, p.Append(t.Context(), day, nil, []Facts{detailed(1)}))
