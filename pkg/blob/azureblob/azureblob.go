@@ -190,9 +190,11 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return "", false, errors.New("--azure-account-url: want a URL such as https://account.blob.core.windows.net")
 	}
-	// Elsewhere a path of one element is the account's, which may be called as the container.
-	if path.Base(u.Path) == c.Container && (strings.Contains(u.Host, ".blob.core.") ||
-		path.Dir(path.Clean(u.Path)) != "/") {
+	// Azure's hosts name the account, also in its DNS zones (account.z01.blob.storage.azure.net). Elsewhere a path of
+	// one element is the account's, which may be called as the container.
+	host := strings.ToLower(u.Host)
+	ofAzure := strings.Contains(host, ".blob.core.") || strings.Contains(host, ".blob.storage.azure.net")
+	if path.Base(u.Path) == c.Container && (ofAzure || path.Dir(path.Clean(u.Path)) != "/") {
 		return "", false, errors.New("--azure-account-url: the URL must not contain the container")
 	}
 	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil
