@@ -78,7 +78,9 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
 		taken := valid(time.UnixMilli(parsed.Offset))
 		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
-		f.ahead = max(f.ahead, taken.Sub(o.ModTime))
+		if ahead := taken.Sub(o.ModTime); ahead >= time.Second { // stores leave out what is less than a second
+			f.ahead = max(f.ahead, ahead)
+		}
 	case !parsed.Hour.IsZero():
 		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
 	}

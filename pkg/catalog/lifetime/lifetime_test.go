@@ -358,3 +358,15 @@ func TestOneEarlyTime(t *testing.T) {
 		}
 	}
 }
+
+// TestAhead: a head's clock is not ahead by what stores leave out of their times, the part of a second.
+func TestAhead(t *testing.T) {
+	for ahead, want := range map[time.Duration]time.Duration{999 * time.Millisecond: 0, time.Minute: time.Minute} {
+		f := NewFacts(root, ref, begin)
+		key := layout.SnapshotVersionKey(layout.SnapshotKey(root, ref, "/api/jobs/"), begin.Add(time.Hour+ahead))
+		f.Add(must.Get(layout.ParseObject(root, ref, key))(t), blob.Object{Key: key, ModTime: begin.Add(time.Hour)})
+		if got := f.Life(begin.Add(time.Hour), Idle).Ahead; got != want {
+			t.Errorf("answers stored %s before they were taken: ahead by %s, want %s", ahead, got, want)
+		}
+	}
+}
