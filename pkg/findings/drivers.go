@@ -149,7 +149,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		j = &ended
 	}
 	e := driverEndOf(j, log)
-	if j.Message == moment.EndNotRecorded && output.EndsInError(output.Behind(e.trace, e.raised)) {
+	if j.Message == moment.EndNotRecorded && e.by.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
 		e = driverEnd{log: log, at: -1} // it went on after the exception: its last words made it a failure
 	}
 	f := b.neverStarted(j, &e)

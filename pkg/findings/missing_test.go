@@ -83,6 +83,36 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			map[string]string{events: ended, driver: traceback + "retried\nERROR: quota exceeded\n"},
 			findings.Failed, "It failed: Job nightly failed: ERROR: quota exceeded (its exit code was not recorded).",
 			"Job nightly failed: ERROR: quota exceeded (its exit code was not recorded)", nil},
+		"a driver that ended, nobody recorded how, in an exception of many lines": {
+			map[string]string{events: ended, driver: traceback +
+				"[SQL: SELECT 1]\n(Background on this error at: https://sqlalche.me/e/20/e3q8)\n"},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard", nil},
+		"a driver that ended, nobody recorded how, with an actor": {
+			map[string]string{events: ended, driver: strings.Replace(traceback, "ValueError: bad shard",
+				"ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"+
+					"\tclass_name: Trainer\n\tactor_id: 2b53fe10a8b5b1e0a6b3a1c101000000\n"+
+					"The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "+
+					"Worker exit detail: connection error code 2. End of file.", 1)},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ActorDiedError: The actor is dead because " +
+				"its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: connection error " +
+				"code 2. End of file.",
+			"Job nightly failed: its driver raised ActorDiedError: The actor is dead because its worker process has " +
+				"died. Worker exit type: SYSTEM_ERROR Worker exit detail: connection error code 2. End of file.", nil},
+		"a driver that ended, nobody recorded how, in two exceptions": {
+			map[string]string{events: ended, driver: "  + Exception Group Traceback (most recent call last):\n" +
+				"  |   File \"train.py\", line 3, in <module>\n  | ExceptionGroup: two shards (2 sub-exceptions)\n" +
+				"  +-+---------------- 1 ----------------\n    | ValueError: bad shard\n" +
+				"    +---------------- 2 ----------------\n    | KeyError: 'b'\n    +------------------------------------\n"},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard and 1 more in its group.",
+			"Job nightly failed: its driver raised ValueError: bad shard and 1 more in its group", nil},
+		"a driver that ended, nobody recorded how, with a process that it ran": {
+			map[string]string{events: ended, driver: traceback + strings.Replace(traceback, "ValueError: bad shard",
+				"subprocess.CalledProcessError: Command 'read' returned non-zero exit status 1.", 1)},
+			findings.Failed, "It failed: Job nightly failed: a process that its driver ran raised ValueError: bad shard; " +
+				"then the driver raised CalledProcessError: Command 'read' returned non-zero exit status 1.",
+			"Job nightly failed: a process that its driver ran raised ValueError: bad shard; then the driver raised " +
+				"CalledProcessError: Command 'read' returned non-zero exit status 1.", nil},
 		"a driver that ended, nobody recorded how, in an exception that a function printed": {
 			map[string]string{events: ended, driver: strings.Replace(traceback, "<module>", "read", 1)},
 			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
