@@ -131,19 +131,30 @@ func TestHoldersAtTheEnd(t *testing.T) {
 		h := holdings{total: cpus, all: []holding{{from * second, ended - second/10, "a", cpus}}}
 		h.sum()
 		b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64,
-			jobs: []job{{id: rayid.Job{1}, Job: moment.Job{End: ended}}}}
+			jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "nightly", End: ended}}}}
 		d := demands{b: b, holdings: h}
 		until := b.waitedUntil(rayid.Job{1}, 2*second)
 		if got, _ := d.heldOrLost(cpus, 2*second, until); got != want {
 			t.Errorf("from %d: %q, want %q", from, got, want)
 		}
 	}
-	b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64}
-	if got := b.waitedUntil(rayid.Job{1}, 2*second); got != 98*second {
-		t.Errorf("without a job's end: until %d", got)
-	}
-	if got := b.waitedUntil(rayid.Job{1}, 99*second); got != 99*second {
-		t.Errorf("began at the end: until %d", got)
+	for name, c := range map[string]struct {
+		jobs        []moment.Job
+		since, want int64 // in seconds
+	}{
+		"a job that did not end":            {[]moment.Job{{SubmissionID: "nightly"}}, 2, 98},
+		"a job that began at the end":       {[]moment.Job{{SubmissionID: "nightly"}}, 99, 99},
+		"a driver by hand that did not end": {[]moment.Job{{}}, 2, 98},
+		"a driver by hand that ended":       {[]moment.Job{{End: ended}}, 2, 2}, // nobody knows how
+		"a job of which nothing is known":   {nil, 2, 2},
+	} {
+		b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64}
+		for _, j := range c.jobs {
+			b.jobs = append(b.jobs, job{id: rayid.Job{1}, Job: j})
+		}
+		if got := b.waitedUntil(rayid.Job{1}, c.since*second); got != c.want*second {
+			t.Errorf("%s: until %d, want %d", name, got, c.want*second)
+		}
 	}
 }
 

@@ -342,10 +342,15 @@ func (d *demands) heldOrLost(resources map[string]float64, since, until int64) (
 }
 
 // waitedUntil returns until when something of a job waited that had begun to wait at a time and did not get what it
-// asked for: shortly before its driver's end, or the session's, when others let go of what they hold.
+// asked for: shortly before its driver's end, or the session's, when others let go of what they hold. It is the time
+// when it began if the job may have ended well, as a driver without a submission that ended, whose actors take turns.
 func (b *builder) waitedUntil(job rayid.Job, since int64) int64 {
+	j := b.jobOfID(job)
+	if j == nil || j.SubmissionID == "" && j.End != 0 {
+		return since
+	}
 	until := min(b.end, b.s.End)
-	if j := b.jobOfID(job); j != nil && j.End > since {
+	if j.End > since {
 		until = min(until, j.End)
 	}
 	return max(since, until-2*minHung)
