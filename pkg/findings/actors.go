@@ -61,7 +61,7 @@ func (b *builder) readActors() {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, b.r.At)
-		if !existed || runsForRay(a.Class) && causeOf(state.Death).context != outOfMemory {
+		if !existed || b.runsForRay(a.Class, a.Job) && causeOf(state.Death).context != outOfMemory {
 			continue
 		}
 		for _, p := range state.FormerProcesses {

@@ -83,11 +83,12 @@ type builder struct {
 	nodes                 moment.Nodes
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
-	gcs                   func() *finding          // gcsEnded, which looks once
-	drains                func() map[string]match  // readDrains, once
-	sent                  func() []attempt         // calls of which no answer is stored, read once
-	submitted             map[rayid.Job]int64      // see lastSubmitted
-	actors                map[rayid.Actor]*finding // by actors that died or were restarted
+	gcs                   func() *finding           // gcsEnded, which looks once
+	drains                func() map[string]match   // readDrains, once
+	sent                  func() []attempt          // calls of which no answer is stored, read once
+	training              func() map[rayid.Job]bool // readTraining, once
+	submitted             map[rayid.Job]int64       // see lastSubmitted
+	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
 	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
 	constructors          []attempt // constructors of actors that were running when their driver or the session ended
@@ -142,6 +143,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.drains = sync.OnceValue(b.readDrains)
+	b.training = sync.OnceValue(b.readTraining)
 	b.sent = sync.OnceValue(func() []attempt { return b.attempts("state", sentToWorker, maxPending, b.r.At) })
 	b.end = cmp.Or(b.end, math.MaxInt64)
 	whole := *r

@@ -126,13 +126,13 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
 				also = output.AboutWaits
 			}
-			if said := saidByWorkers(log, root, also); said != "" {
+			if said := b.saidByWorkers(j, log, root, also); said != "" {
 				return said
 			}
 			if output.OwnLines(log.text) == log.text {
 				told = b.printedByWorkers(j, root)
 			} else if root.foundNothing() {
-				plain = saidByWorkers(log, root, output.Plain)
+				plain = b.saidByWorkers(j, log, root, output.Plain)
 			}
 		}
 	}
@@ -142,8 +142,10 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 	return cmp.Or(told, plain)
 }
 
-// saidByWorkers returns what a worker had printed into a driver's log and a root does not tell, with its name.
-func saidByWorkers(log *logText, root *finding, also func(line string) bool) string {
+// saidByWorkers returns what a worker had printed into the log of a job's driver and a root does not tell, with its
+// name.
+func (b *builder) saidByWorkers(j *job, log *logText, root *finding, also func(line string) bool) string {
+	isRays := func(class string) bool { return b.isRays(class, j.id) }
 	who, said := output.SaidByWorkers(log.text, root.Title, also, isRays)
 	return around(who+" printed: ", said, "")
 }
@@ -179,7 +181,7 @@ func (b *builder) printedByWorkers(j *job, root *finding) string {
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}
-		if a := b.actorIn(worker); a == nil || !isRays(a.Class) {
+		if a := b.actorIn(worker); a == nil || !b.isRays(a.Class, a.Job) {
 			return "a worker printed: " + said
 		}
 	}

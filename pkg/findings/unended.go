@@ -42,8 +42,8 @@ type undone struct {
 // undoneOf finds out what a job had not done when it or its session ended.
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	running := slices.Concat(b.abandoned, b.atWork, b.calls)
-	u.running = lowest(withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
-	u.pending = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
+	u.running = lowest(b.withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
+	u.pending = b.withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
 	u.queued = append(ofJob(slices.Clone(b.queued), j, notScheduledYet), u.pending...)
 	u.unanswered = b.unanswered(j)
 	u.waits = b.waitsOf(j, log, len(u.running) > 0)
@@ -62,7 +62,7 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	}
 	u.broken = b.brokenAtEnd(j, until, len(u.waits)+len(u.running) == 0 && u.env == nil && !b.serving())
 	if len(u.waits)+len(u.broken)+len(u.running) == 0 && u.env == nil {
-		u.running = withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
+		u.running = b.withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 	}
 	return u
 }
@@ -257,10 +257,10 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 }
 
 // withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the oldest first.
-func withoutRaysOwn(all []attempt) []attempt {
+func (b *builder) withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")
-		return runsForRay(class)
+		return b.runsForRay(class, a.row.Job())
 	})
 	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
 	return all
@@ -337,19 +337,39 @@ func (b *builder) serving() bool {
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
-	"SplitCoordinator", "PlacementGroupCleaner", "DatasetManager",
-	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler", "JobSupervisor",
+	"SplitCoordinator", "_ActorPoolAutoscaler", "JobSupervisor",
 }
 
-// runsForRay reports whether Ray calls the methods of the actors of a class. Their ends are reported by the findings
-// about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death tells.
-func runsForRay(class string) bool {
-	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass)
+// trainsOwn holds the classes of actors that the controller of a Train run makes for itself. Programs have classes of
+// such names, too, so they are Ray's only in jobs with a controller.
+var trainsOwn = []string{"DatasetManager", "PlacementGroupCleaner", "PreemptionWatcher", "SynchronizationActor"}
+
+const trainController = "TrainController" // the class of the actor that controls a Train run
+
+// readTraining returns the jobs that have a controller of a Train run.
+func (b *builder) readTraining() map[rayid.Job]bool {
+	training := map[rayid.Job]bool{}
+	for i := range b.s.Actors {
+		if b.s.Actors[i].Class == trainController {
+			training[b.s.Actors[i].Job] = true
+		}
+	}
+	return training
 }
 
-// isRays reports whether what actors of a class print is of Ray: the class of Train's controller fails like those of
-// users.
-func isRays(class string) bool { return slices.Contains(raysOwn, class) || class == "TrainController" }
+// runsForRay reports whether Ray calls the methods of a job's actors of a class. Their ends are reported by the
+// findings about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death
+// tells.
+func (b *builder) runsForRay(class string, job rayid.Job) bool {
+	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) ||
+		slices.Contains(trainsOwn, class) && b.training()[job]
+}
+
+// isRays reports whether what a job's actors of a class print is of Ray: Train's controller fails like users' actors,
+// and what replicas print is of users.
+func (b *builder) isRays(class string, job rayid.Job) bool {
+	return class == trainController || !strings.HasPrefix(class, replicaClass) && b.runsForRay(class, job)
+}
 
 // A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session
 // runs the limit is runningConstructor, because loading a large model takes time.
@@ -361,7 +381,7 @@ const (
 // readConstructors finds the actors whose constructors had not returned.
 func (b *builder) readConstructors() {
 	for _, c := range b.constructors {
-		if a := b.s.Actor(actorOf(c.row)); a != nil && !runsForRay(a.Class) && !b.jobOfID(a.Job).wanted() {
+		if a := b.s.Actor(actorOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) && !b.jobOfID(a.Job).wanted() {
 			b.addConstructor(a, c)
 		}
 	}

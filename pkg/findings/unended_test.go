@@ -201,3 +201,24 @@ func TestGCSStoodStill(t *testing.T) {
 		})
 	}
 }
+
+// TestTrainsOwn: actors of classes that Train's controller has, too, are Ray's only in a job with such a controller.
+func TestTrainsOwn(t *testing.T) {
+	for _, class := range []string{"DatasetManager", "DatasetState", "PlacementGroupCleaner", "PreemptionWatcher",
+		"SynchronizationActor"} {
+		events := deadActor(class, "actorDiedErrorContext", "The actor died unexpectedly.", "ACTOR_DIED")[:2]
+		told := func(events []string) bool {
+			r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
+			return slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+				return f.Kind == findings.ActorDied && strings.Contains(f.Title, class)
+			})
+		}
+		if !told(events) {
+			t.Errorf("no finding is about the program's own %s", class)
+		}
+		controller := deadActor("TrainController", "x", "", "x")[:1]
+		if got, want := told(append(events, controller...)), class == "DatasetState"; got != want {
+			t.Errorf("beside a controller of Train: %s: %t", class, got)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (b *builder) tellLeftByTasks() {
 		if w.finding.Kind != TaskFailed || len(w.finding.because) > 0 || strings.Contains(w.finding.Title, hadLeft) {
 			continue
 		}
-		left := withoutRaysOwn(lowest(b.leftBy(w)))
+		left := b.withoutRaysOwn(lowest(b.leftBy(w)))
 		if len(left) > 0 && w.at-firstState(left[0].row) >= longWait {
 			w.finding.goOn("; when it failed, it" + hadLeft + waitedFor(left, w.at))
 		}
@@ -127,7 +127,7 @@ const sentToWorker = "SUBMITTED_TO_WORKER"
 // unanswered returns the calls of a job that were sent to their actors, and of which no answer came.
 func (b *builder) unanswered(j *job) []attempt {
 	sent := slices.Concat(b.calls, b.sent())
-	return withoutRaysOwn(ofJob(sent, j, sentToWorker))
+	return b.withoutRaysOwn(ofJob(sent, j, sentToWorker))
 }
 
 // outOf matches how many there are of how many.
