@@ -112,7 +112,13 @@ const (
 	// standsStill is how long the head's raylet must have gone on after the last lines of the GCS and of the
 	// autoscaler, if nothing else tells of the GCS (ns).
 	standsStill = int64(20 * time.Second)
+	// longGrace is longer than what is left of a pod that ends, of which the autoscaler's container ended first (ns).
+	longGrace = int64(2 * time.Minute)
 )
+
+// noAnswer matches what a driver's core logs, once, if the GCS had not answered it for a second
+// (src/ray/core_worker/task_event_buffer.cc).
+var noAnswer = lazyregexp.New(`hasn't replied to the previous flush [^\n]*\bgcs_grpc_in_progress=1\b`)
 
 // gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log,
 // and the head's raylet says for a while that it cannot reach it; or about one that stood still. It is nil if neither
@@ -158,9 +164,11 @@ func (b *builder) gcsEnded() *finding {
 
 // gcsStoodStill returns when a GCS stood still, of which the last line is of the time logged; 0 if it did not. No
 // process says so: the autoscaler, which waits for its answers, only has no more rounds, while the raylet beside them
-// goes on. Where the raylet was told to end, or the head was lost, the autoscaler may only have ended first.
+// goes on. Where the raylet was told to end, or the head was lost, the autoscaler may only have ended first, and a GCS
+// that has nothing to do logs little: so something else must tell of it, too.
 func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) (at int64) {
-	rounds := b.matches(b.read(moment.LogFile{Node: head, Path: "monitor.log"}), round())
+	monitor := b.read(moment.LogFile{Node: head, Path: "monitor.log"})
+	rounds := b.matches(monitor, round())
 	n := len(rounds)
 	if b.running || b.lost[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
 		return 0
@@ -169,11 +177,30 @@ func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) 
 	if told := b.matches(raylet, sigterm()); len(told) > 0 {
 		last = told[0].at
 	}
-	at = max(logged, rounds[n-1].at)
-	if at-rounds[n-1].at > silence || last-at < standsStill {
+	answered := rounds[n-1].at
+	at = max(logged, answered)
+	if at-answered > silence || last-at < standsStill {
 		return 0
 	}
-	return at
+	said, _, _ := b.lastTime(monitor)
+	if said-answered >= standsStill || last-at >= longGrace || b.unansweredDriver(head, at) {
+		return at
+	}
+	return 0
+}
+
+// unansweredDriver reports whether a driver on the head logged after a time that the GCS had not answered it.
+func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
+	const most = 20 // logs
+	for _, file := range b.nodeFiles(most, func(path string) bool {
+		return strings.HasPrefix(path, "python-core-driver-")
+	}) {
+		if file.Node == head && slices.ContainsFunc(b.matches(b.read(file), noAnswer()),
+			func(m match) bool { return m.at > since }) {
+			return true
+		}
+	}
+	return false
 }
 
 // showGCS adds the last lines that the GCS logged to the evidence.

@@ -151,7 +151,8 @@ func TestUnended(t *testing.T) {
 }
 
 // TestGCSStoodStill: a GCS stood still if the autoscaler, which had asked it regularly, and it itself have no more
-// lines while the head's raylet goes on. That the autoscaler ended first, or had nothing to log, is not enough.
+// lines while the head's raylet goes on, and the autoscaler gave up, a driver was not answered, or it lasted for
+// minutes. That the autoscaler ended first, or had nothing to log, is not enough.
 func TestGCSStoodStill(t *testing.T) {
 	lines := func(format string, seconds ...int) (log string) {
 		for _, s := range seconds {
@@ -164,27 +165,37 @@ func TestGCSStoodStill(t *testing.T) {
 		failed = "2026-11-22 10:%02d:%02d,000\tERROR monitor.py:457 -- Monitor: Execution exception. Trying again...\n"
 		told   = "[2026-11-22 10:%02d:%02d,000 I 88 88] (raylet) main.cc:9: Raylet received SIGTERM, shutting down...\n"
 		fine   = "[2026-11-22 10:%02d:%02d,000 I 88 88] (raylet) x.cc:1: fine\n"
+		core   = "[2026-11-22 10:%02d:%02d,000 W 9 9] task_event_buffer.cc:943: [1] GCS or the event aggregator hasn't replied to the previous flush events call (likely overloaded). [gcs_grpc_in_progress=1]\n"
 		noGCS  = "[2026-11-22 10:%02d:%02d,000 W 88 88] (raylet) gcs_client.cc:12: GCS is unavailable\n"
 	)
-	regular := lines(round, 960, 965, 970)
+	regular, late := lines(round, 960, 965, 970), lines(core, 980)
 	for name, c := range map[string]struct {
-		monitor, raylet, other string // other: raylet.out of the other node
-		want                   string // "": no finding is about the GCS
+		monitor, raylet string
+		driver, other   string // the log of a driver's core, and raylet.out of the other node
+		want            string // "": no finding is about the GCS
 	}{
-		"it stood still":                {regular, lines(fine, 960, 1000), "", "stopped answering at 10:16:11 UTC"},
-		"the autoscaler gave up":        {regular + lines(failed, 1035), lines(fine, 960, 1060), "", "at 10:16:11 UTC"},
-		"told to end long after":        {regular, lines(fine, 1000) + lines(told, 1200), "", "at 10:16:11 UTC"},
-		"told to end with the others":   {regular, lines(told, 972) + lines(fine, 1000), "", ""},
-		"the autoscaler just started":   {lines(round, 970), lines(fine, 960, 1000), "", ""},
-		"the autoscaler has no rounds":  {lines(failed, 960, 965, 970), lines(fine, 960, 1000), "", ""},
-		"the autoscaler has no rhythm":  {lines(round, 900, 930, 970), lines(fine, 960, 1000), "", ""},
-		"the head was lost a while ago": {regular, lines(fine, 960, 1000), lines(noGCS, 1010, 1031), ""},
+		"it stood still":                   {regular, lines(fine, 960, 1000), late, "", "stopped answering at 10:16:11 UTC"},
+		"the autoscaler gave up":           {regular + lines(failed, 1035), lines(fine, 960, 1060), "", "", "at 10:16:11 UTC"},
+		"told to end long after":           {regular, lines(fine, 1000) + lines(told, 1200), "", "", "at 10:16:11 UTC"},
+		"the autoscaler ended first":       {regular, lines(fine, 960, 1000), "", "", ""},
+		"told to end a little later":       {regular, lines(fine, 960) + lines(told, 996), "", "", ""},
+		"a driver was not answered before": {regular, lines(fine, 960, 1000), lines(core, 960), "", ""},
+		"only events were not taken": {regular, lines(fine, 960, 1000), strings.ReplaceAll(late, "gcs_grpc_in_progress=1",
+			"gcs_grpc_in_progress=0"), "", ""},
+		"told to end with the others":   {regular, lines(told, 972) + lines(fine, 1000), late, "", ""},
+		"the autoscaler just started":   {lines(round, 970), lines(fine, 960, 1000), late, "", ""},
+		"the autoscaler has no rounds":  {lines(failed, 960, 965, 970), lines(fine, 960, 1000), late, "", ""},
+		"the autoscaler has no rhythm":  {lines(round, 900, 930, 970), lines(fine, 960, 1000), late, "", ""},
+		"the head was lost a while ago": {regular, lines(fine, 960, 1000), late, lines(noGCS, 1010, 1031), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := rareEvents(t, append(append(runningTask("crunch"), driverOf(1, open)), aliveNodes()...))
 			storeLog(t, dir, "job-driver-raysubmit_open.log", running)
 			storeLog(t, dir, "gcs_server.out", lines(fine, 971))
 			storeLog(t, dir, "monitor.log", c.monitor)
+			if c.driver != "" {
+				storeLog(t, dir, "python-core-driver-01000000_9.log", c.driver)
+			}
 			if c.other != "" {
 				storeWorkerLog(t, dir, "raylet.out", c.other)
 			}
