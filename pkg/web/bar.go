@@ -26,6 +26,7 @@ var barTemplate = snippet(
 		`data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>` +
 		`<template id="ray-history-bar-style"><style>` + barStyle + `</style></template><script src="{{.Base}}homepage/assets/{{asset "ask.js"}}"></script>` +
 		`<script src="{{.Base}}homepage/assets/{{asset "frame.js"}}"></script>` +
+		`<script src="{{.Base}}homepage/assets/{{asset "ticks.js"}}"></script>` +
 		`<script src="{{.Base}}homepage/assets/{{asset "bar.js"}}"></script>`)
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.

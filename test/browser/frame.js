@@ -3,7 +3,7 @@
 // Chooses colours and the zone of times by keyboard alone, as a person in Tokyo would, and saves, opens and removes a view of the list. It judges
 // nothing: that is for the test that runs it.
 //
-// JOB: {base, list, session}: list and session are the paths of pages with times
+// JOB: {base, list, session, axis}: list and session are the paths of pages with times, axis that of one with an axis of times
 // REPORT: {chosen: {name: value}, errors: […], others: […], days: {zone: the days of an axis over three days, in UTC},
 //   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
 const { chromium } = require('playwright-core');
@@ -36,6 +36,7 @@ const { WAIT, flags, watch } = require('./windows.js');
   await look('chosen');
   await page.goto(job.base + job.session, { waitUntil: 'load' });
   await look('on another page');
+  await page.goto(job.base + job.axis, { waitUntil: 'load' });
   report.days = await page.evaluate(zones => Object.fromEntries(zones.map(zone => {
     const days = window.rayHistory.ticks(Date.parse('2026-03-28T10:00Z'), Date.parse('2026-03-31T10:00Z'), 864e5, zone);
     return [zone, days.map(day => new Date(day).toISOString().slice(8, 16)).join(' ')];

@@ -15,7 +15,8 @@ func framed(t *testing.T, o own) {
 		Views          [][]string
 		Errors, Others []string
 	}
-	run(t, "frame.js", map[string]string{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings"}, &seen)
+	run(t, "frame.js", map[string]string{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings",
+		"axis": o.Failed + "/timeline"}, &seen)
 	if got := fmt.Sprint(seen.Views); got != "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]" {
 		t.Errorf("saved views: %s", got)
 	}

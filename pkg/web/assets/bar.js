@@ -350,7 +350,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
   // mark writes round times below the slider.
   mark(life) {
     const every = roundStep(life / Math.max(2, Math.floor((this.track.clientWidth || 900) / 110)));
-    this.axis.replaceChildren(...window.rayHistory.ticks(this.from, this.to, every).map(t => {
+    this.axis.replaceChildren(...window.rayHistory.ticks(this.from, this.to, every, window.rayHistory.zone()).map(t => {
       const mark = document.createElement("span"), iso = stamp(t);
       mark.textContent = every >= 86400000 ? iso.slice(5, 10) : life >= 86400000 ? iso.slice(5, 16) : every >= 60000 ? iso.slice(11, 16) : iso.slice(11, 19);
       mark.style.left = 100 * (t - this.from) / life + "%";

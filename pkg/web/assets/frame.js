@@ -21,8 +21,8 @@
     if (read('timezone')) { return read('timezone'); }
     return read('rayHistoryTimes') === 'cluster' ? clusterZone || 'Etc/UTC' : undefined;
   }
-  function inZone(options, name) {
-    try { return new Intl.DateTimeFormat('sv-SE', Object.assign({ timeZone: name || zone() }, options)); } catch (error) {
+  function inZone(options) {
+    try { return new Intl.DateTimeFormat('sv-SE', Object.assign({ timeZone: zone() }, options)); } catch (error) {
       return new Intl.DateTimeFormat('sv-SE', options); // a zone that this browser does not know
     }
   }
@@ -50,18 +50,6 @@
     return minutes < 30 * 24 * 60 ? Math.floor(minutes / 1440) + ' days ago' : form().date.format(time);
   }
 
-  // ticks are the times from one to another that are round, multiples of a step in ms, by the clocks of a zone, which is the chosen one if none is
-  // named: those of days are its midnights.
-  function ticks(from, to, step, name) {
-    var clock = inZone(ALL, name), found = [];
-    function ahead(time) { return Date.parse(clock.format(time).replace(',', '').replace(' ', 'T') + 'Z') - Math.floor(time / 1000) * 1000; }
-    function when(local) { return local - ahead(local - ahead(local)); }
-    for (var local = Math.ceil((from + ahead(from)) / step) * step, time = when(local); time <= to; time = when(local += step)) {
-      if (time >= from && !(time <= found[found.length - 1])) { found.push(time); } // clocks that are set forward have no such time
-    }
-    return found;
-  }
-
   // times writes all times of a part of the page in the chosen zone; the exact time is at the pointer.
   function times(part) {
     part.querySelectorAll('time[datetime]').forEach(function (element) {
@@ -72,7 +60,7 @@
       element.title = exact + (exact.endsWith(' UTC') ? '' : ' · ' + time.toISOString().slice(0, 19) + 'Z');
     });
   }
-  Object.assign(window.rayHistory, { stamp: stamp, times: times, ticks: ticks, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
+  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
 
   // rezoned is for a zone that is another one now: what draws times itself draws them again.
   function rezoned() {

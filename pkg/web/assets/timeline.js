@@ -251,7 +251,7 @@ function drawAxis(pen, w, h, { text, line }) {
   const room = Math.max(90, pen.measureText(clock(view.to)).width + 12);
   const step = STEPS.find(ms => ms / (view.to - view.from) * width() >= room) || STEPS.at(-1);
   pen.fillStyle = text;
-  for (const at of window.rayHistory.ticks(view.from, view.to, step)) {
+  for (const at of window.rayHistory.ticks(view.from, view.to, step, window.rayHistory.zone())) {
     const x = xOf(at);
     pen.fillText(clock(at), x + 3, AXIS / 2);
     pen.fillStyle = line;
