@@ -40,7 +40,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// flagsTable has a row for each flag of the operators' commands but those of the storage, which have a page of their own.
+// flagsTable has a row for each flag of the operators' commands but those of the storage, which have a page of their
+// own.
 func flagsTable() string {
 	type row struct {
 		flag     *pflag.Flag

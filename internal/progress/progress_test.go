@@ -41,8 +41,8 @@ func TestBarInLog(t *testing.T) {
 	}
 }
 
-// TestBarOnTerminal: the last state is drawn, stop may be called again, and no line is wider than the terminal, where it
-// could not be replaced.
+// TestBarOnTerminal: the last state is drawn, stop may be called again, and no line is wider than the terminal, where
+// it could not be replaced.
 func TestBarOnTerminal(t *testing.T) {
 	const name = "default/läb/session_2026-11-20_23-19-45_581717_22125"
 	for width, want := range map[int]string{

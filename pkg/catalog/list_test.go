@@ -294,8 +294,8 @@ func checkTotals(t *testing.T, l Listing, want simple, allowed map[string]bool) 
 	}
 }
 
-// TestTags: the users, labels and kinds of findings of the newest sessions are offered, the most frequent first, and only those of
-// sessions that the caller may see.
+// TestTags: the users, labels and kinds of findings of the newest sessions are offered, the most frequent first, and
+// only those of sessions that the caller may see.
 func TestTags(t *testing.T) {
 	tab := newTable()
 	for i := range taggedSessions + 10 {

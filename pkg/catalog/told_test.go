@@ -41,8 +41,9 @@ func TestTimesThatCannotBe(t *testing.T) {
 	t.Error("there is no session")
 }
 
-// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say, which takes
-// long, so that the log says it. A command's names are looked up among the same sessions, whose entries are made once.
+// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say, which
+// takes long, so that the log says it. A command's names are looked up among the same sessions, whose entries are made
+// once.
 func TestLookup(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "nightly-x7k2p", Name: "session_2026-11-20_23-19-45_581717_1"}

@@ -124,8 +124,8 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 	}
 }
 
-// TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment is found out for all of them in
-// one go: nobody goes through the tasks whose context has ended.
+// TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment is found out for all of them
+// in one go: nobody goes through the tasks whose context has ended.
 func TestTasksAreGoneThroughOnce(t *testing.T) {
 	a := recorded(t)
 	m := New(Options{Log: silent.Logger()}).At(a.session, at("23:20:28"))

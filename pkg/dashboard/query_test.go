@@ -276,8 +276,8 @@ func TestLivingWorkers(t *testing.T) {
 	}
 }
 
-// TestPausedWorkers: Ray's own store keeps those that a debugger has paused, if the filter is written as ray debug does;
-// in what it lists, a number always differs from a text.
+// TestPausedWorkers: Ray's own store keeps those that a debugger has paused, if the filter is written as ray debug
+// does; in what it lists, a number always differs from a text.
 func TestPausedWorkers(t *testing.T) {
 	rec := recording.OpenNamed(t, "ray-2.60-wide")
 	dir := rec.Store()

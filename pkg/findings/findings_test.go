@@ -275,8 +275,8 @@ func TestRecordedFailures(t *testing.T) {
 	t.Logf("%d of %d are right", right, asked)
 }
 
-// thinned reports whether the n-th recording is left out: with the race detector, under which a report takes ten times as
-// long, one of twenty is enough, because a report is made by one goroutine.
+// thinned reports whether the n-th recording is left out: with the race detector, under which a report takes ten times
+// as long, one of twenty is enough, because a report is made by one goroutine.
 func thinned(n int) bool { return race.Enabled && n%20 != 0 }
 
 // told is a finding that a report must have. What is not set may be anything.

@@ -122,8 +122,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// TestHoldersAtTheEnd: of actors that are made together those hold the resources that began to live after another one had
-// begun to wait for them, until shortly before its job ends, or the session.
+// TestHoldersAtTheEnd: of actors that are made together those hold the resources that began to live after another one
+// had begun to wait for them, until shortly before its job ends, or the session.
 func TestHoldersAtTheEnd(t *testing.T) {
 	const second, ended = int64(1e9), int64(60e9)
 	cpus := map[string]float64{"CPU": 1}

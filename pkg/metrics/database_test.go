@@ -431,8 +431,8 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// TestGone: a node that leaves is gone when two reads are missing, in any range of time, and the last one keeps its last
-// values. While the session runs, the rest of what a node read may not be stored yet.
+// TestGone: a node that leaves is gone when two reads are missing, in any range of time, and the last one keeps its
+// last values. While the session runs, the rest of what a node read may not be stored yet.
 func TestGone(t *testing.T) {
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return hour.Add(time.Duration(seconds) * time.Second) }

@@ -233,7 +233,8 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// TestLife: a session's begin is what its collectors stored, or its first event's time while only its name tells of one.
+// TestLife: a session's begin is what its collectors stored, or its first event's time while only its name tells of
+// one.
 func TestLife(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
 	named := lifetime.Life{Start: at(2)} // the local time of a head that began at 10:00 UTC

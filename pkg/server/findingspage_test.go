@@ -153,8 +153,8 @@ func TestFindingsByJob(t *testing.T) {
 	}
 }
 
-// TestFindingsEvidence: of a traceback the user's frames and the exception are shown and the others folded, no text is shown twice, and hostile
-// texts stay texts of a bounded size on the screen.
+// TestFindingsEvidence: of a traceback the user's frames and the exception are shown and the others folded, no text is
+// shown twice, and hostile texts stay texts of a bounded size on the screen.
 func TestFindingsEvidence(t *testing.T) {
 	f := startFindings(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a", asBrowser)
@@ -168,7 +168,8 @@ func TestFindingsEvidence(t *testing.T) {
 	}
 }
 
-// TestFindingsMarkdown: the text for a ticket has everything, or one finding, and nothing in it is Markdown but what the server writes.
+// TestFindingsMarkdown: the text for a ticket has everything, or one finding, and nothing in it is Markdown but what
+// the server writes.
 func TestFindingsMarkdown(t *testing.T) {
 	f := startFindings(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a&format=markdown", asBrowser)

@@ -41,8 +41,8 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// TestMomentOfQuery: pages lead from ?at= to their address at that moment, which all of their links are relative to, and
-// so do the logs of a job.
+// TestMomentOfQuery: pages lead from ?at= to their address at that moment, which all of their links are relative to,
+// and so do the logs of a job.
 func TestMomentOfQuery(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)

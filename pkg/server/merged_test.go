@@ -26,8 +26,8 @@ func rowsOf(body string) (rows []string) {
 	return rows
 }
 
-// TestMergedLogs: lines of several logs are in the order of their times, in parts that follow one another without gap or
-// repetition in both directions.
+// TestMergedLogs: lines of several logs are in the order of their times, in parts that follow one another without gap
+// or repetition in both directions.
 func TestMergedLogs(t *testing.T) {
 	var first, second strings.Builder
 	for i := range 3000 {

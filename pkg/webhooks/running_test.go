@@ -266,8 +266,8 @@ func TestFailedJobsAreBounded(t *testing.T) {
 	}
 }
 
-// TestClaimedAtOnce: of a job and its session that are claimed at once, whoever stored its claim last gives way: the job
-// leaves its event to the session, and the session waits for the job.
+// TestClaimedAtOnce: of a job and its session that are claimed at once, whoever stored its claim last gives way: the
+// job leaves its event to the session, and the session waits for the job.
 func TestClaimedAtOnce(t *testing.T) {
 	for _, last := range []string{"job.a.claim.1", "claim.1"} {
 		store := storetest.New()

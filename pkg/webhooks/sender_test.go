@@ -582,8 +582,8 @@ func TestGivenUpAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestClockIsAskedSeldom: the store's clock is one object of all replicas, which each of them writes seldom, even if its
-// own clock is ahead.
+// TestClockIsAskedSeldom: the store's clock is one object of all replicas, which each of them writes seldom, even if
+// its own clock is ahead.
 func TestClockIsAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, passed := passing()

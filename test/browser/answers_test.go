@@ -8,8 +8,8 @@ import (
 )
 
 // otherAnswers: pages ask again when the server says when, or when another program answers for it, and only then; what
-// they say is the server's sentence, or one of their own where another program answers. Drawings follow the chosen zone of times. The list writes how a
-// session ended into the session's own row.
+// they say is the server's sentence, or one of their own where another program answers. Drawings follow the chosen zone
+// of times. The list writes how a session ended into the session's own row.
 func otherAnswers(t *testing.T, o own) {
 	var seen struct {
 		Pages map[string]struct {

@@ -6,8 +6,8 @@ import (
 )
 
 // theWay: from the list to the cause of a failure, its line of a log, the metrics around it and back to the list, and
-// through the other pages: with keys alone, in windows of each width. What has the focus is always to be seen, no page is
-// wider than its window, and all pages of the session have the same header.
+// through the other pages: with keys alone, in windows of each width. What has the focus is always to be seen, no page
+// is wider than its window, and all pages of the session have the same header.
 func theWay(t *testing.T, o own) {
 	type step struct {
 		What     string `json:"what"`

@@ -24,9 +24,9 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// absent are programs that the pages use and that do nothing here: clouds, container engines, job schedulers, Ray (whose
-// commands test/e2e runs against a server). What is around them in a script is run, and files that they are given must
-// exist.
+// absent are programs that the pages use and that do nothing here: clouds, container engines, job schedulers, Ray
+// (whose commands test/e2e runs against a server). What is around them in a script is run, and files that they are
+// given must exist.
 var absent = []string{"az", "aws", "gcloud", "azcopy", "rclone", "eksctl", "kind", "sudo", "ray", "srun", "scontrol",
 	"python", "pip", "setsid", "pkill", "sleep"}
 

@@ -242,7 +242,8 @@ func literals(t *testing.T) (sources map[string][]string, all string) {
 	return sources, text.String()
 }
 
-// Alerts, panels and pages name metrics that are there. A name is one word of a source file, or a prefix and the rest of it.
+// Alerts, panels and pages name metrics that are there. A name is one word of a source file, or a prefix and the rest
+// of it.
 func TestMonitoringNamesMetricsThatExist(t *testing.T) {
 	sources, _ := literals(t)
 	exists := func(name string) bool {

@@ -188,7 +188,8 @@ func TestLoginWithToken(t *testing.T) {
 	mustRun(t, "ls", "--server="+other.URL)
 }
 
-// TestLoginIsRefused: what is no history server, what needs no sign-in, and a provider that does not know the client are told apart.
+// TestLoginIsRefused: what is no history server, what needs no sign-in, and a provider that does not know the client
+// are told apart.
 func TestLoginIsRefused(t *testing.T) {
 	open := guardedList(t, access.Config{Auth: access.Off})
 	if out, err := signIn(t, visit, "", "--server="+open.URL); err != nil ||

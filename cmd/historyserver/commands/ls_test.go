@@ -104,8 +104,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and the
-// beginning of why is shown on the narrowest, and nothing is lost elsewhere.
+// TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and
+// the beginning of why is shown on the narrowest, and nothing is lost elsewhere.
 func TestListFitsTheTerminal(t *testing.T) {
 	const session, cause = "session_2026-11-20_23-19-45_581717_22125", "Node 10.0.0.7 ran out of memory: 12 tasks"
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

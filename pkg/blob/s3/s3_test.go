@@ -54,8 +54,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestKeysOfAFile: keys that are renewed in the file that the SDK reads are used some minutes later. Until then the last
-// ones are, also where the file has none, and a role is there.
+// TestKeysOfAFile: keys that are renewed in the file that the SDK reads are used some minutes later. Until then the
+// last ones are, also where the file has none, and a role is there.
 func TestKeysOfAFile(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"AccessKeyId": "role", "SecretAccessKey": "hush", "Token": "hush",

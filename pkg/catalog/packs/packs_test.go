@@ -250,8 +250,8 @@ func TestJoinThatCannotRemove(t *testing.T) {
 	}
 }
 
-// TestJoinsAtOnce: of two that join a day at once, of which one knows that a session is removed, each removes packs, but
-// none that alone has a row.
+// TestJoinsAtOnce: of two that join a day at once, of which one knows that a session is removed, each removes packs,
+// but none that alone has a row.
 func TestJoinsAtOnce(t *testing.T) {
 	p := open(t)
 	kept, gone := sample(1), sample(2)

@@ -19,8 +19,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestManyLogs: empty logs are listed a thousand at a time and cost some bytes of memory each, those that are stored a put and some
-// bytes, and both are known again after the collector was killed. FAULTTEST_LOGS sets their number.
+// TestManyLogs: empty logs are listed a thousand at a time and cost some bytes of memory each, those that are stored a
+// put and some bytes, and both are known again after the collector was killed. FAULTTEST_LOGS sets their number.
 func TestManyLogs(t *testing.T) {
 	empty := 10_000
 	if n, err := strconv.Atoi(os.Getenv("FAULTTEST_LOGS")); err == nil {

@@ -118,8 +118,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for it,
-// and the session is stored. What is in the folder is not gone.
+// TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for
+// it, and the session is stored. What is in the folder is not gone.
 func TestForbiddenFolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, closed func(*rig) // what happens before the folder d is closed, and while it is

@@ -156,7 +156,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestSpares: buffers are kept for the next bodies, but few, none that is large, and none once no body came for keepFor.
+// TestSpares: buffers are kept for the next bodies, but few, none that is large, and none once no body came for
+// keepFor.
 func TestSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpares()
@@ -188,8 +189,8 @@ func TestSpares(t *testing.T) {
 	})
 }
 
-// TestAnnouncedBodies: a body that announces much has no more memory than another before its bytes come, whatever buffer
-// was kept for it.
+// TestAnnouncedBodies: a body that announces much has no more memory than another before its bytes come, whatever
+// buffer was kept for it.
 func TestAnnouncedBodies(t *testing.T) {
 	const size = 1 << 20
 	m := newBodies(3 * size)

@@ -50,8 +50,8 @@ func TestKeepUnchanged(t *testing.T) {
 	}
 }
 
-// TestKeepChanged: what a user changes counts, and gets what pods get today; other groups keep theirs, but for those that
-// depend on it: workers on the head, all on the cluster.
+// TestKeepChanged: what a user changes counts, and gets what pods get today; other groups keep theirs, but for those
+// that depend on it: workers on the head, all on the cluster.
 func TestKeepChanged(t *testing.T) {
 	group := func(container, rest string) string {
 		return fmt.Sprintf(`{"groupName":"g","rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray",`+
@@ -95,7 +95,8 @@ func TestKeepChanged(t *testing.T) {
 	}
 }
 
-// rayService is an object with more metadata and more of its cluster's specification, each empty or with a comma behind.
+// rayService is an object with more metadata and more of its cluster's specification, each empty or with a comma
+// behind.
 func rayService(t *testing.T, meta, spec, head, worker string) map[string]any {
 	t.Helper()
 	text := `{"apiVersion":"ray.io/v1","kind":"RayService","metadata":{` + meta + `"name":"s"},` +

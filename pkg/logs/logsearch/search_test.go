@@ -315,8 +315,8 @@ func rayLog(size int) []byte {
 	return b[:size]
 }
 
-// TestCovers: sessions that cannot have lines of a query's times are not listed. A node's clock may be an hour ahead, or
-// behind.
+// TestCovers: sessions that cannot have lines of a query's times are not listed. A node's clock may be an hour ahead,
+// or behind.
 func TestCovers(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
 	for _, c := range []struct {

@@ -274,8 +274,8 @@ func TestLaterVersionIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestTimeEndsAfterTheFindings: a session whose findings are kept is explained, though what is made of it after that takes
-// longer than there is time.
+// TestTimeEndsAfterTheFindings: a session whose findings are kept is explained, though what is made of it after that
+// takes longer than there is time.
 func TestTimeEndsAfterTheFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

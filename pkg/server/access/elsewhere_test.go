@@ -90,8 +90,8 @@ func TestOnlyCommonNamesAreAskedElsewhere(t *testing.T) {
 	}
 }
 
-// While another cluster does not answer, nothing of it is shown, its own namespaces are, and it is not asked for each of
-// its namespaces.
+// While another cluster does not answer, nothing of it is shown, its own namespaces are, and it is not asked for each
+// of its namespaces.
 func TestUnreachableClusterHidesOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eu := &reviewer{rights: map[string][]string{"ann": {""}}}

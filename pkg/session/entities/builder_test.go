@@ -51,9 +51,9 @@ func TestManyTransitions(t *testing.T) {
 	}
 }
 
-// TestEndBeforeBegin: where the head's clock was ahead at first, so that an end has an earlier time than the begin, what
-// ended stays ended, in whatever order its events come. Only an actor that was made again lives again, and an ID may be
-// submitted again.
+// TestEndBeforeBegin: where the head's clock was ahead at first, so that an end has an earlier time than the begin,
+// what ended stays ended, in whatever order its events come. Only an actor that was made again lives again, and an ID
+// may be submitted again.
 func TestEndBeforeBegin(t *testing.T) {
 	const before, after, later = 930, 1000, 1010
 	made := ActorTransition{State: "RESTARTING", Time: after, RestartReason: "LINEAGE_RECONSTRUCTION"}

@@ -178,8 +178,8 @@ func TestFindingsThatFail(t *testing.T) {
 	}
 }
 
-// TestSlowMetrics: an index of metrics that takes all the time keeps no findings from being kept, and is not begun again
-// soon.
+// TestSlowMetrics: an index of metrics that takes all the time keeps no findings from being kept, and is not begun
+// again soon.
 func TestSlowMetrics(t *testing.T) {
 	s := generated(t, minRows)
 	loaded := s.load()

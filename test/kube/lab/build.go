@@ -18,8 +18,8 @@ var programs = map[string]string{
 	"kubectl":        "k8s.io/kubernetes/cmd/kubectl",
 }
 
-// Bin is the folder of the lab's programs. They are built on the first use of their versions, which takes minutes. It is
-// called in the folder test/kube.
+// Bin is the folder of the lab's programs. They are built on the first use of their versions, which takes minutes. It
+// is called in the folder test/kube.
 func Bin(t testing.TB) string {
 	t.Helper()
 	dir, err := build("lab/tools")

@@ -76,8 +76,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBoundsOfRows: neither a row without an end nor one that is passed over on the way to the list is read further than
-// a row may be.
+// TestBoundsOfRows: neither a row without an end nor one that is passed over on the way to the list is read further
+// than a row may be.
 func TestBoundsOfRows(t *testing.T) {
 	for name, test := range map[string]struct {
 		path        []string
