@@ -166,14 +166,18 @@ func (b *builder) attempts(field, value string, most int, at int64) (all []attem
 		if b.fail(err) {
 			return nil
 		}
-		a := attempt{row: row, state: row.State()}
-		var room [8]tasktable.StateTime
-		for _, s := range row.States(room[:0]) {
-			a.since = max(a.since, s.Time)
-		}
-		all = append(all, a)
+		all = append(all, attemptOf(row))
 	}
 	return all
+}
+
+func attemptOf(row tasktable.Row) attempt {
+	a := attempt{row: row, state: row.State()}
+	var room [8]tasktable.StateTime
+	for _, s := range row.States(room[:0]) {
+		a.since = max(a.since, s.Time)
+	}
+	return a
 }
 
 // lacking returns what builder.lacking does, which it asks once for the same resources and labels; but "" if some are

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,11 +54,26 @@ func (b *builder) readWaits() {
 // leftBy returns the calls of an attempt that were running when it failed.
 func (b *builder) leftBy(w wait) (running []attempt) {
 	for _, id := range parentIDs(w.row) {
-		running = append(running, slices.DeleteFunc(
-			b.attempts("parent_task_id", hex.EncodeToString([]byte(id)), maxChildren, w.at),
-			func(a attempt) bool { return a.state != tasktable.StateRunning || !startedBy(a.row, w.row) })...)
+		for _, n := range b.children()[id] {
+			a := attemptOf(b.s.Tasks.Row(n, w.at))
+			if a.state == tasktable.StateRunning && startedBy(a.row, w.row) {
+				running = append(running, a)
+			}
+		}
 	}
+	b.fail(b.s.Tasks.Err())
 	return running
+}
+
+// readChildren returns the rows of the calls that the waits had made, by their parents: in one pass for all of them.
+func (b *builder) readChildren() map[string][]int {
+	var parents []string
+	for _, w := range b.waits {
+		parents = append(parents, parentIDs(w.row)...)
+	}
+	children, err := b.s.Tasks.Children(parents, maxChildren, b.stopped)
+	b.fail(err)
+	return children
 }
 
 // tellLeftByTasks adds to a title which calls a task had left that failed with words of its own, as tellLeft does for

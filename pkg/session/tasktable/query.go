@@ -266,6 +266,21 @@ func (t *Table) EachWhole(q Query, visit func(Row)) error {
 	return err
 }
 
+// Children returns the numbers of the rows whose parents are some tasks, by their parents' IDs: the first most of each.
+func (t *Table) Children(parents []string, most int, stop func() error) (map[string][]int, error) {
+	children := make(map[string][]int, len(parents))
+	for _, id := range parents {
+		children[id] = nil
+	}
+	_, err := t.each(Query{Stop: stop}, LineagePart, func(n int, r Row) {
+		id := r.Parent()
+		if of, wanted := children[string(id)]; wanted && len(of) < most {
+			children[string(id)] = append(of, n)
+		}
+	})
+	return children, err
+}
+
 // IDs returns the tasks of some rows, whose numbers are in order.
 func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
 	ids := make([]rayid.Task, 0, len(rows))

@@ -3,10 +3,12 @@ package tasktable
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -95,5 +97,47 @@ func TestFiltersOfStoredRows(t *testing.T) {
 				t.Errorf("%s: read parts %v, want %v", test.name, read.parts, test.part)
 			}
 		}
+	}
+}
+
+// Children finds the rows of several parents in one pass, as a filter finds those of each.
+func TestChildren(t *testing.T) {
+	b := NewBuilder()
+	parent := func(k byte) []byte { return slices.Repeat([]byte{k}, rayid.TaskSize) }
+	for n := range 3 * GroupRows {
+		var u eventjson.TaskUpdate
+		binary.BigEndian.PutUint32(u.ID[:], uint32(n)*2654435761)
+		u.Definition = &eventjson.Definition{Kind: b.Strings.Intern([]byte("NORMAL_TASK"))}
+		u.Parent = b.Strings.Intern(parent(byte(n % 11)))
+		b.MergeTask(&u)
+	}
+	whole := b.Freeze()
+	whole.Finish(Ends{})
+	stored := whole.Stored()
+	read := &partsRead{RowSource: stored.Source, parts: map[Part]bool{}}
+	stored.Source = read
+	paged := must.Get(stored.Builder())(t).FreezePaged(&stored, Ends{}, func(err error) { t.Error(err) })
+	paged.most = 0
+
+	const most = 40
+	absent := string(parent(99))
+	got, err := paged.Children([]string{string(parent(2)), string(parent(7)), absent}, most, nil)
+	if err != nil || len(got) != 3 || len(got[absent]) != 0 {
+		t.Fatalf("children of %d parents, %d of none, %v", len(got), len(got[absent]), err)
+	}
+	for _, k := range []byte{2, 7} {
+		want := must.Get(whole.Select(Query{Limit: most,
+			Filters: []Filter{{Key: "parent_task_id", Value: hex.EncodeToString(parent(k))}}}))(t)
+		if len(want.Rows) != most || !slices.EqualFunc(want.Rows, got[string(parent(k))],
+			func(x int32, y int) bool { return int(x) == y }) {
+			t.Errorf("parent %d: rows %v, want %v", k, got[string(parent(k))], want.Rows)
+		}
+	}
+	if len(read.parts) != 1 || !read.parts[LineagePart] {
+		t.Errorf("read parts %v, want only those of lineage", read.parts)
+	}
+	stop := errors.New("stop")
+	if _, err := paged.Children(nil, most, func() error { return stop }); err != stop {
+		t.Errorf("stopped: %v", err)
 	}
 }
