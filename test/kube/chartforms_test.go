@@ -129,6 +129,26 @@ func TestChartRefusesAServerThatProbesDoNotFind(t *testing.T) {
 	}
 }
 
+// Where no keys let collectors into the store, the pods' account does, also where the account itself says nothing of it:
+// on GKE and with EKS Pod Identity only the cloud knows.
+func TestChartNamesTheAccountThatTheStoreLetsIn(t *testing.T) {
+	for backend := range backends {
+		values := []string{example(backend), "--set=storage.azureblob.accountURL=https://a.example.com"}
+		objects := must.Get(render(t, append(values, "--set=webhook.enabled=true")...))(t)
+		_, keys := find(objects, "Secret", "ray-history-storage")
+		want := !keys && backend != "local"
+		settings, _ := find(objects, "ConfigMap", "historyserver-webhook")
+		if named := strings.Contains(settings.text, `"RAYHISTORY_SERVICE_ACCOUNT":"ray-history-collector"`); named != want {
+			t.Errorf("%s: the webhook names the account: %t, want %t", backend, named, want)
+		}
+		notes := must.Get(exec.Command(buildcache.Helm(t), append(values, "install", "historyserver", chart,
+			"--dry-run=client")...).Output())(t)
+		if named := strings.Contains(string(notes), "--service-account=ray-history-collector"); named != want {
+			t.Errorf("%s: the command for manifests names the account: %t, want %t", backend, named, want)
+		}
+	}
+}
+
 // Tools that render and compare, such as Argo CD, find no change where there is none.
 func TestChartIsTheSameAtEachRendering(t *testing.T) {
 	args := []string{"template", "historyserver", chart, "--namespace=history", example("s3"), example("oidc"),

@@ -79,6 +79,12 @@ priorityClassName: {{ . | quote }}
 {{ .Values.collectors.serviceAccount.name | default (include "collectorName" .) }}
 {{- end }}
 
+{{- /* The account for collectors' pods that name none; empty where they need none to get into the store. */}}
+{{- define "podAccount" -}}
+{{- $keys := or .Values.storage.secret .Values.storage.existingSecret (eq .Values.storage.backend "local") }}
+{{- if or (not $keys) .Values.collectors.serviceAccount.annotations }}{{ include "collectorAccount" . }}{{ end -}}
+{{- end }}
+
 {{- /* The names by which browsers reach the server. */}}
 {{- define "hosts" -}}
 {{- $hosts := list }}
