@@ -149,6 +149,16 @@ func TestChartNamesTheAccountThatTheStoreLetsIn(t *testing.T) {
 	}
 }
 
+// A Kubernetes that does not know native sidecars would wait for the collector's end before it starts Ray.
+func TestChartRefusesNativeSidecarsThatWouldBlockRay(t *testing.T) {
+	for version, fails := range map[string]bool{"v1.28.9-gke.100": true, "v1.29.0-eks-1": false} {
+		_, err := render(t, example("s3"), "--set=webhook.enabled=true,webhook.native=true", "--kube-version="+version)
+		if (err != nil) != fails || fails && !strings.Contains(err.Error(), "webhook.native") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
 // Tools that render and compare, such as Argo CD, find no change where there is none.
 func TestChartIsTheSameAtEachRendering(t *testing.T) {
 	args := []string{"template", "historyserver", chart, "--namespace=history", example("s3"), example("oidc"),
