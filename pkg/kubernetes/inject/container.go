@@ -152,7 +152,8 @@ func (c cluster) env(role string) ([]any, mount) {
 }
 
 // complete tells a collector that was added before KubeRay made the cluster whose it is and where its token is: both
-// follow from names that KubeRay makes up.
+// follow from names that KubeRay makes up. Whenever KubeRay updates the cluster, it writes the RayService's collector
+// again, which knows neither.
 func (c cluster) complete(collector map[string]any, role string) error {
 	env, err := list(collector, "env")
 	if err != nil {

@@ -52,6 +52,7 @@ func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name
 // cluster is what every pod of one object needs to know.
 type cluster struct {
 	options Options
+	made    bool // by KubeRay, of a RayJob or RayService
 	surroundings
 }
 
@@ -126,6 +127,7 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	c := cluster{options: o}
 	c.version, c.overwrite = text(spec, "rayVersion"), kind != "RayCronJob" && overwrites(meta)
 	c.ownerKind, c.ownerName = owner(kind, meta)
+	c.made = kind == "RayCluster" && c.ownerName != ""
 	c.labels = userLabels(meta)
 	auth, err := mapping(spec, "authOptions")
 	if err != nil {

@@ -38,9 +38,6 @@ type Options struct {
 	Native bool
 	// Replace writes a collector that a pod already has again.
 	Replace bool
-	// Created says that the object is new: a collector that it has already learns what was not known when it was added
-	// to the object of which KubeRay made this one.
-	Created bool
 
 	// Backends are the names of the collector's storage backends, for Check; empty: any name will do.
 	Backends       []string

@@ -30,7 +30,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		return nil, err
 	}
 	if collector := g.collector(); collector != nil && !c.options.Replace {
-		if c.options.Created {
+		if c.made {
 			err = c.complete(collector, role)
 		}
 		return n, err

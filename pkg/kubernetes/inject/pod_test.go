@@ -109,8 +109,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestNamesThatKubeRayMakes: the collector of a job that has no name yet learns its owner and its token's Secret when
-// KubeRay makes the cluster, and nothing else of it changes, nor does anything later.
+// TestNamesThatKubeRayMakes: the collector of a job that has no name yet learns its owner and its token's Secret whenever
+// KubeRay writes the cluster that it makes of it, and nothing else of it changes. One that a user wrote stays as it is.
 func TestNamesThatKubeRayMakes(t *testing.T) {
 	var job map[string]any
 	must.OK(t, json.Unmarshal([]byte(`{"apiVersion":"ray.io/v1","kind":"RayJob","metadata":{"generateName":"train-"},
@@ -118,23 +118,24 @@ func TestNamesThatKubeRayMakes(t *testing.T) {
 		"headGroupSpec":{"template":{"spec":{"containers":[{"name":"ray"}]}}},
 		"workerGroupSpecs":[{"groupName":"g","template":{"spec":{"containers":[{"name":"ray"}]}}}]}}}`), &job))
 	must.Get(Mutate(job, s3()))(t)
-	cluster := map[string]any{"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": map[string]any{
-		"name": "train-x-abc", "labels": map[string]any{"ray.io/originated-from-crd": "RayJob",
-			"ray.io/originated-from-cr-name": "train-x"}}, "spec": must.Get(descend(job, "spec", "rayClusterSpec"))(t)}
-	before := string(must.Get(json.Marshal(cluster))(t))
+	meta := map[string]any{"name": "train-x-abc"}
+	cluster := map[string]any{"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta,
+		"spec": must.Get(descend(job, "spec", "rayClusterSpec"))(t)}
+	written := func() string { return string(must.Get(json.Marshal(cluster["spec"]))(t)) }
+	before := written()
 	later := newer(s3())
 	later.Native = false
 	must.Get(Mutate(cluster, later))(t)
-	if after := string(must.Get(json.Marshal(cluster))(t)); after != before {
-		t.Errorf("an update changes %s to %s", before, after)
+	if after := written(); after != before {
+		t.Errorf("a user's own becomes %s, it was %s", after, before)
 	}
-	later.Created = true
+	meta["labels"] = map[string]any{"ray.io/originated-from-crd": "RayJob", "ray.io/originated-from-cr-name": "train-x"}
 	for range 2 { // the second time changes nothing
 		must.Get(Mutate(cluster, later))(t)
 		owner := `,{"name":"OWNER_KIND","value":"RayJob"},{"name":"OWNER_NAME","value":"train-x"}`
 		token := `,{"name":"RAY_AUTH_MODE","value":"token"},{"name":"RAY_AUTH_TOKEN","valueFrom":{"secretKeyRef":` +
 			`{"key":"auth_token","name":"train-x-abc","optional":true}}}`
-		after := string(must.Get(json.Marshal(cluster))(t))
+		after := written()
 		rest := strings.Replace(strings.ReplaceAll(after, owner, ""), token, "", 1)
 		if strings.Count(after, owner) != 2 || rest != before {
 			t.Errorf("%s, want owner and token, and else %s", after, before)

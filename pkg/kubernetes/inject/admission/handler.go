@@ -43,7 +43,6 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if err == nil {
 		var options inject.Options
 		options, warnings = h.prepare(ctx, req)
-		options.Created = req.Operation == admissionv1.Create
 		inject.Keep(object.Object, before.Object, h.options)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	}
