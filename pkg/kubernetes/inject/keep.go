@@ -18,14 +18,31 @@ func Keep(object, before map[string]any, o Options) {
 	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])
 	for name, group := range groups {
 		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept && had[name] != nil {
-			var autoscaler map[string]any
-			if name == roleHead { // KubeRay adds the autoscaler's container to the head's pod
-				spec, _ := descend(object, clusterAt[text(object, "kind")]...)
-				autoscaler, _ = mapping(spec, "autoscalerOptions")
-			}
-			dropRest(group, had[name], autoscaler)
+			dropRest(group, had[name], autoscaler(object, name))
 		}
 	}
+}
+
+// Drop takes what an update has left of collectors out of an object that gets none: Kubernetes could make no pod of it.
+// A whole collector stays, as does what was never a collector's.
+func Drop(object, before map[string]any) {
+	had := groupsOf(before)
+	for name, group := range groupsOf(object) {
+		pod, _ := descend(had[name], "template", "spec")
+		if was, err := newGroup(nil, pod, ""); err == nil && was.collector() != nil {
+			dropRest(group, had[name], autoscaler(object, name))
+		}
+	}
+}
+
+// autoscaler is the container that KubeRay adds to the head's pod, nil for other groups.
+func autoscaler(object map[string]any, group string) map[string]any {
+	if group != roleHead {
+		return nil
+	}
+	spec, _ := descend(object, clusterAt[text(object, "kind")]...)
+	container, _ := mapping(spec, "autoscalerOptions")
+	return container
 }
 
 // sameSurroundings reports whether an object says the same of its cluster as a whole, but for labels.

@@ -150,7 +150,7 @@ func TestKeepSurroundings(t *testing.T) {
 
 // TestKeepHalf: kubectl and Helm replace the lists that a manifest has and leave the others as they were. The pod has
 // what a new one gets all the same: a whole collector, one volume for Ray's folder however often that happens, and the
-// manifest's own volumes, whatever their names.
+// manifest's own volumes, whatever their names. One that is to have no collector is as in its manifest.
 func TestKeepHalf(t *testing.T) {
 	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}}`
 	for form, native := range map[string]bool{"container": false, "native sidecar": true} {
@@ -179,15 +179,24 @@ func TestKeepHalf(t *testing.T) {
 				before := object("2.60.0")
 				must.Get(Mutate(before, o))(t)
 				for _, image := range []string{"2.61.0", "2.62.0"} {
-					after, want := object(image), object(image)
-					must.Get(Mutate(want, o))(t)
-					had := must.Get(descend(groupsOf(before)[roleHead], "template", "spec"))(t)
-					pod := must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)
-					for _, list := range []string{"initContainers", "volumes"} {
-						if pod[list] == nil && had[list] != nil {
-							pod[list] = had[list]
+					half := func() map[string]any {
+						after := object(image)
+						had := must.Get(descend(groupsOf(before)[roleHead], "template", "spec"))(t)
+						pod := must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)
+						for _, list := range []string{"initContainers", "volumes"} {
+							if pod[list] == nil && had[list] != nil {
+								pod[list] = had[list]
+							}
 						}
+						return after
 					}
+					declines := half()
+					Drop(declines, before)
+					if diff := cmp.Diff(object(image), declines); diff != "" {
+						t.Fatalf("%s, without (-want +got):\n%s", image, diff)
+					}
+					after, want := half(), object(image)
+					must.Get(Mutate(want, o))(t)
 					Keep(after, before, o)
 					must.Get(Mutate(after, o))(t)
 					if diff := cmp.Diff(want, after); diff != "" {
@@ -257,5 +266,24 @@ func TestKeepOwn(t *testing.T) {
 	must.Get(Mutate(after, s3()))(t)
 	if diff := cmp.Diff([]string{"own", "own"}, collectorImages(after)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDropLeaves: a whole collector, which a manifest may have itself, stays, and so does what was never a collector's.
+func TestDropLeaves(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"volumes":[{"name":"collector-spool","emptyDir":{}}],` +
+		`"containers":[{"name":"ray"}]}}}`
+	without := func() map[string]any { return rayService(t, "", "", group, group) }
+	with := func() map[string]any {
+		object := without()
+		must.Get(Mutate(object, s3()))(t)
+		return object
+	}
+	for name, object := range map[string]func() map[string]any{"with": with, "without": without} {
+		after := object()
+		Drop(after, object())
+		if diff := cmp.Diff(object(), after); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

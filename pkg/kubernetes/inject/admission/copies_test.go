@@ -30,6 +30,12 @@ func labelled(value string) string {
 	return strings.Replace(plain, `"name":"lab"`, `"name":"lab","labels":{"ray.io/history":"`+value+`"}`, 1)
 }
 
+// spooled is the labelled cluster with a volume as the collector's.
+func spooled(value string) string {
+	return strings.Replace(labelled(value), `"spec":{"cont`,
+		`"spec":{"volumes":[{"name":"collector-spool","emptyDir":{}}],"cont`, 1)
+}
+
 // A cluster is left alone where its label says so, and where it runs without a collector and no label asks for one.
 func TestWhichObjects(t *testing.T) {
 	h := &handler{options: options(), log: silent.Logger()}
@@ -47,6 +53,8 @@ func TestWhichObjects(t *testing.T) {
 		"runs without, asks":               {admissionv1.Update, labelled(""), labelled("true"), true},
 		"applied again without":            {admissionv1.Update, string(covered), labelled(""), true},
 		"applied again without, declines":  {admissionv1.Update, string(covered), labelled("false"), false},
+		"runs without, volume of its own":  {admissionv1.Update, spooled(""), spooled(""), false},
+		"declines, with a rest":            {admissionv1.Update, string(covered), spooled("false"), true},
 		"the old one cannot be understood": {admissionv1.Update, `{`, labelled(""), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,17 +34,19 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if old, err := decode(req.OldObject.Raw); err == nil {
 		before = old
 	}
-	if err == nil && !h.wants(object, before, req.Operation) {
-		return admission.Allowed("")
-	}
 	var changes []inject.Change
 	var warnings []string
 	changed := req.Object.Raw
-	if err == nil {
+	switch {
+	case err != nil:
+	case h.wants(object, before, req.Operation):
 		var options inject.Options
 		options, warnings = h.prepare(ctx, req)
 		inject.Keep(object.Object, before.Object, h.options)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
+	default:
+		inject.Drop(object.Object, before.Object)
+		changed, err = json.Marshal(object.Object)
 	}
 	if err != nil {
 		log.WithError(err).Error("the collector could not be added")
@@ -85,7 +87,7 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 	if operation != admissionv1.Update {
 		return true
 	}
-	changes, err := inject.Mutate(before.Object, h.options)
+	changes, err := inject.Mutate(before.DeepCopy().Object, h.options)
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
 }
 
