@@ -13,6 +13,10 @@ import (
 // had. A collector of another version or with other settings would make KubeRay replace clusters that nobody changed.
 // Other groups lose what is left of the collector where an update took the rest away.
 func Keep(object, before map[string]any, o Options) {
+	if spec, _ := descend(object, clusterAt[text(object, "kind")]...); byKubeRay(spec) {
+		Drop(object, before)
+		return
+	}
 	groups, had := groupsOf(object), groupsOf(before)
 	// A collector depends on its cluster, and a worker's on the head too.
 	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])

@@ -287,3 +287,24 @@ func TestDropLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestKubeRaysOwnCollector: where KubeRay itself adds a collector, pods get no other, and lose what is left of one.
+func TestKubeRaysOwnCollector(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray"}]}}}`
+	const options = `"historyServerOptions":{"collectorOptions":{"image":"own"}},`
+	before, after := rayService(t, "", "", group, group), rayService(t, "", options, group, group)
+	o := s3()
+	o.Native = true
+	must.Get(Mutate(before, o))(t)
+	had := must.Get(descend(groupsOf(before)[roleHead], "template", "spec"))(t)
+	must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)["initContainers"] = had["initContainers"]
+	Keep(after, before, o)
+	changes := must.Get(Mutate(after, o))(t)
+	if diff := cmp.Diff(rayService(t, "", options, group, group), after); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(changes) != 1 || len(changes[0].Done) != 0 || len(changes[0].Warnings) != 1 ||
+		!strings.Contains(changes[0].Warnings[0], "historyServerOptions") {
+		t.Errorf("%+v", changes)
+	}
+}

@@ -115,10 +115,21 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and "+
 				"saves no dashboard answers; set authOptions.secretName")
 	}
+	if byKubeRay(spec) {
+		change.Warnings = append(change.Warnings, "KubeRay itself adds a collector (historyServerOptions): none is added, "+
+			"and KubeRay refuses pods that have another")
+		return []Change{change}, nil
+	}
 	if err := c.pods(spec, &change); err != nil {
 		return nil, fmt.Errorf("%s: %w", change, err)
 	}
 	return []Change{change}, nil
+}
+
+// byKubeRay reports whether KubeRay itself, from 1.7 on, adds a collector to a cluster's pods.
+func byKubeRay(spec map[string]any) bool {
+	options, _ := descend(spec, "historyServerOptions", "collectorOptions")
+	return options != nil
 }
 
 // newCluster reads what collectors have to know of a cluster from the object that describes it.

@@ -38,10 +38,10 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: state(c),
-		Collectors: []string{collector(c.Spec.HeadGroupSpec.Template)},
+		Collectors: []string{collector(c, c.Spec.HeadGroupSpec.Template)},
 	}
 	for _, group := range c.Spec.WorkerGroupSpecs {
-		out.Collectors = append(out.Collectors, collector(group.Template))
+		out.Collectors = append(out.Collectors, collector(c, group.Template))
 	}
 	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") &&
 		c.Labels[kuberay.LabelOwnerName] != "" {
@@ -59,14 +59,14 @@ func state(c *rayv1.RayCluster) string {
 	return c.Status.State
 }
 
-// collector is the image of a pod's collector; "" if it has none.
-func collector(pod rayv1.PodTemplate) string {
+// collector is the image of the collector in a group's pods, which KubeRay may add itself; "" if they have none.
+func collector(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		if c.Name == kuberay.Collector {
 			return c.Image
 		}
 	}
-	return ""
+	return of.Spec.HistoryServerOptions.CollectorOptions.Image
 }
 
 // rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…;

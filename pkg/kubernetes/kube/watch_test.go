@@ -318,6 +318,15 @@ func TestClusterOf(t *testing.T) {
 			OwnerName: "lab", Collectors: []string{""}}},
 		"of a job": {job, Cluster{Namespace: "a", Name: "nightly-x7", OwnerKind: "RayJob", OwnerName: "nightly",
 			RayVersion: "2.60.0", Collectors: []string{"collector:v1", ""}}},
+		"with KubeRay's collector": {
+			func() *rayv1.RayCluster {
+				c := rayCluster("a", "lab")
+				c.Spec.HistoryServerOptions.CollectorOptions.Image = "collector:v2"
+				c.Spec.WorkerGroupSpecs = make([]rayv1.WorkerGroupSpec, 1)
+				return c
+			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab",
+				Collectors: []string{"collector:v2", "collector:v2"}},
+		},
 		"of an operator's own": {
 			func() *rayv1.RayCluster {
 				c := rayCluster("a", "lab")

@@ -35,6 +35,10 @@ type RayClusterSpec struct {
 	AuthOptions      *AuthOptions      `json:"authOptions,omitempty"`
 	HeadGroupSpec    HeadGroupSpec     `json:"headGroupSpec,omitempty"`
 	WorkerGroupSpecs []WorkerGroupSpec `json:"workerGroupSpecs,omitempty"`
+	// HistoryServerOptions say which collector KubeRay itself, from 1.7 on, adds to all pods.
+	HistoryServerOptions struct {
+		CollectorOptions Container `json:"collectorOptions,omitempty"`
+	} `json:"historyServerOptions,omitempty"`
 }
 
 // AuthOptions say how Ray authenticates requests to its dashboard.
