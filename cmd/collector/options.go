@@ -26,26 +26,24 @@ import (
 // options are the settings of the collector: those that it takes as they are, and those that complete makes others of.
 type options struct {
 	collector.Options
-	storage            backend.Config
-	role               string
-	namespace          string
-	kubernetesCluster  string
-	rayHeadTmpDir      string
-	eventFsync         string
-	eventFsyncInterval time.Duration
-	listeners          collector.Listeners
-	authMode           string
-	authToken          string
-	authTokenPath      string
-	authByKubernetes   bool
-	eventCompression   string
-	gzipEvents         bool
-	logCompression     string
-	shutdownTimeout    time.Duration
-	redact             redact.Settings
-	exitOnError        bool
-	help, version      bool
-	log                logging.Options
+	storage           backend.Config
+	role              string
+	namespace         string
+	kubernetesCluster string
+	rayHeadTmpDir     string
+	listeners         collector.Listeners
+	authMode          string
+	authToken         string
+	authTokenPath     string
+	authByKubernetes  bool
+	eventCompression  string
+	gzipEvents        bool
+	logCompression    string
+	shutdownTimeout   time.Duration
+	redact            redact.Settings
+	exitOnError       bool
+	help, version     bool
+	log               logging.Options
 }
 
 func defaults() *options {
@@ -57,9 +55,6 @@ func defaults() *options {
 const (
 	head   = "head"
 	worker = "worker"
-
-	fsyncAlways   = "always"
-	fsyncInterval = "interval"
 
 	eventsPort  = 8084
 	metricsPort = 8085
@@ -149,10 +144,6 @@ func (o *options) addEventFlags(fs *pflag.FlagSet) {
 			"--ray-tmp-dir, which survives a restart of the container")
 	fs.Var((*settings.Bytes)(&o.SpoolMaxBytes), "spool-max-bytes",
 		"maximum size of events that wait for the store; when it is reached, Ray is told to try again later")
-	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways,
-		"when events are synced to disk: always (before they are acknowledged) or interval")
-	fs.DurationVar(&o.eventFsyncInterval, "event-fsync-interval", time.Second,
-		"how often events are synced with --event-fsync=interval")
 	fs.StringVar(&o.eventCompression, "event-compression", "none", "compression of stored events: none, gzip or zstd")
 }
 
@@ -247,17 +238,10 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	m.when((o.OwnerKind == "") != (o.OwnerName == ""), "--owner-kind and --owner-name: give both or neither")
 	m.when(len(o.Labels) > layout.MaxLabels, "--cluster-labels: %d labels, want %d at most", len(o.Labels),
 		layout.MaxLabels)
-	m.when(o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval, "--event-fsync=%q: want %s or %s",
-		o.eventFsync, fsyncAlways, fsyncInterval)
-	m.when(o.eventFsync == fsyncAlways && fs.Changed("event-fsync-interval"),
-		"--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways)
 	m.when(o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled"),
 		"--ray-auth-mode=%q: want token or disabled", o.authMode)
 	for _, path := range o.Snapshot.Additional {
 		m.when(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
-	}
-	if o.eventFsync == fsyncInterval {
-		o.EventFsync = o.eventFsyncInterval
 	}
 	var err error
 	o.Redact, err = redact.New(o.redact)
@@ -284,7 +268,6 @@ func (o *options) checkNumbers() error {
 	m.when(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
 	m.when(o.Snapshot.Interval <= 0, "--snapshot-interval=%s: want more than 0", o.Snapshot.Interval)
 	m.when(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
-	m.when(o.eventFsyncInterval <= 0, "--event-fsync-interval=%s: want more than 0", o.eventFsyncInterval)
 	m.when(o.Ship.Concurrency < 1 || o.Ship.Concurrency > 64, "--upload-concurrency=%d: want 1 to 64",
 		o.Ship.Concurrency)
 	m.when(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > 64<<20,

@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" &&
 				c.SpoolDir == "/tmp/ray/.rayhistory" &&
 				o.listeners.EventsAddress == "localhost" && o.listeners.EventsPort == 8084 && o.listeners.MetricsAddress == "" &&
-				o.listeners.MetricsPort == 8085 && c.Ship.PushInterval == time.Minute && c.EventFsync == 0 &&
+				o.listeners.MetricsPort == 8085 && c.Ship.PushInterval == time.Minute &&
 				o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
 		}},
 		"KubeRay 1.6's flags": {
@@ -73,8 +73,6 @@ func TestSettings(t *testing.T) {
 		},
 		"ray-head": {args: append(name, "--ray-head"),
 			check: func(o *options) bool { return o.Options.Head }},
-		"event-fsync": {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"),
-			check: func(o *options) bool { return o.Options.EventFsync == 3*time.Second }},
 		"upload rate": {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"),
 			check: func(o *options) bool { return o.Options.Ship.BytesPerSecond == 2<<20 }},
 		"chunk size": {args: append(name, "--max-chunk-bytes=1MiB"),
@@ -106,9 +104,6 @@ func TestSettings(t *testing.T) {
 			err: `--log-compression="lz4": want none, gzip or zstd`},
 		"compressions disagree": {args: append(name, "--event-compression=zstd", "--event-compression-enabled"),
 			err: "contradicts --event-compression-enabled"},
-		"fsync": {args: append(name, "--event-fsync=never"), err: `--event-fsync="never"`},
-		"fsync contradicts": {args: append(name, "--event-fsync-interval=3s"),
-			err: "--event-fsync-interval contradicts --event-fsync=always"},
 		"zero interval": {args: append(name, "--push-interval=0s"),
 			err: "--push-interval=0s: want more than 0"},
 		"concurrency":  {args: append(name, "--upload-concurrency=0"), err: "--upload-concurrency=0"},

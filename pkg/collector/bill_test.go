@@ -66,8 +66,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 		Node:      func(context.Context, string) (rayid.Node, error) { return node, nil },
 	})
 	var err error
-	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log,
-		Registerer: prometheus.NewRegistry()}))(t)
+	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{Log: log, Registerer: prometheus.NewRegistry()}))(t)
 	c := Collector{spool: h.spool}
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),

@@ -68,7 +68,7 @@ func New(o Options) (*Collector, error) {
 		c.finder.Get = client.Get
 	}
 	if c.spool, err = spool.Open(filepath.Join(o.SpoolDir, "events"), spool.Options{
-		MaxBytes: o.SpoolMaxBytes, FsyncInterval: o.EventFsync, Check: c.sessions.checkSpooled, Remake: c.keepFolder,
+		MaxBytes: o.SpoolMaxBytes, Check: c.sessions.checkSpooled, Remake: c.keepFolder,
 		Log: o.Log, Registerer: o.Registerer,
 	}); err != nil {
 		return nil, err

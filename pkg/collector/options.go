@@ -1,8 +1,6 @@
 package collector
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
@@ -34,9 +32,6 @@ type Options struct {
 	// SpoolDir is the folder for data that is not stored yet, and for state that must survive a restart.
 	SpoolDir      string
 	SpoolMaxBytes int64
-	// EventFsync is the longest time that an accepted event is only in memory. 0 means that it is on disk before it is
-	// accepted.
-	EventFsync time.Duration
 	// Servers must be open. The collector answers with them from Start on, and closes them.
 	Servers *Servers
 	// Refused remembers batches of events that are refused and not accepted later; nil: none was before.

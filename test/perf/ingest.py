@@ -99,7 +99,7 @@ def main():
     parser.add_argument("--rate", type=float, metavar="EVENTS", help="events a second, of all connections together; as many as are answered if absent")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/perf/ingest")
     parser.add_argument("--peer", metavar="COMMAND", help="another collector, see above")
-    parser.add_argument("--flag", action="append", default=[], help="more flags for ours, as --flag=--event-fsync=interval")
+    parser.add_argument("--flag", action="append", default=[], help="more flags for ours, as --flag=--event-compression=zstd")
     a = parser.parse_args()
     body, session = batch()
 

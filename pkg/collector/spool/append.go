@@ -9,8 +9,6 @@ import (
 	"maps"
 	"math"
 	"sync"
-
-	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 )
 
 // Lines are complete lines of one stream.
@@ -34,8 +32,8 @@ type newBlock struct {
 // writeBytes is the size of the buffer that gathers a record.
 const writeBytes = 256 << 10
 
-// Append writes a batch completely or not at all, and returns when it is as durable as Options.FsyncInterval says.
-// Lines of one stream keep their order. After Append returns, the caller may reuse the batch's memory.
+// Append writes a batch completely or not at all, and returns when it is on disk. Lines of one stream keep their order.
+// After Append returns, the caller may reuse the batch's memory.
 //
 // ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept.
 // Only if the disk fails a second time right away may all of it be kept.
@@ -62,11 +60,7 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	s.mu.Lock()
 	c, err := s.write(ctx, p.blocks, part)
 	s.mu.Unlock()
-	switch {
-	case err != nil:
-	case s.opts.FsyncInterval > 0:
-		background.Signal(s.notify)
-	default:
+	if err == nil {
 		err = s.finish(c)
 	}
 	if err != nil {
@@ -173,11 +167,7 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*comm
 	for i := range blocks {
 		b := &blocks[i]
 		e := span{segment: s.active, at: at, last: at, start: b.start, n: b.n, arrived: now}
-		if s.opts.FsyncInterval > 0 {
-			b.stream.publish(e)
-		} else {
-			s.commit.add(b.stream, e)
-		}
+		s.commit.spans = append(s.commit.spans, newSpan{b.stream, e})
 	}
 	return s.commit, nil
 }

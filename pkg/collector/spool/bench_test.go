@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,23 +26,19 @@ func manyLines(n int) []Lines {
 // BenchmarkAppend appends batches of 1,000 events to a spool on the disk of the test's folder, from one and from
 // several goroutines.
 func BenchmarkAppend(b *testing.B) {
-	for _, bench := range []struct {
-		name       string
-		interval   time.Duration
-		goroutines int
-	}{{"always", 0, 1}, {"always", 0, 8}, {"interval", time.Second, 1}} {
-		b.Run(fmt.Sprintf("fsync=%s/%d", bench.name, bench.goroutines), func(b *testing.B) {
+	for _, goroutines := range []int{1, 8} {
+		b.Run(strconv.Itoa(goroutines), func(b *testing.B) {
 			opts := testOptions()
-			opts.MaxBytes, opts.FsyncInterval, opts.Registerer = restartGap-1, bench.interval, prometheus.NewRegistry()
+			opts.MaxBytes, opts.Registerer = restartGap-1, prometheus.NewRegistry()
 			s := must.Get(Open(b.TempDir(), opts))(b)
 			batch := manyLines(1000)
 			b.SetBytes(895_000)
 			b.ReportAllocs()
-			b.SetParallelism(bench.goroutines)
+			b.SetParallelism(goroutines)
 			stop, stopped := make(chan struct{}), make(chan struct{})
 			go discard(s, stop, stopped)
 			b.ResetTimer()
-			if bench.goroutines == 1 {
+			if goroutines == 1 {
 				for b.Loop() {
 					must.OK(b, s.Append(b.Context(), batch))
 				}

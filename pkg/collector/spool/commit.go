@@ -25,8 +25,6 @@ type newSpan struct {
 	span   span
 }
 
-func (c *commit) add(st *Stream, e span) { c.spans = append(c.spans, newSpan{st, e}) }
-
 func (c *commit) dirty(seg *segment) {
 	if !slices.Contains(c.segments, seg) {
 		c.segments = append(c.segments, seg)
@@ -103,8 +101,7 @@ func (s *Spool) complete(c *commit, err error) {
 
 // abandon gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and report
 // success for the next one. So nothing written since the last good fsync counts, and the files are not written to
-// again. The batches of this commit and of the next one, which has begun, fail. With Options.FsyncInterval, batches
-// were accepted before the sync; they stay as far as they can be read back.
+// again. The batches of this commit and of the next one, which has begun, fail.
 func (s *Spool) abandon(c *commit, err error) {
 	next := s.commit
 	s.commit = &commit{}
@@ -113,7 +110,7 @@ func (s *Spool) abandon(c *commit, err error) {
 			s.active = nil
 		}
 		seg.sealed = true
-		if s.opts.FsyncInterval == 0 && seg.file != nil {
+		if seg.file != nil {
 			good := max(seg.synced, segmentHead)
 			if cut := seg.file.Truncate(good); cut != nil {
 				s.report("cut segment", cut)
@@ -132,24 +129,4 @@ func (s *Spool) abandon(c *commit, err error) {
 	}
 	s.complete(c, err)
 	s.complete(next, err)
-}
-
-// syncEvery makes appended batches durable at intervals.
-func (s *Spool) syncEvery() {
-	ticker := time.NewTicker(s.opts.FsyncInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-ticker.C:
-		}
-		s.mu.Lock()
-		c := s.commit
-		idle := len(c.segments) == 0
-		s.mu.Unlock()
-		if !idle {
-			_ = s.finish(c) // logged and counted; the next batches get a new segment
-		}
-	}
 }

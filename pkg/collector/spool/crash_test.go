@@ -25,8 +25,6 @@ func (s *Spool) die() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	close(s.stop)
-	s.syncer.Wait()
 	_ = s.positions.close()
 	_ = s.lock.Close()
 }
@@ -55,14 +53,14 @@ type world struct {
 	unread  int             // chunks
 }
 
-func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
+func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
 		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool),
 		excused: make(map[string]bool),
 	}
 	w.opts.Remake = func() error { return os.MkdirAll(w.dir, 0o700) }
-	w.opts.disk, w.opts.FsyncInterval = w.disk, interval
+	w.opts.disk = w.disk
 	// Small, so that there are many segments, it gets full and is compacted.
 	w.opts.segmentBytes, w.opts.MaxBytes = 400+int64(seed%5)*400, 8_000+int64(seed%4)*4_000
 	w.open()
@@ -216,26 +214,22 @@ func TestChance(t *testing.T) {
 	}
 	type mix struct{ crash, powerLoss, faults, intruder, inside, deleted int } // in a thousand
 	for name, test := range map[string]struct {
-		mix      mix
-		interval time.Duration
-		most     int
+		mix  mix
+		most int
 	}{
-		"crashes":              {mix{crash: 50}, 0, 1},
-		"power losses":         {mix{crash: 20, powerLoss: 50}, 0, 1},
-		"disk faults":          {mix{faults: 100}, 0, 1},
-		"second collector":     {mix{crash: 20, intruder: 50}, 0, 1 << 20},
-		"everything":           {mix{20, 20, 100, 50, 100, 0}, 0, 1 << 20},
-		"deleted files":        {mix{crash: 20, inside: 100, deleted: 20}, 0, 1 << 20},
-		"inside":               {mix{crash: 20, inside: 200}, 0, 1},
-		"inside, power losses": {mix{powerLoss: 20, inside: 200}, 0, 1},
-		"inside, disk faults":  {mix{faults: 50, inside: 200}, 0, 1},
-		"crashes, no waiting":  {mix{crash: 50}, time.Hour, 1},
-		"faults, no waiting":   {mix{crash: 50, faults: 100}, time.Hour, 1 << 20},
-		"intruder, no waiting": {mix{crash: 50, intruder: 50}, time.Hour, 1 << 20},
+		"crashes":              {mix{crash: 50}, 1},
+		"power losses":         {mix{crash: 20, powerLoss: 50}, 1},
+		"disk faults":          {mix{faults: 100}, 1},
+		"second collector":     {mix{crash: 20, intruder: 50}, 1 << 20},
+		"everything":           {mix{20, 20, 100, 50, 100, 0}, 1 << 20},
+		"deleted files":        {mix{crash: 20, inside: 100, deleted: 20}, 1 << 20},
+		"inside":               {mix{crash: 20, inside: 200}, 1},
+		"inside, power losses": {mix{powerLoss: 20, inside: 200}, 1},
+		"inside, disk faults":  {mix{faults: 50, inside: 200}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range seeds {
-				w := newWorld(t, seed, test.interval)
+				w := newWorld(t, seed)
 				w.inside, w.deleted = test.mix.inside, test.mix.deleted
 				for range 400 {
 					w.step(test.mix.crash, test.mix.powerLoss, test.mix.faults, test.mix.intruder)
@@ -285,8 +279,8 @@ func (w *world) step(crash, powerLoss, faults, intruder int) {
 
 // TestTwoCollectors: two collectors with a spool each write the same streams.
 func TestTwoCollectors(t *testing.T) {
-	one := newWorld(t, 1, 0)
-	other := newWorld(t, 2, 0)
+	one := newWorld(t, 1)
+	other := newWorld(t, 2)
 	other.store, other.next, other.length = one.store, 1_000_000, 101
 	for range 300 {
 		for _, w := range []*world{one, other} {

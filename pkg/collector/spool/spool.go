@@ -63,10 +63,6 @@ type Options struct {
 	// MaxBytes is the maximum size of all segments together; 0 means DefaultMaxBytes. While a segment is compacted, its
 	// copy comes on top: at most half of a segment.
 	MaxBytes int64
-	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is
-	// durable; concurrent batches share one sync. Above 0, Append does not wait: a batch survives the end of the
-	// process, but not of the machine.
-	FsyncInterval time.Duration
 	// Check, unless nil, says whether a stream found on disk may be shipped; others are set aside.
 	Check func(stream string) error
 	// Remake, unless nil, makes the folder again if it was deleted while the spool is open. It must not call the spool.
@@ -120,8 +116,6 @@ type Spool struct {
 	metrics   *metrics
 	opened    time.Time // see clock
 	notify    chan struct{}
-	stop      chan struct{}
-	syncer    sync.WaitGroup
 
 	compacting sync.Mutex // held while segments are compacted
 	syncing    sync.Mutex // held while a commit is made durable; taken before mu
@@ -155,7 +149,6 @@ func Open(dir string, opts Options) (*Spool, error) {
 		dir: dir, opts: opts, disk: opts.disk, log: opts.Log, opened: time.Now(),
 		failures: logthrottle.Throttle{Log: opts.Log, Burst: loggedAtOnce},
 		notify:   make(chan struct{}, 1),
-		stop:     make(chan struct{}),
 		streams:  make(map[string]*Stream),
 		segments: make(map[*segment]struct{}),
 		commit:   &commit{},
@@ -171,9 +164,6 @@ func Open(dir string, opts Options) (*Spool, error) {
 	s.metrics = newMetrics(s)
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
-	}
-	if opts.FsyncInterval > 0 {
-		s.syncer.Go(s.syncEvery)
 	}
 	return s, nil
 }
@@ -226,8 +216,6 @@ func (s *Spool) Close() error {
 	s.closed = true
 	c := s.commit
 	s.mu.Unlock()
-	close(s.stop)
-	s.syncer.Wait()
 	err := s.finish(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -430,31 +430,3 @@ func TestOpenRefuses(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// TestInterval: batches are shown at once, and made durable in the background.
-func TestInterval(t *testing.T) {
-	disk, opts := newFaultyDisk(), testOptions()
-	opts.disk, opts.FsyncInterval = disk, time.Millisecond
-	dir := t.TempDir()
-	s := reopen(t, dir, opts)
-	mustAppend(t, s, line("a", 1))
-	if len(s.Streams()) != 1 {
-		t.Fatal("not shown")
-	}
-	must.Happen(t, "that all is durable", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.commit.segments) == 0
-	})
-	// A failing disk is logged and counted; what was answered is not thrown away.
-	disk.setFail(failing(syscall.EIO, "sync"))
-	mustAppend(t, s, line("a", 2))
-	must.Happen(t, "that the failure is counted", func() bool { return count(s.metrics.syncErrors) > 0 })
-	disk.setFail(nil)
-	mustAppend(t, s, line("a", 3))
-	must.OK(t, s.Close())
-	s = reopen(t, dir, opts)
-	b := newStore()
-	drain(t, s, b, 1<<20)
-	checkStored(t, b, []string{line("a", 1), line("a", 2), line("a", 3)}, 1)
-}
