@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
-	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -60,21 +59,21 @@ type block struct {
 	text []byte
 
 	once  sync.Once
-	grams *words.Grams // of the names and texts for searches; made by the first search, or before
+	grams *grams // of the names and texts for searches; made by the first search, or before
 }
 
 // groups returns the groups of rows in which a word may occur.
 func (b *block) groups(word []byte) uint32 {
 	b.prepare()
-	return b.grams.May(word)
+	return b.grams.may(word)
 }
 
 // prepare makes the data that searches need.
 func (b *block) prepare() {
 	b.once.Do(func() {
-		b.grams = new(words.Grams)
+		b.grams = new(grams)
 		for i := range b.rows {
-			b.grams.Add(b.text[b.nameFrom(i):b.rows[i].textEnd], i/groupRows)
+			b.grams.add(b.text[b.nameFrom(i):b.rows[i].textEnd], i/groupRows)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
-	"github.com/rayhistory/historyserver/pkg/catalog/words"
 )
 
 // rowSet is a set of rows of a block.
@@ -52,7 +51,7 @@ type matcher struct {
 
 // wordMatch says where a word occurs.
 type wordMatch struct {
-	words.Finder
+	word            []byte
 	tag             bool   // only a line with a kind of finding, a user or a label counts
 	clusters, texts []bool // by number; nil: none
 	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
@@ -91,13 +90,13 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		m.words = append(m.words, n.match(word))
 	}
 	if f.Submission != "" { // a whole line of the text for searches
-		m.words = append(m.words, wordMatch{Finder: words.NewFinder("\n" + strings.ToLower(f.Submission) + "\n")})
+		m.words = append(m.words, wordMatch{word: []byte("\n" + strings.ToLower(f.Submission) + "\n")})
 	}
 	for _, tag := range f.tags() {
-		m.words = append(m.words, wordMatch{Finder: words.NewFinder(tag), tag: true})
+		m.words = append(m.words, wordMatch{word: []byte(tag), tag: true})
 	}
 	// Long words first: they select fewer rows, in which later words are searched.
-	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })
+	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.word) - len(a.word) })
 	return m
 }
 
@@ -122,8 +121,8 @@ func (f *Filter) tags() (lines []string) {
 
 // match says in which names a word in lower case occurs.
 func (n *names) match(word string) wordMatch {
-	w := wordMatch{Finder: words.NewFinder(word), kinds: containing(kinds, word), outcomes: containing(outcomes, word)}
-	if w.texts = n.containing(&w.Finder); w.texts != nil {
+	w := wordMatch{word: []byte(word), kinds: containing(kinds, word), outcomes: containing(outcomes, word)}
+	if w.texts = n.containing(w.word); w.texts != nil {
 		w.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
@@ -200,12 +199,12 @@ func (m *matcher) block(b *block, found *rowSet) {
 		word := &m.words[w]
 		var has rowSet
 		word.addNamed(b, &has)
-		b.search(&word.Finder, found, &has)
+		b.search(word.word, found, &has)
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
 			if word.tag {
-				found[i] = b.tagged(&word.Finder, i*64, found[i])
+				found[i] = b.tagged(word.word, i*64, found[i])
 			}
 			left += bits.OnesCount64(found[i])
 		}
@@ -237,14 +236,14 @@ func (m *matcher) columns(r *row) bool {
 
 // tagged returns those of some rows, from the first one on, whose text has a line before its empty line. A text of an
 // older version may have no empty line, and its tags anywhere.
-func (b *block) tagged(line *words.Finder, first int, rows uint64) (has uint64) {
+func (b *block) tagged(line []byte, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
 		text := b.text[b.nameFrom(i)+int(b.rows[i].nameLen) : b.rows[i].textEnd]
 		if end := bytes.Index(text, []byte("\n\n")); end >= 0 {
 			text = text[:end+1]
 		}
-		if line.Index(text) >= 0 {
+		if bytes.Contains(text, line) {
 			has |= rows & -rows
 		}
 	}
@@ -255,8 +254,8 @@ func (b *block) tagged(line *words.Finder, first int, rows uint64) (has uint64) 
 const fewRows = 16
 
 // search adds those of some rows in whose name or text a word occurs.
-func (b *block) search(word *words.Finder, some, has *rowSet) {
-	for groups := b.groups(word.Word); groups != 0; groups &= groups - 1 {
+func (b *block) search(word []byte, some, has *rowSet) {
+	for groups := b.groups(word); groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros32(groups)
 		rows := some[group] &^ has[group]
 		switch {
@@ -270,11 +269,11 @@ func (b *block) search(word *words.Finder, some, has *rowSet) {
 }
 
 // searchGroup returns the rows of a group in which a word occurs.
-func (b *block) searchGroup(word *words.Finder, first int) (has uint64) {
+func (b *block) searchGroup(word []byte, first int) (has uint64) {
 	text := b.text[:b.rows[min(first+groupRows, len(b.rows))-1].textEnd]
 	from := b.nameFrom(first)
 	for i := first; ; {
-		at := word.Index(text[from:])
+		at := bytes.Index(text[from:], word)
 		if at < 0 {
 			return has
 		}
@@ -292,10 +291,10 @@ func (b *block) searchGroup(word *words.Finder, first int) (has uint64) {
 }
 
 // searchRows is searchGroup in some of the group's rows.
-func (b *block) searchRows(word *words.Finder, first int, rows uint64) (has uint64) {
+func (b *block) searchRows(word []byte, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
-		if word.Index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
+		if bytes.Contains(b.text[b.nameFrom(i):b.rows[i].textEnd], word) {
 			has |= rows & -rows
 		}
 	}

@@ -1,10 +1,10 @@
 package catalog
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -93,10 +93,15 @@ func (n *names) ref(number uint32, session string) layout.Session {
 	}
 }
 
-// containing says for each text whether a word in lower case occurs in it; nil: in none.
-func (n *names) containing(word *words.Finder) (has []bool) {
-	for at := range word.Occurrences(n.lower) {
-		i, found := slices.BinarySearch(n.ends, uint32(at))
+// containing says for each text whether a word in lower case occurs in it; nil: in none. Words have no newline, so a
+// match never spans two texts.
+func (n *names) containing(word []byte) (has []bool) {
+	for from := 0; ; {
+		at := bytes.Index(n.lower[from:], word)
+		if at < 0 {
+			return has
+		}
+		i, found := slices.BinarySearch(n.ends, uint32(from+at))
 		if found {
 			i++ // it begins where another ends
 		}
@@ -104,6 +109,6 @@ func (n *names) containing(word *words.Finder) (has []bool) {
 			has = make([]bool, len(n.texts))
 		}
 		has[i] = true
+		from = int(n.ends[i])
 	}
-	return has
 }
