@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // maxNested bounds how deep strings of JSON hold JSON that is read as such.
@@ -123,8 +122,8 @@ type token struct {
 func nextToken(b []byte, i int) token {
 	switch c := b[i]; c {
 	case '"':
-		end := stringEnd(b, i+1)
-		if end < 0 {
+		end := jsontext.StringEnd(b, i+1) + 1
+		if end > len(b) {
 			return token{kind: '"', open: true}
 		}
 		next := end
@@ -154,23 +153,6 @@ func kindOf(c byte) byte {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-
-// stringEnd returns the index behind the quote that ends a string whose content begins at i; -1 if there is none.
-func stringEnd(b []byte, i int) int {
-	for {
-		quote := bytes.IndexByte(b[i:], '"')
-		if quote < 0 {
-			return -1
-		}
-		slash := bytes.IndexByte(b[i:i+quote], '\\')
-		if slash < 0 {
-			return i + quote + 1
-		}
-		if i += slash + 2; i > len(b) {
-			return -1
-		}
-	}
-}
 
 var word = lazyregexp.New(`^(?:true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*)$`)
 
@@ -313,47 +295,10 @@ func decode(content []byte) []byte {
 // unit returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1 for
 // a byte.
 func unit(b []byte) (n int, c rune) {
-	if b[0] != '\\' || len(b) == 1 {
-		return 1, -1
+	if c, n, ok := jsontext.Escape(b); ok {
+		return n, c
 	}
-	switch b[1] {
-	case 'n':
-		return 2, '\n'
-	case 'r':
-		return 2, '\r'
-	case 't':
-		return 2, '\t'
-	case 'b':
-		return 2, '\b'
-	case 'f':
-		return 2, '\f'
-	case 'u':
-		first, ok := hex4(b)
-		if !ok {
-			return 2, 'u'
-		}
-		if second, ok := hex4(b[6:]); ok {
-			if pair := utf16.DecodeRune(first, second); pair != utf8.RuneError {
-				return 12, pair
-			}
-		}
-		if utf16.IsSurrogate(first) {
-			first = utf8.RuneError
-		}
-		return 6, first
-	case '"', '\\', '/':
-		return 2, rune(b[1])
-	}
-	return 1, -1 // no escape: the backslash is a character
-}
-
-// hex4 reads \uXXXX.
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	return rune(n), err == nil
+	return 1, -1
 }
 
 // What Ray's data cannot be shown without is never overwritten, but for the values of --redact-env.

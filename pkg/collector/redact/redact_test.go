@@ -183,6 +183,15 @@ func TestRequiredLiterals(t *testing.T) {
 	}
 }
 
+// TestManyEscapes: a string of very many escapes is read in time by its length. By its square this would take an hour.
+func TestManyEscapes(t *testing.T) {
+	r := redactor(t, nil, `secret`)
+	text := []byte(`["` + strings.Repeat(`\n`, 8<<20) + `secret"]`)
+	if r.JSON(text); !bytes.HasSuffix(text, []byte(`\n******"]`)) {
+		t.Errorf("…%s", text[len(text)-20:])
+	}
+}
+
 // TestExposition: labels are overwritten, names and values stay.
 func TestExposition(t *testing.T) {
 	r := redactor(t, []string{"TOKEN"}, `secret\S*`)

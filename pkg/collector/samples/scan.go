@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math"
 	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // scanner reads one line: JSON, with its keys in the order in which an Encoder writes them. After an error it reads
@@ -139,8 +141,8 @@ func (s *scanner) string() []byte {
 		return nil
 	}
 	s.inside = false
-	end := s.stringEnd()
-	if end < 0 {
+	end := jsontext.StringEnd(s.data, s.at+1)
+	if end == len(s.data) {
 		s.fail("string without an end")
 		return nil
 	}
@@ -156,25 +158,6 @@ func (s *scanner) string() []byte {
 	return []byte(text)
 }
 
-// stringEnd finds the quotation mark that ends the string at the one that begins it; -1 is none.
-func (s *scanner) stringEnd() int {
-	for i := s.at + 1; i < len(s.data); i++ {
-		n := bytes.IndexByte(s.data[i:], '"')
-		if n < 0 {
-			return -1
-		}
-		i += n
-		escapes := 0
-		for s.data[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-	}
-	return -1
-}
-
 // skipArray reads to the end of an array of strings of which one was read.
 func (s *scanner) skipArray() {
 	for s.err == nil {
@@ -185,9 +168,12 @@ func (s *scanner) skipArray() {
 		case ',':
 			s.at++
 		case '"':
-			if s.at = s.stringEnd() + 1; s.at == 0 {
+			end := jsontext.StringEnd(s.data, s.at+1)
+			if end == len(s.data) {
 				s.fail("string without an end")
+				return
 			}
+			s.at = end + 1
 		default:
 			s.fail("want a string")
 		}

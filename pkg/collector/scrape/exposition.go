@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // handler receives the content of an exposition.
@@ -165,29 +166,13 @@ func parseSpelling(spelling []byte) (name string, labels []samples.Label, err er
 			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
 		}
 		s = strings.TrimLeft(s[1:], " \t")
-		n := stringEnd(s)
-		if n < 0 {
+		n := jsontext.StringEnd([]byte(s), 1) // as in JSON
+		if !strings.HasPrefix(s, `"`) || n == len(s) {
 			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
 		}
 		labels = append(labels, samples.Label{Name: label, Value: unescape(s[1:n])})
 		s = s[n+1:]
 	}
-}
-
-// stringEnd finds the closing quotation mark of the string that s begins with; -1 means none.
-func stringEnd(s string) int {
-	if !strings.HasPrefix(s, `"`) {
-		return -1
-	}
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return -1
 }
 
 var escapes = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`)

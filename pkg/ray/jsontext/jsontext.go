@@ -1,15 +1,17 @@
 // Package jsontext has what the readers of Ray's JSON share. They differ in what they make of the text: eventjson
 // decodes events into columns, pyjson makes values that can be written as Python does, event only checks the grammar,
-// and logline reads lines that may be cut.
+// logline reads lines that may be cut, and redact overwrites characters in place.
 package jsontext
 
 import (
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// StringEnd returns where the quote is that ends a string whose first byte is at i; -1 if there is none. Strings of
-// events are short, so it looks at eight bytes at a time, which is faster here than bytes.IndexByte.
+// StringEnd returns where the quote is that ends a string whose first byte is at i; len(b) if it is not there. Strings
+// of events are short, so it looks at eight bytes at a time, which is faster here than bytes.IndexByte.
 func StringEnd(b []byte, i int) int {
 	const (
 		ones    = 0x0101010101010101
@@ -40,15 +42,47 @@ func StringEnd(b []byte, i int) int {
 			i++
 		}
 	}
-	return -1
+	return len(b)
 }
 
-// Unit reads the four hex digits after \u.
-func Unit(s []byte) (r rune, ok bool) {
-	if len(s) < 4 {
+// Escape reads the escape sequence that b begins with: the character that it stands for, and how many bytes it has. It
+// is not ok if JSON has no such escape, or if b ends too early. Half a surrogate pair stands for U+FFFD.
+func Escape(b []byte) (r rune, n int, ok bool) {
+	if len(b) < 2 || b[0] != '\\' {
+		return 0, 0, false
+	}
+	switch b[1] {
+	case '"', '\\', '/':
+		return rune(b[1]), 2, true
+	case 'n':
+		return '\n', 2, true
+	case 't':
+		return '\t', 2, true
+	case 'r':
+		return '\r', 2, true
+	case 'b':
+		return '\b', 2, true
+	case 'f':
+		return '\f', 2, true
+	}
+	if r, ok = unit(b); !ok {
+		return 0, 0, false
+	}
+	if utf16.IsSurrogate(r) {
+		low, _ := unit(b[6:])
+		if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+			return r, 12, true
+		}
+	}
+	return r, 6, true
+}
+
+// unit reads \u and four hex digits.
+func unit(b []byte) (r rune, ok bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}
-	for _, ch := range s[:4] {
+	for _, ch := range b[2:6] {
 		r <<= 4
 		switch {
 		case '0' <= ch && ch <= '9':

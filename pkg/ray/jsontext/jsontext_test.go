@@ -1,6 +1,9 @@
 package jsontext
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // FuzzStringEnd: eight bytes at a time find what one byte at a time finds.
 func FuzzStringEnd(f *testing.F) {
@@ -9,7 +12,7 @@ func FuzzStringEnd(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		want := -1
+		want := len(b)
 		for i := 0; i < len(b); i++ {
 			if b[i] == '\\' {
 				i++
@@ -20,6 +23,32 @@ func FuzzStringEnd(f *testing.F) {
 		}
 		if got := StringEnd(b, 0); got != want {
 			t.Errorf("StringEnd(%q) = %d, want %d", b, got, want)
+		}
+	})
+}
+
+// FuzzEscape: what encoding/json takes for an escape says the same here, and has as many bytes.
+func FuzzEscape(f *testing.F) {
+	for _, s := range []string{`\n`, `\t`, `\r`, `\b`, `\f`, `\/`, `\\`, `\"`, `\u00e9`, `\uD83D\ude00`, `\ud800x`,
+		`\ud800\u0041`, `\udc00\ud800`, `\u12`, `\u00g0`, `\x`, `\`, `x`, `\u+123`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, n, ok := Escape(b)
+		if !ok {
+			for _, n := range []int{2, 6} {
+				if len(b) >= n && b[0] == '\\' && json.Valid([]byte(`"`+string(b[:n])+`"`)) {
+					t.Errorf("%q is an escape", b[:n])
+				}
+			}
+			return
+		}
+		if n > len(b) || b[0] != '\\' {
+			t.Fatalf("Escape(%q) has %d bytes", b, n)
+		}
+		var want string
+		if err := json.Unmarshal([]byte(`"`+string(b[:n])+`"`), &want); err != nil || want != string(r) {
+			t.Errorf("Escape(%q) = %q, want %q (%v)", b, r, want, err)
 		}
 	})
 }

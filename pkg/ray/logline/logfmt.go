@@ -1,6 +1,10 @@
 package logline
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
+)
 
 // logfmt reads the pairs that b begins with, such as time=2026-11-20T10:00:05Z level=error msg="…".
 func logfmt(b []byte, clock *Clock) (h Header) {
@@ -32,7 +36,7 @@ func pairValue(b []byte) (value, rest []byte) {
 		}
 		return b[:n], b[n:]
 	}
-	end := stringEnd(b, 1)
+	end := jsontext.StringEnd(b, 1)
 	return b[1:end], b[min(len(b), end+1):]
 }
 

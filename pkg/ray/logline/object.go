@@ -1,6 +1,10 @@
 package logline
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
+)
 
 // kind is what the value of a key of an object says.
 type kind int8
@@ -94,7 +98,7 @@ func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
 		case '}':
 			return i + 1
 		case '"':
-			end := stringEnd(b, i+1)
+			end := jsontext.StringEnd(b, i+1)
 			name := b[i+1 : min(end, len(b))]
 			for i = end + 1; i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r'); i++ {
 			}
@@ -196,7 +200,7 @@ func levelOf(name, value []byte) Level {
 				i++
 				continue
 			}
-			end := stringEnd(value, i+1)
+			end := jsontext.StringEnd(value, i+1)
 			key := value[i+1 : min(end, len(value))]
 			at := end + 1
 			for at < len(value) && (value[at] == ':' || value[at] == ' ' || value[at] == '\n') {
@@ -289,37 +293,17 @@ func stringEndOr(b []byte, i int) int {
 	return len(b)
 }
 
-// stringEnd is where the quote is that ends the string whose first byte is at i; the end of b if it is not there.
-func stringEnd(b []byte, i int) int {
-	for i < len(b) {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		i += n
-		escapes := 0
-		for k := i - 1; k >= 0 && b[k] == '\\'; k-- {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-		i++
-	}
-	return len(b)
-}
-
 // valueEnd is where the value ends that begins at i.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"':
-		return min(len(b), stringEnd(b, i+1)+1)
+		return min(len(b), jsontext.StringEnd(b, i+1)+1)
 	case '{', '[':
 		depth := 0
 		for i < len(b) {
 			switch b[i] {
 			case '"':
-				i = stringEnd(b, i+1)
+				i = jsontext.StringEnd(b, i+1)
 			case '{', '[':
 				depth++
 			case '}', ']':

@@ -1,10 +1,10 @@
 package pyjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
@@ -74,9 +74,10 @@ func (p *parser) take(bytes int) error {
 }
 
 var (
-	errEnd   = errors.New("unexpected end")
-	errValue = errors.New("not a value")
-	errDepth = fmt.Errorf("nested more than %d deep", maxDepth)
+	errEnd    = errors.New("unexpected end")
+	errValue  = errors.New("not a value")
+	errEscape = errors.New("not an escape")
+	errDepth  = fmt.Errorf("nested more than %d deep", maxDepth)
 )
 
 // space skips white space.
@@ -272,107 +273,35 @@ func (p *parser) member(o *Object) error {
 
 // str parses a string, whose opening quote is next.
 func (p *parser) str() (string, error) {
-	p.pos++
-	start := p.pos
-	for p.pos < len(p.data) {
-		switch c := p.data[p.pos]; {
-		case c == '"':
-			if err := p.take(textBytes + p.pos - start); err != nil {
-				return "", err
-			}
-			s := string(p.data[start:p.pos])
-			p.pos++
-			return s, nil
-		case c == '\\':
-			// What is written out is no longer than what is read; it is copied once.
-			end := jsontext.StringEnd(p.data, p.pos)
-			if end < 0 {
-				end = len(p.data)
-			}
-			if err := p.take(textBytes + 2*(end-start)); err != nil {
-				return "", err
-			}
-			return p.escaped(append(make([]byte, 0, end-start), p.data[start:p.pos]...))
-		default:
-			p.pos++
+	start := p.pos + 1
+	end := jsontext.StringEnd(p.data, start)
+	if end == len(p.data) {
+		p.pos = end
+		return "", errEnd
+	}
+	rest := p.data[start:end]
+	slash := bytes.IndexByte(rest, '\\')
+	if slash < 0 {
+		if err := p.take(textBytes + len(rest)); err != nil {
+			return "", err
 		}
+		p.pos = end + 1
+		return string(rest), nil
 	}
-	return "", errEnd
-}
-
-// escaped reads on from the first backslash of a string; out is what came before it.
-func (p *parser) escaped(out []byte) (string, error) {
-	for p.pos < len(p.data) {
-		c := p.data[p.pos]
-		p.pos++
-		switch c {
-		case '"':
-			return string(out), nil
-		case '\\':
-			var err error
-			if out, err = p.escape(out); err != nil {
-				return "", err
-			}
-		default:
-			out = append(out, c)
+	// What is written out is no longer than what is read; it is copied once.
+	if err := p.take(textBytes + 2*len(rest)); err != nil {
+		return "", err
+	}
+	out := make([]byte, 0, len(rest))
+	for ; slash >= 0; slash = bytes.IndexByte(rest, '\\') {
+		c, n, ok := jsontext.Escape(rest[slash:])
+		if !ok {
+			p.pos = end - len(rest) + slash
+			return "", errEscape
 		}
+		out = utf8.AppendRune(append(out, rest[:slash]...), c)
+		rest = rest[slash+n:]
 	}
-	return "", errEnd
-}
-
-// escape appends the character of an escape sequence, whose backslash is read.
-func (p *parser) escape(out []byte) ([]byte, error) {
-	if p.pos >= len(p.data) {
-		return nil, errEnd
-	}
-	c := p.data[p.pos]
-	p.pos++
-	switch c {
-	case '"', '\\', '/':
-		return append(out, c), nil
-	case 'n':
-		return append(out, '\n'), nil
-	case 't':
-		return append(out, '\t'), nil
-	case 'r':
-		return append(out, '\r'), nil
-	case 'b':
-		return append(out, '\b'), nil
-	case 'f':
-		return append(out, '\f'), nil
-	case 'u':
-		r, err := p.unit()
-		if err != nil {
-			return nil, err
-		}
-		if utf16.IsSurrogate(r) {
-			after := p.pos
-			if p.word(`\u`) {
-				low, err := p.unit()
-				if err != nil {
-					return nil, err
-				}
-				if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
-					return utf8.AppendRune(out, both), nil
-				}
-				p.pos = after
-			}
-			r = utf8.RuneError
-		}
-		return utf8.AppendRune(out, r), nil
-	}
-	return nil, fmt.Errorf("unknown escape \\%c", c)
-}
-
-// unit reads the four hex digits behind \u.
-func (p *parser) unit() (rune, error) {
-	if p.pos+4 > len(p.data) {
-		return 0, errEnd
-	}
-	r, ok := jsontext.Unit(p.data[p.pos:])
-	if !ok {
-		return 0, errors.New("want four hex digits after \\u")
-	}
-	p.pos += 4
-	return r, nil
+	p.pos = end + 1
+	return string(append(out, rest...)), nil
 }

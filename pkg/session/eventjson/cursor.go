@@ -2,7 +2,6 @@ package eventjson
 
 import (
 	"bytes"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
@@ -146,8 +145,8 @@ func (c *cursor) rawString() []byte {
 func (c *cursor) quoted() []byte {
 	start := c.i + 1
 	end := jsontext.StringEnd(c.b, start)
-	if end < 0 {
-		c.i = len(c.b)
+	if end == len(c.b) {
+		c.i = end
 		c.fail()
 		return nil
 	}
@@ -288,62 +287,26 @@ func (c *cursor) skipNested() {
 }
 
 // unquote unescapes a raw string. It returns raw itself if there are no escapes, otherwise it uses buf. Invalid UTF-8
-// and lone surrogates become U+FFFD; an unknown escape becomes its letter.
+// and lone surrogates become U+FFFD; of what is no escape, only the backslash is left out.
 func unquote(raw, buf []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return raw
 	}
 	buf = buf[:0]
 	for i := 0; i < len(raw); {
-		ch := raw[i]
+		r, n := rune(raw[i]), 1
 		switch {
-		case ch == '\\' && i+1 < len(raw):
-			var r rune
-			r, i = unescape(raw, i+1)
-			buf = utf8.AppendRune(buf, r)
-		case ch < utf8.RuneSelf:
-			buf = append(buf, ch)
-			i++
-		default:
-			r, n := utf8.DecodeRune(raw[i:])
-			buf = utf8.AppendRune(buf, r)
-			i += n
+		case r == '\\':
+			var ok bool
+			if r, n, ok = jsontext.Escape(raw[i:]); !ok {
+				i++
+				continue
+			}
+		case r >= utf8.RuneSelf:
+			r, n = utf8.DecodeRune(raw[i:])
 		}
+		buf = utf8.AppendRune(buf, r)
+		i += n
 	}
 	return buf
-}
-
-// unescape reads the escape whose letter is raw[i] and returns the index after it.
-func unescape(raw []byte, i int) (rune, int) {
-	switch raw[i] {
-	case 'n':
-		return '\n', i + 1
-	case 't':
-		return '\t', i + 1
-	case 'r':
-		return '\r', i + 1
-	case 'b':
-		return '\b', i + 1
-	case 'f':
-		return '\f', i + 1
-	case 'u':
-		r, ok := jsontext.Unit(raw[i+1:])
-		if !ok {
-			return utf8.RuneError, i + 1
-		}
-		i += 5
-		if utf16.IsSurrogate(r) {
-			if i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-				if low, ok := jsontext.Unit(raw[i+2:]); ok {
-					if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
-						return both, i + 6
-					}
-				}
-			}
-			return utf8.RuneError, i
-		}
-		return r, i
-	}
-	r, n := utf8.DecodeRune(raw[i:])
-	return r, i + n
 }
