@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,8 +52,10 @@ func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name
 
 // cluster is what every pod of one object needs to know.
 type cluster struct {
-	options Options
-	made    bool // by KubeRay, of a RayJob or RayService
+	options     Options
+	made        bool   // by KubeRay, of a RayJob or RayService
+	autoscaler  string // version; empty: KubeRay adds none
+	sidecarMode bool   // KubeRay submits the job in the head's pod
 	surroundings
 }
 
@@ -115,6 +118,8 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and "+
 				"saves no dashboard answers; set authOptions.secretName")
 	}
+	job, _ := descend(object, path[:len(path)-1]...)
+	c.sidecarMode = text(job, "submissionMode") == "SidecarMode"
 	if byKubeRay(spec) {
 		change.Warnings = append(change.Warnings, "KubeRay itself adds a collector (historyServerOptions): none is added, "+
 			"and KubeRay refuses pods that have another")
@@ -122,6 +127,11 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 	}
 	if err := c.pods(spec, &change); err != nil {
 		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	if policy, _ := mapping(spec, "networkPolicy"); len(change.Done) > 0 && policy != nil &&
+		text(policy, "mode") != "DenyAllIngress" {
+		change.Warnings = append(change.Warnings, "networkPolicy denies egress: collectors store nothing unless the "+
+			"egressRules of the head and of each worker group allow them to reach the store")
 	}
 	return []Change{change}, nil
 }
@@ -140,6 +150,10 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	c.ownerKind, c.ownerName = owner(kind, meta)
 	c.made = kind == "RayCluster" && c.ownerName != ""
 	c.labels = userLabels(meta)
+	if autoscales, _ := spec["enableInTreeAutoscaling"].(bool); autoscales {
+		options, _ := mapping(spec, "autoscalerOptions")
+		c.autoscaler = cmp.Or(text(options, "version"), "v1")
+	}
 	auth, err := mapping(spec, "authOptions")
 	if err != nil {
 		return c, err

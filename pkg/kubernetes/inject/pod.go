@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -49,6 +50,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
 	}
 	c.place(g, c.container(g, n, shared, own))
+	warnings = slices.Concat(n.warnings, warnings, c.podWarnings(g))
 	hadAccount := text(pod, "serviceAccountName") != ""
 	if err := c.identity(template, pod); err != nil {
 		return nil, err
@@ -64,15 +66,31 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		done += ", service account " + c.options.ServiceAccount + " instead of default"
 	}
 	change.Done = append(change.Done, done)
-	for _, w := range append(n.warnings, warnings...) {
+	for _, w := range warnings {
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
-	if host, _ := pod["hostNetwork"].(bool); host {
-		change.Warnings = append(change.Warnings,
-			fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d",
-				what, c.options.EventsPort, c.options.MetricsPort))
-	}
 	return n, nil
+}
+
+// podWarnings say what the pod of a group is to its collector, and the other way round, before it has an account.
+func (c cluster) podWarnings(g group) (all []string) {
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if host, _ := g.pod["hostNetwork"].(bool); host {
+		warn("hostNetwork is set: two Ray pods on one node would share ports %d and %d", c.options.EventsPort,
+			c.options.MetricsPort)
+	}
+	// KubeRay writes Never for the autoscaler's version 2, and for heads of jobs that are submitted in them.
+	never := text(g.pod, "restartPolicy") == "Never" || c.autoscaler == "v2" || c.sidecarMode && g.role == roleHead
+	if never && !c.options.Native {
+		warn("its restartPolicy is Never: a collector that ends, such as by its memory limit, is not started again, and " +
+			"the pod is never ready again; --native prevents it")
+	}
+	account := c.options.ServiceAccount
+	if c.autoscaler != "" && g.role == roleHead && account != "" && text(g.pod, "serviceAccountName") == "" {
+		warn("KubeRay gives its account, now %s, the autoscaler's rights to change pods and RayClusters, and all pods "+
+			"with this account have them: name another one in the head's pod", account)
+	}
+	return all
 }
 
 // newGroup finds Ray's container and its parameters.

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,59 @@ func TestAccountIsSaid(t *testing.T) {
 		if strings.Contains(change.Done[0], "service account ray-history instead of default") != want {
 			t.Errorf("%s: %s, want the account in it: %t", pod, change.Done[0], want)
 		}
+	}
+}
+
+// TestPodWarnings: who adds the collector is told where it changes what the pod or its account may do, and where the
+// pod's own settings keep it from storing.
+func TestPodWarnings(t *testing.T) {
+	const never, rights, egress = "restartPolicy is Never", "the autoscaler's rights", "denies egress"
+	const head, own = `{"containers":[{"name":"ray"}]}`, `{"serviceAccountName":"own","containers":[{"name":"ray"}]}`
+	for name, tt := range map[string]struct {
+		spec, head string // of the cluster, and its head's pod; empty: head
+		mode       string // of a job's submission; empty: no job
+		native     bool
+		want       []string // parts of the warnings
+	}{
+		"nothing": {},
+		"never": {head: `{"restartPolicy":"Never","containers":[{"name":"ray"}]}`,
+			want: []string{"head: its " + never}},
+		"always": {head: `{"restartPolicy":"Always","containers":[{"name":"ray"}]}`},
+		"autoscaler": {spec: `"enableInTreeAutoscaling":true,`,
+			want: []string{"head: KubeRay gives its account, now ray-history, " + rights}},
+		"own account": {spec: `"enableInTreeAutoscaling":true,`, head: own},
+		"version 2": {spec: `"enableInTreeAutoscaling":true,"autoscalerOptions":{"version":"v2"},`, head: own,
+			want: []string{"head: its " + never, "worker group g: its " + never}},
+		"version 2, native": {spec: `"enableInTreeAutoscaling":true,"autoscalerOptions":{"version":"v2"},`, head: own,
+			native: true},
+		"version 2 of no autoscaler": {spec: `"autoscalerOptions":{"version":"v2"},`},
+		"submitted in the head":      {mode: "SidecarMode", want: []string{"head: its " + never}},
+		"submitted elsewhere":        {mode: "K8sJobMode"},
+		"no traffic":                 {spec: `"networkPolicy":{},`, want: []string{egress}},
+		"no egress":                  {spec: `"networkPolicy":{"mode":"DenyAllEgress"},`, want: []string{egress}},
+		"no ingress":                 {spec: `"networkPolicy":{"mode":"DenyAllIngress"},`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := s3()
+			o.ServiceAccount, o.Native = "ray-history", tt.native
+			if tt.head == "" {
+				tt.head = head
+			}
+			spec, kind := `{`+tt.spec+`"headGroupSpec":{"template":{"spec":`+tt.head+`}},`+
+				`"workerGroupSpecs":[{"groupName":"g","template":{"spec":`+head+`}}]}`, "RayCluster"
+			if tt.mode != "" {
+				spec, kind = `{"submissionMode":"`+tt.mode+`","rayClusterSpec":`+spec+`}`, "RayJob"
+			}
+			var object map[string]any
+			must.OK(t, json.Unmarshal([]byte(`{"apiVersion":"ray.io/v1","kind":"`+kind+`","spec":`+spec+`}`), &object))
+			got := must.Get(Mutate(object, o))(t)[0].Warnings
+			if !slices.EqualFunc(got, tt.want, strings.Contains) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if again := must.Get(Mutate(object, o))(t)[0].Warnings; len(again) != 0 {
+				t.Errorf("%q where nothing is added", again)
+			}
+		})
 	}
 }
 
