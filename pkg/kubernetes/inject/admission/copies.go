@@ -22,9 +22,11 @@ import (
 const (
 	// owner manages the fields of copies. Where another manager has set a field to another value, that value stays.
 	owner = "ray-history-webhook"
-	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets.
+	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets, and to know its accounts.
 	prepareTimeout = time.Second
-	// refreshEvery is how often a namespace in which objects are made gets its copies again.
+	// copyTimeout is how long copying may take when nobody waits for it any more.
+	copyTimeout = 30 * time.Second
+	// refreshEvery is how often a namespace in which objects are changed gets its copies again.
 	refreshEvery = 10 * time.Minute
 	// maxNamespaces is how many namespaces are remembered.
 	maxNamespaces = 10_000
@@ -57,22 +59,46 @@ type copier struct {
 	copies []string // as of CheckCopies
 
 	ready    *cache.Cache[string, struct{}] // namespaces that have their copies
-	accounts *cache.Cache[types.NamespacedName, struct{}]
+	accounts *cache.Cache[string, struct{}] // namespaces whose pods may use the collectors' account
 }
 
 func newCopier(o Options) *copier {
 	return &copier{
 		client: o.Client, from: o.Namespace, copies: o.Copies,
 		ready:    cache.New[string, struct{}](maxNamespaces, refreshEvery, nil),
-		accounts: cache.New[types.NamespacedName, struct{}](maxNamespaces, time.Minute, nil),
+		accounts: cache.New[string, struct{}](maxNamespaces, time.Minute, nil),
 	}
 }
 
-// prepare copies everything to a namespace, unless that was done a short time ago.
+// forget has a namespace looked at again: it may be another one of the same name, which has nothing yet.
+func (c *copier) forget(namespace string) {
+	c.ready.Delete(namespace)
+	c.accounts.Delete(namespace)
+}
+
+// prepare copies everything to a namespace, unless that was done a short time ago. What takes longer than callers wait
+// goes on, once for all of them.
 func (c *copier) prepare(ctx context.Context, namespace string) error {
 	if len(c.copies) == 0 || namespace == c.from {
 		return nil
 	}
+	copied := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
+		defer cancel()
+		copied <- c.copyAll(ctx, namespace)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	select {
+	case err := <-copied:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("what namespace %s needs is still being copied", namespace)
+	}
+}
+
+func (c *copier) copyAll(ctx context.Context, namespace string) error {
 	_, err := c.ready.Load(ctx, namespace, func(ctx context.Context) (struct{}, error) {
 		all, ctx := errgroup.WithContext(ctx)
 		for _, which := range c.copies {
@@ -130,8 +156,10 @@ func annotations(source map[string]string) map[string]string {
 // name a missing account are not made, and what default gives them, such as images from a private registry or a cloud's
 // role, they lose with it.
 func (c *copier) mayUse(ctx context.Context, namespace, name string) error {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	_, err := c.accounts.Load(ctx, key, func(ctx context.Context) (none struct{}, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	_, err := c.accounts.Load(ctx, namespace, func(ctx context.Context) (none struct{}, err error) {
+		key := types.NamespacedName{Namespace: namespace, Name: name}
 		var account, usual corev1.ServiceAccount
 		if err := c.client.Get(ctx, key, &account); err != nil {
 			return none, fmt.Errorf("no service account %s was found in namespace %s", name, namespace)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -117,9 +119,15 @@ func handlerOf(api client.Client) *handler {
 
 func create(t *testing.T, h *handler, namespace string, dryRun bool) admission.Response {
 	t.Helper()
+	return ask(t, h, admissionv1.Create, namespace, dryRun)
+}
+
+// ask has a cluster that asks for a collector made or changed.
+func ask(t *testing.T, h *handler, operation admissionv1.Operation, namespace string, dryRun bool) admission.Response {
+	t.Helper()
 	return h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Namespace: namespace, DryRun: &dryRun,
-		Object: runtime.RawExtension{Raw: []byte(plain)}}})
+		Operation: operation, Namespace: namespace, DryRun: &dryRun,
+		Object: runtime.RawExtension{Raw: []byte(labelled("true"))}}})
 }
 
 // names says whether the pods of a response name the account.
@@ -138,13 +146,13 @@ func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
 	if resp := create(t, h, "team", true); names(resp) || applied.Load() != 0 || len(resp.Warnings) != 1 {
 		t.Errorf("a dry run made %d objects, warnings %q", applied.Load(), resp.Warnings)
 	}
-	for range 2 {
-		if resp := create(t, h, "team", false); !names(resp) || len(resp.Warnings) != 0 {
-			t.Errorf("patches %v, warnings %q", resp.Patches, resp.Warnings)
+	for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update} {
+		if resp := ask(t, h, operation, "team", false); !names(resp) || len(resp.Warnings) != 0 {
+			t.Errorf("%s: patches %v, warnings %q", operation, resp.Patches, resp.Warnings)
 		}
-	}
-	if applied.Load() != 2 {
-		t.Errorf("%d objects were applied, want each once", applied.Load())
+		if applied.Load() != 2 {
+			t.Errorf("%d objects were applied after %s, want each once", applied.Load(), operation)
+		}
 	}
 	var config corev1.ConfigMap
 	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, &config))
@@ -157,6 +165,48 @@ func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"eks.amazonaws.com/role-arn": "role"}, account.Annotations); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A namespace that is deleted and made again under its name has nothing: it gets everything again.
+func TestNamespaceMadeAgain(t *testing.T) {
+	api, _ := settled(t, nil)
+	h := handlerOf(api)
+	for range 2 {
+		if resp := create(t, h, "team", false); !names(resp) || len(resp.Warnings) != 0 {
+			t.Errorf("patches %v, warnings %q", resp.Patches, resp.Warnings)
+		}
+		for _, o := range []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "storage"}},
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "collector"}}} {
+			o.SetNamespace("team")
+			must.OK(t, api.Delete(t.Context(), o))
+		}
+	}
+	h.copier.copies = nil
+	if resp := create(t, h, "team", false); names(resp) {
+		t.Error("pods name an account that is gone")
+	}
+}
+
+// Nobody waits long for a slow API server, but what was begun is done.
+func TestCopyingGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := settled(t, nil)
+		h := handlerOf(interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{Apply: func(ctx context.Context,
+			c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			select {
+			case <-time.After(20 * time.Second):
+				return c.Apply(ctx, o, opts...)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}))
+		began := time.Now()
+		if resp := create(t, h, "team", false); !resp.Allowed || len(resp.Warnings) != 2 || time.Since(began) > 2*time.Second {
+			t.Errorf("after %s: %+v", time.Since(began), resp)
+		}
+		time.Sleep(30 * time.Second)
+		must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, new(corev1.ConfigMap)))
+	})
 }
 
 // A namespace that cannot be given anything keeps nobody waiting, and no pod names an account that is not there.

@@ -97,8 +97,9 @@ func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.
 	if h.copier == nil {
 		return o, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
+	if req.Operation == admissionv1.Create {
+		h.copier.forget(req.Namespace)
+	}
 	if req.DryRun == nil || !*req.DryRun {
 		if err := h.copier.prepare(ctx, req.Namespace); err != nil {
 			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
