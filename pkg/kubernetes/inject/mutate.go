@@ -136,6 +136,13 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 	return []Change{change}, nil
 }
 
+// Isolated reports whether KubeRay, from 1.7 on, makes network policies for an object's cluster.
+func Isolated(object map[string]any) bool {
+	spec, _ := descend(object, clusterAt[text(object, "kind")]...)
+	policy, _ := mapping(spec, "networkPolicy")
+	return policy != nil
+}
+
 // byKubeRay reports whether KubeRay itself, from 1.7 on, adds a collector to a cluster's pods.
 func byKubeRay(spec map[string]any) bool {
 	options, _ := descend(spec, "historyServerOptions", "collectorOptions")

@@ -22,7 +22,7 @@ import (
 const (
 	// owner manages the fields of copies. Where another manager has set a field to another value, that value stays.
 	owner = "ray-history-webhook"
-	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets, and to know its accounts.
+	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets, and for its accounts.
 	prepareTimeout = time.Second
 	// copyTimeout is how long copying may take when nobody waits for it any more.
 	copyTimeout = 30 * time.Second
@@ -58,35 +58,43 @@ type copier struct {
 	from   string   // namespace of what is copied
 	copies []string // as of CheckCopies
 
-	ready    *cache.Cache[string, struct{}] // namespaces that have their copies
+	ready    *cache.Cache[target, struct{}] // that have their copies
 	accounts *cache.Cache[string, struct{}] // namespaces whose pods may use the collectors' account
+}
+
+// target is a namespace for copies.
+type target struct {
+	namespace string
+	// isolated says that KubeRay itself limits who reaches the cluster. Policies add up: it gets none of ours.
+	isolated bool
 }
 
 func newCopier(o Options) *copier {
 	return &copier{
 		client: o.Client, from: o.Namespace, copies: o.Copies,
-		ready:    cache.New[string, struct{}](maxNamespaces, refreshEvery, nil),
+		ready:    cache.New[target, struct{}](maxNamespaces, refreshEvery, nil),
 		accounts: cache.New[string, struct{}](maxNamespaces, time.Minute, nil),
 	}
 }
 
 // forget has a namespace looked at again: it may be another one of the same name, which has nothing yet.
 func (c *copier) forget(namespace string) {
-	c.ready.Delete(namespace)
+	c.ready.Delete(target{namespace, false})
+	c.ready.Delete(target{namespace, true})
 	c.accounts.Delete(namespace)
 }
 
 // prepare copies everything to a namespace, unless that was done a short time ago. What takes longer than callers wait
 // goes on, once for all of them.
-func (c *copier) prepare(ctx context.Context, namespace string) error {
-	if len(c.copies) == 0 || namespace == c.from {
+func (c *copier) prepare(ctx context.Context, to target) error {
+	if len(c.copies) == 0 || to.namespace == c.from {
 		return nil
 	}
 	copied := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 		defer cancel()
-		copied <- c.copyAll(ctx, namespace)
+		copied <- c.copyAll(ctx, to)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -94,17 +102,20 @@ func (c *copier) prepare(ctx context.Context, namespace string) error {
 	case err := <-copied:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("what namespace %s needs is still being copied", namespace)
+		return fmt.Errorf("what namespace %s needs is still being copied", to.namespace)
 	}
 }
 
-func (c *copier) copyAll(ctx context.Context, namespace string) error {
-	_, err := c.ready.Load(ctx, namespace, func(ctx context.Context) (struct{}, error) {
+func (c *copier) copyAll(ctx context.Context, to target) error {
+	_, err := c.ready.Load(ctx, to, func(ctx context.Context) (struct{}, error) {
 		all, ctx := errgroup.WithContext(ctx)
 		for _, which := range c.copies {
+			if to.isolated && strings.HasPrefix(which, "networkpolicies/") {
+				continue
+			}
 			all.Go(func() error {
-				if err := c.copyOnce(ctx, which, namespace); err != nil {
-					return fmt.Errorf("copy %s to namespace %s: %w", which, namespace, err)
+				if err := c.copyOnce(ctx, which, to.namespace); err != nil {
+					return fmt.Errorf("copy %s to namespace %s: %w", which, to.namespace, err)
 				}
 				return nil
 			})

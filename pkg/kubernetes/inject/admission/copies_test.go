@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,7 +91,7 @@ func TestUpdateKeepsCollector(t *testing.T) {
 func settled(t *testing.T, fail error) (client.Client, *atomic.Int64) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	must.OK(t, AddToScheme(scheme))
+	must.OK(t, errors.Join(AddToScheme(scheme), networkingv1.AddToScheme(scheme)))
 	applied := new(atomic.Int64)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "storage",
@@ -207,6 +208,23 @@ func TestCopyingGoesOn(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, new(corev1.ConfigMap)))
 	})
+}
+
+// A cluster whose pods KubeRay isolates gets everything but the network policy that would open them.
+func TestIsolatedClusters(t *testing.T) {
+	for isolation, want := range map[string]int64{``: 3, `"networkPolicy":{},`: 2} {
+		api, applied := settled(t, nil)
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "collector"}}
+		must.OK(t, api.Create(t.Context(), policy))
+		h := handlerOf(api)
+		h.copier.copies = append(h.copier.copies, "networkpolicies/collector")
+		h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: "team", Object: runtime.RawExtension{
+				Raw: []byte(strings.Replace(plain, `"spec":{`, `"spec":{`+isolation, 1))}}})
+		if applied.Load() != want {
+			t.Errorf("%s: %d objects were applied, want %d", isolation, applied.Load(), want)
+		}
+	}
 }
 
 // A namespace that cannot be given anything keeps nobody waiting, and no pod names an account that is not there.

@@ -41,7 +41,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	case err != nil:
 	case h.wants(object, before, req.Operation):
 		var options inject.Options
-		options, warnings = h.prepare(ctx, req)
+		options, warnings = h.prepare(ctx, req, object)
 		inject.Keep(object.Object, before.Object, h.options)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	default:
@@ -92,7 +92,8 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 }
 
 // prepare gives the namespace what collectors need there. It returns the options that fit it, and what is missing.
-func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.Options, warnings []string) {
+func (h *handler) prepare(ctx context.Context, req admission.Request, object *unstructured.Unstructured) (
+	o inject.Options, warnings []string) {
 	o = h.options
 	if h.copier == nil {
 		return o, nil
@@ -101,7 +102,7 @@ func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.
 		h.copier.forget(req.Namespace)
 	}
 	if req.DryRun == nil || !*req.DryRun {
-		if err := h.copier.prepare(ctx, req.Namespace); err != nil {
+		if err := h.copier.prepare(ctx, target{req.Namespace, inject.Isolated(object.Object)}); err != nil {
 			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
 		}
 	}
