@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
@@ -33,11 +34,13 @@ const (
 type digest struct {
 	raw     bool     // records in JSON stay as they are
 	telling [][]byte // a line with one of these tells of a failure
-	line    []byte   // the line that is not whole yet, in its last state
-	redrawn bool     // it had other states
-	over    bool     // a carriage return follows it,
-	blank   []byte   // and this
-	next    int      // its number, from 1
+	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
+	workers map[string]bool
+	line    []byte // the line that is not whole yet, in its last state
+	redrawn bool   // it had other states
+	over    bool   // a carriage return follows it,
+	blank   []byte // and this
+	next    int    // its number, from 1
 
 	text         []byte
 	marks        []mark
@@ -88,7 +91,8 @@ const plainBlock = 16 << 10
 // have; else 0.
 func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
-	if len(d.line) > 0 || d.over || len(lines) == 0 || lines[0] == '{' || bytes.Contains(lines, []byte("\n{")) ||
+	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
+	if len(d.line) > 0 || d.over || len(lines) == 0 || begins('{') || d.workers != nil && begins('(') ||
 		bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 || !utf8.Valid(lines) {
 		return 0
 	}
@@ -170,6 +174,8 @@ func (d *digest) finish() {
 	}
 	if record != nil {
 		line = record
+	} else if d.workers != nil {
+		line = output.ColourMark(line, d.workers)
 	}
 	d.text = append(append(d.text, line...), '\n')
 	size := len(d.line) + 1

@@ -18,6 +18,21 @@ import (
 // more to it. The logs have the form in which Python 3.11, torch 2 and rich 14 write them.
 func TestDriverLogs(t *testing.T) {
 	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
+	engine := func(header string, lines ...string) string {
+		return "(EngineCore_DP0 pid=61) " + header +
+			strings.Join(lines, "\n(EngineCore_DP0 pid=61) "+header) + "\n"
+	}
+	const server = "(APIServer pid=59) Traceback (most recent call last):\n" +
+		"(APIServer pid=59)   File \"/lib/vllm/api_server.py\", line 10, in <module>\n" +
+		"(APIServer pid=59)     sys.exit(main())\n" +
+		"(APIServer pid=59) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+	var ranks string
+	for rank := range 2 {
+		const header = "\r\n(Worker_TP%[1]d pid=7%[1]d) ERROR 11-27 10:00:09 [multiproc_executor.py:597] "
+		ranks += fmt.Sprintf(strings.Join([]string{"", "WorkerProc failed to start.",
+			"Traceback (most recent call last):", "  File \"/lib/vllm/hub.py\", line 9, in load",
+			"    raise OSError(\"no such model\")", "OSError: no such model\r\n"}, header), rank)
+	}
 	for name, c := range map[string]struct {
 		code             int
 		log, kind, title string
@@ -49,9 +64,9 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "its driver raised KeyError: 'sku'; before that OSError: no cache$", ""},
 		"what asyncio logged at the end": {1, module + "    load()\nValueError: no rows\nERROR:asyncio:Unclosed client session\n2026-11-23 20:49:11,092 ERROR asyncio: Task was destroyed but it is pending!\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
-		"a worker that names what lacks": {1, "(clean pid=7) shop b: margin left out, 40 nulls\n(clean pid=7) saved\n" + module + "    f[k]\nKeyError: \"['margin'] not in index\"\n",
+		"a worker that names what lacks": {1, "\x1b[36m(clean pid=7)\x1b[0m shop b: margin left out, 40 nulls\n\x1b[36m(clean pid=7)\x1b[0m saved\n" + module + "    f[k]\nKeyError: \"['margin'] not in index\"\n",
 			findings.JobFailed, `its driver raised KeyError: "\['margin'\] not in index"; before that clean printed: shop b: margin left out, 40 nulls$`, ""},
-		"a worker that names something else": {1, "(clean pid=7) shop b: margins left out\n" + module + "    f[k]\nKeyError: 'margin'\n",
+		"a worker that names something else": {1, "\x1b[36m(clean pid=7)\x1b[0m shop b: margins left out\n" + module + "    f[k]\nKeyError: 'margin'\n",
 			findings.JobFailed, "its driver raised KeyError: 'margin'$", ""},
 		"an exit code of a shell": {3, "ERROR:root:manifest: AccessDenied\nstarting\n" + module + "    start()\nRuntimeError: cannot start\n",
 			findings.JobFailed, "exit code 3; the last exception in its log is RuntimeError: cannot start; before that ERROR:root:manifest: AccessDenied$", ""},
@@ -117,9 +132,19 @@ func TestDriverLogs(t *testing.T) {
 		"too long for faulthandler": {1,
 			module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
 			findings.Timeout, `took too long: faulthandler ended its driver: Timeout \(0:00:04\)!$`, "threading.py"},
-		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
+		"what workers print": {1, "\x1b[36m(f pid=12)\x1b[0m Traceback (most recent call last):\n\x1b[36m(f pid=12)\x1b[0m   File \"/app/f.py\", line 3, in f\n\x1b[36m(f pid=12)\x1b[0m ValueError: caught\nno result\n",
 			findings.JobFailed, "failed with exit code 1: no result; before that f printed: ValueError: caught$",
 			"no result"},
+		"processes of vLLM": {1, engine("", "Process EngineCore_DP0:", "Traceback (most recent call last):",
+			"  File \"/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap", "    self.run()",
+			"ValueError: No available memory for the cache blocks.") + server, findings.JobFailed,
+			"a process that its driver ran raised ValueError: No available memory for the cache blocks.; " +
+				"then the driver raised RuntimeError: Engine core initialization failed.", "line 314"},
+		"processes of vLLM, and theirs": {1, ranks + engine("", "Traceback (most recent call last):",
+			"  File \"/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap",
+			"Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.") + server,
+			findings.JobFailed, "a process that its driver ran raised OSError: no such model; then the driver raised RuntimeError: Engine core initialization failed.", "hub.py"},
+		"a server of vLLM alone": {1, server, findings.JobFailed, "its driver raised RuntimeError: Engine core initialization failed.", "api_server.py"},
 		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +
 			"│ ❱ 6 load(\"s3://b/x\")                               │\n╰───────────────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
 			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x$", "/app/train.py:6"},
@@ -207,8 +232,8 @@ func TestDriverLogs(t *testing.T) {
 		"an argument": {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "failed with exit code 2: train.py: error: argument --c: can't open", "argument --c"},
 		"no script": {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n",
 			findings.Entrypoint, "can't open file '/app/nope.py'", ""},
-		"the last that was not found": {127, "(f pid=12) cat: rows: No such file or directory\ncp: cannot stat 'a': No such file or directory\nsh: 1: trian: not found\n" +
-			"(f pid=12) cat: rows: No such file or directory\n",
+		"the last that was not found": {127, "\x1b[36m(f pid=12)\x1b[0m cat: rows: No such file or directory\ncp: cannot stat 'a': No such file or directory\nsh: 1: trian: not found\n" +
+			"\x1b[36m(f pid=12)\x1b[0m cat: rows: No such file or directory\n",
 			findings.Entrypoint, "sh: 1: trian: not found$", "trian"},
 		"no script of sh": {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint,
 			"cannot open nope.sh", ""},
@@ -257,6 +282,24 @@ func storeLog(t *testing.T, dir, name, log string) {
 	t.Helper()
 	node := must.Get(rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize)))(t)
 	put(t, dir, layout.LogKey(layout.DefaultRoot, rayevents.Session, node, name), log)
+}
+
+// TestMarksWithoutColour: with RAY_COLOR_PREFIX=0 a worker's lines have nothing but its process's ID, which the name of
+// its own log has, too. A process of the program itself has another ID.
+func TestMarksWithoutColour(t *testing.T) {
+	const raised = "(f pid=7) Traceback (most recent call last):\n(f pid=7)   File \"/app/f.py\", line 3, in f\n" +
+		"(f pid=7) ValueError: caught\n"
+	for name, want := range map[string]string{
+		fmt.Sprintf("worker-%056x-00000005-7.out", 1): "failed with exit code 1: no result; before that f printed: ValueError: caught",
+		fmt.Sprintf("worker-%056x-00000005-8.out", 1): "its driver raised ValueError: caught",
+	} {
+		dir := submissionWithLog(t, 1, strings.Repeat("loading\n", 1000)+raised+"no result\n")
+		storeLog(t, dir, name, ":job_id:05000000\n")
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		if !strings.Contains(r.Findings[0].Title, want) {
+			t.Errorf("%s: %s", name, text(r.Findings[0]))
+		}
+	}
 }
 
 // TestPrintedByWorkers: where Ray did not copy what workers print into their driver's log, their own logs say what was

@@ -76,17 +76,28 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	return e
 }
 
-const maxBetween = 16 << 10 // bytes between the traceback of a process and the later one of the driver that ran it
+const (
+	maxBetween   = 16 << 10 // bytes between the traceback of a process and the later one of what ran it
+	maxProcesses = 4        // processes that run each other
+)
 
 // ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the
 // process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
-	if !ofProcesses().MatchString(e.raised.Type) {
-		return
-	}
-	text, at := output.LastTraceback(e.log.text[:e.at])
-	if raised := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && raised.Type != "" {
-		e.by, e.raised, e.trace, e.at = e.raised, raised, text+e.trace, at
+	for range maxProcesses {
+		failed, above := ofProcesses().MatchString(e.raised.Type), seeAbove().MatchString(e.raised.String())
+		if !failed && !above {
+			return
+		}
+		text, at := output.LastTraceback(e.log.text[:e.at])
+		raised := output.ExceptionOf(text)
+		if at < 0 || e.at-at > maxBetween || raised.Type == "" || !failed && !output.OfOwnProcess(e.log.text[at:]) {
+			return
+		}
+		if e.by.Type == "" {
+			e.by = e.raised
+		}
+		e.raised, e.trace, e.at = raised, text+e.trace, at
 	}
 }
 

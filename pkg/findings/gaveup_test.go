@@ -142,7 +142,7 @@ func TestGaveUp(t *testing.T) {
 		},
 		"a column that Data pickled": {
 			events: failedTask(1, "total", "TASK_EXECUTION_EXCEPTION", trace("pyarrow.lib.ArrowNotImplementedError: no kernel for extension<arrow_pickled_object<ArrowPythonObjectType>>")),
-			log: "(MapBatches(price) pid=7) Failed to convert column 'price' into pyarrow array (ArrowConversionError)\n" +
+			log: "\x1b[36m(MapBatches(price) pid=7)\x1b[0m Failed to convert column 'price' into pyarrow array (ArrowConversionError)\n" +
 				trace("pyarrow.lib.ArrowNotImplementedError: no kernel for extension<arrow_pickled_object<ArrowPythonObjectType>>"), kind: findings.TaskFailed,
 			found: "^total failed: ArrowNotImplementedError: no kernel for ", severity: findings.Error,
 			root: `; before that MapBatches\(price\) printed: Failed to convert column 'price' into pyarrow array \(ArrowConversionError\)$`,

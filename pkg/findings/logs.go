@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +63,9 @@ func (b *builder) read(file moment.LogFile) *logText {
 	}
 	d := &digest{raw: strings.HasPrefix(file.Path, "train/") ||
 		strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
+	if strings.HasPrefix(file.Path, moment.SubmissionPrefix) {
+		d.workers = b.workersOn(file.Node)
+	}
 	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
 	if b.fail(b.readDigest(b.ctx, d, file, size, most)) {
 		return l
@@ -75,6 +79,18 @@ func (b *builder) read(file moment.LogFile) *logText {
 	b.logBytes += int64(len(d.text))
 	l.text, l.marks = string(d.text), d.marks
 	return l
+}
+
+// workersOn returns the IDs of the processes of a node's workers, as the names of their logs have them:
+// worker-ID-JOB-PID.out.
+func (b *builder) workersOn(node rayid.Node) map[string]bool {
+	pids := map[string]bool{}
+	for _, name := range b.s.Logs.Paths(node) {
+		if _, ok := workerOf(name); ok {
+			pids[strings.TrimSuffix(name[strings.LastIndexByte(name, '-')+1:], path.Ext(name))] = true
+		}
+	}
+	return pids
 }
 
 // readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much

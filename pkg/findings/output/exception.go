@@ -242,7 +242,7 @@ func restOfMessage(text string) string {
 		case said == "" && size == 0:
 			continue
 		case said == "", said == directCause, said == whileHandling, strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), boxed(line),
-			remote().MatchString(line), ofWorker().MatchString(line),
+			remote().MatchString(line), marked().MatchString(line),
 			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
 			return Clip(strings.Join(rest, " "), MaxMessage)
 		case marksLine().MatchString(line):

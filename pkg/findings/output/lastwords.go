@@ -240,9 +240,6 @@ func told(known, line string) bool {
 	return strings.Contains(known, line) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
 }
 
-// ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
-var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
-
 // AboutWaits reports whether a line tells of a wait.
 func AboutWaits(line string) bool { return waits().MatchString(line) }
 
@@ -258,24 +255,28 @@ func Plain(line string) bool {
 func SaidByWorkers(log, known string, also func(line string) bool, isRays func(class string) bool) (who, said string) {
 	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
 	for i, line := range slices.Backward(lines) {
-		m := ofProcess().FindStringSubmatch(line)
-		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
-			isRays(m[1]) || saysNothing().MatchString(m[2]) ||
-			closing().MatchString(m[2]) {
+		m := marked().FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		worker := m[1] + m[2] // "" if it has no name
+		line = unmarked(line)
+		if worker == "" || isRays(worker) || strings.HasPrefix(line, " ") ||
+			strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) || saysNothing().MatchString(line) ||
+			closing().MatchString(line) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		line = copied().ReplaceAllString(m[2], "")
 		worth, message := worthOf(line)
 		switch {
 		case told(known, message),
 			worth != anError && strings.HasSuffix(message, ":"): // the heading of what follows
 		case worth == anError && goesOn(message) && i+1 < len(lines):
-			below := Printable(copied().ReplaceAllString(lines[i+1], ""))
-			return Printable(m[1]), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
+			below := Printable(unmarked(lines[i+1]))
+			return Printable(worker), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
 		case worth == anError:
-			return Printable(m[1]), Clip(message, MaxTitle)
+			return Printable(worker), Clip(message, MaxTitle)
 		case said == "" && (worth == errorWarning || also(line)):
-			who, said = Printable(m[1]), Clip(message, MaxTitle)
+			who, said = Printable(worker), Clip(message, MaxTitle)
 		}
 	}
 	return who, said

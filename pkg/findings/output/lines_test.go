@@ -144,24 +144,24 @@ func TestErrorBefore(t *testing.T) {
 // only if it is asked for and there is no error. A warning of an error counts if there is no error, too.
 func TestSaidByWorkers(t *testing.T) {
 	noOthers := func(string) bool { return false }
-	const waits, fails = "(f pid=7) waiting for the lock of table a\n", "(f pid=7) error: batch 3 has 0 rows\n"
+	const waits, fails = "\x1b[36m(f pid=7)\x1b[0m waiting for the lock of table a\n", "\x1b[36m(f pid=7)\x1b[0m error: batch 3 has 0 rows\n"
 	for _, c := range []struct {
 		log  string
 		also func(string) bool
 		want string
 	}{
-		{fails + waits + "(Controller pid=9) error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
-		{waits + "(f pid=7) loaded\n", AboutWaits, "waiting for the lock of table a"},
+		{fails + waits + "\x1b[36m(Controller pid=9)\x1b[0m error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
+		{waits + "\x1b[36m(f pid=7)\x1b[0m loaded\n", AboutWaits, "waiting for the lock of table a"},
 		{waits, noOthers, ""},
-		{"(ServeReplica:news:Digest f pid=7) INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms\n", AboutWaits, "INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms"},
-		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", noOthers, "Unknown encoder 'libx265'"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", noOthers, "WARNING:root:tenant 9 failed"},
-		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, noOthers, "error: batch 3 has 0 rows"},
-		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", noOthers,
+		{"\x1b[36m(ServeReplica:news:Digest f pid=7)\x1b[0m INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms\n", AboutWaits, "INFO 2026-11-27 14:18:09,777 news_Digest bh6a eecd -- GET /news CANCELLED 3013.5ms"},
+		{"\x1b[36m(f pid=7)\x1b[0m Unknown encoder 'libx265'\n\x1b[36m(f pid=7)\x1b[0m bye\n", noOthers, "Unknown encoder 'libx265'"},
+		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:tenant 9 failed\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "WARNING:root:tenant 9 failed"},
+		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:tenant 9 failed\n" + fails, noOthers, "error: batch 3 has 0 rows"},
+		{"\x1b[36m(f pid=7)\x1b[0m acme.RowError: 1 row is wrong:\n\x1b[36m(f pid=7)\x1b[0m   price is no number\n\x1b[36m(f pid=7)\x1b[0m\n", noOthers,
 			"acme.RowError: 1 row is wrong: price is no number"},
 		{strings.Replace(fails, "f", "Map(f)", 1), noOthers, "error: batch 3 has 0 rows"},
-		{"(f pid=7) quota of eu-2 is 0\n(Controller pid=9) it scales\n", Plain, "quota of eu-2 is 0"},
-		{fails + "(f pid=7) loaded\n", Plain, "error: batch 3 has 0 rows"},
+		{"\x1b[36m(f pid=7)\x1b[0m quota of eu-2 is 0\n\x1b[36m(Controller pid=9)\x1b[0m it scales\n", Plain, "quota of eu-2 is 0"},
+		{fails + "\x1b[36m(f pid=7)\x1b[0m loaded\n", Plain, "error: batch 3 has 0 rows"},
 	} {
 		who, said := SaidByWorkers(c.log, "", c.also, func(class string) bool { return class == "Controller" })
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
@@ -178,7 +178,7 @@ func TestToldByWorkers(t *testing.T) {
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 34 (char 33)": "",
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)": "json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)",
 	} {
-		if _, said := SaidByWorkers("(f pid=7) "+line+"\n", known, noOne, noOne); said != want {
+		if _, said := SaidByWorkers("\x1b[36m(f pid=7)\x1b[0m "+line+"\n", known, noOne, noOne); said != want {
 			t.Errorf("%q: %q", line, said)
 		}
 	}
@@ -317,11 +317,11 @@ func TestWithoutFrames(t *testing.T) {
 // TestEndsInError: only the last line of a program's own counts.
 func TestEndsInError(t *testing.T) {
 	for log, want := range map[string]bool{
-		"error: ledger is locked\n":                             true,
-		"error: ledger is locked\n(f pid=7) bye\n":              true,
-		"error: ledger is locked\nusing the one of yesterday\n": false,
-		"saved, errors: 0\n":                                    false,
-		"":                                                      false,
+		"error: ledger is locked\n":                               true,
+		"error: ledger is locked\n\x1b[36m(f pid=7)\x1b[0m bye\n": true,
+		"error: ledger is locked\nusing the one of yesterday\n":   false,
+		"saved, errors: 0\n":                                      false,
+		"":                                                        false,
 	} {
 		if got := EndsInError(log); got != want {
 			t.Errorf("%q: %v", log, got)

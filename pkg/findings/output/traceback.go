@@ -194,7 +194,7 @@ func withCauses(log string, at int) (text string, from int) {
 // offset says.
 func lineOf(log string, at int) (from int, copied bool) {
 	from = strings.LastIndexByte(log[:at], '\n') + 1
-	return from, ofWorker().MatchString(log[from:at])
+	return from, marked().MatchString(log[from:at])
 }
 
 // tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the
@@ -232,14 +232,14 @@ func below(log string, at int) string {
 	return ""
 }
 
-const maxMargin = 64
+const maxMargin = 128
 
 // marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: ";
-// "" if there is nothing. next is the text below the traceback's first line. Lines that workers printed begin with "(f
-// pid=12) ". This does not count as a margin, because such a traceback is not the driver's.
+// "" if there is nothing. next is the text below the traceback's first line. What Ray puts before workers' lines is no
+// margin, because such a traceback is not the driver's.
 func marginOf(log string, at int, next string) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
-	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") ||
+	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || marked().MatchString(margin) ||
 		!strings.HasPrefix(next, margin+frame) {
 		return ""
 	}
@@ -265,20 +265,10 @@ func withoutMargin(log, margin string) (text string, from int) {
 	return text, starts[strings.Count(inner[:in], "\n")]
 }
 
-// ofWorker matches a line in a driver's log that Ray copied from a worker of any job.
-var ofWorker = lazyregexp.New(
-	`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
-
-// OwnLines returns a part of a driver's log without the lines that workers printed.
-func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
-
-// copied matches what Ray puts before a line that it copies from a worker, and behind it if several printed it.
-var copied = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\([^\n]{1,300}? pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
-
 // CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers
 // to a driver's log: of a long message Ray's events keep only the end.
 func CopiedCause(log, wrapper string) Exception {
-	log = copied().ReplaceAllString(log, "")
+	log = unmarked(log)
 	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
 		if strings.Contains(log[end:min(len(log), end+maxCopied)], wrapper+": ") {
 			from := max(0, end-maxCopied, strings.LastIndex(log[:end], directCause)+1)

@@ -1,0 +1,42 @@
+package output
+
+import "github.com/rayhistory/historyserver/internal/lazyregexp"
+
+// A mark is what Ray puts before each line that it copies from another process to a driver's log (print_worker_logs in
+// worker.py of Ray): "(raylet) ", or the name of what ran there, if it had one, and the process's ID: "(f pid=12) ". It
+// has a colour, or the address of another node. Without both it looks like what programs put before the lines of
+// processes of their own, as vLLM does: ColourMark tells them apart.
+const (
+	process = `(?:([^\n]{1,300}?) )?pid=\d+`
+	mark    = `(?m)^(?:\x1b\[\d+m\((?:raylet|autoscaler|` + process + `)|\((?:raylet|autoscaler|` + process +
+		`, ip=))[^()\n]{0,100}\)(?:\x1b\[0m)? ?`
+	ownMark = `(?:\x1b\[[\d;]+m)?\((?:[^\n]{1,300}? )?pid=(\d+)\)(?:\x1b\[[\d;]+m)? ?` // of a program
+)
+
+var (
+	marked     = lazyregexp.New(mark)
+	markedLine = lazyregexp.New(mark + `.*(?:\n|\z)`)
+	ownMarked  = lazyregexp.New(`^` + ownMark)
+	// aroundLine matches the marks of a line, and what Ray puts behind it if several workers printed it.
+	aroundLine = lazyregexp.New(mark + `(?:` + ownMark + `)?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
+)
+
+// OwnLines returns a part of a driver's log without the lines that Ray copied from other processes.
+func OwnLines(text string) string { return markedLine().ReplaceAllString(text, "") }
+
+// unmarked returns a part of a driver's log without marks.
+func unmarked(text string) string { return aroundLine().ReplaceAllString(text, "") }
+
+// OfOwnProcess reports whether a program put the name of a process of its own before a line.
+func OfOwnProcess(line string) bool {
+	return ownMarked().MatchString(line) && !marked().MatchString(line)
+}
+
+// ColourMark returns a line with a colour if it begins with a mark of Ray that has none (RAY_COLOR_PREFIX=0): if
+// workers has the ID of its process.
+func ColourMark(line []byte, workers map[string]bool) []byte {
+	if m := ownMarked().FindSubmatch(line); m != nil && line[0] == '(' && workers[string(m[1])] {
+		return append([]byte("\x1b[36m"), line...)
+	}
+	return line
+}
