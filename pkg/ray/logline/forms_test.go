@@ -30,6 +30,7 @@ func TestForms(t *testing.T) {
 		{"(EngineCore pid=123) ERROR 11-20 10:00:05 [core.py:2] needle", Error, true},
 		{"[2026-11-20 10:00:05 TP0] Prefill batch. ERROR", Unknown, true},
 		{"[rank0]:[E1120 10:00:05.123456789 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog", Error, true},
+		{"E206 is a code of ours", Unknown, false},
 		{"[rank0]:W1120 10:00:05.123000 123 torch/x.py:1] warn", Warning, true},
 		{"[default0]:[rank0]: Traceback (most recent call last):", Unknown, false},
 		{"[W socket.cpp:1] [c10d] The client", Warning, false},

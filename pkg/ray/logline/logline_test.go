@@ -136,6 +136,23 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestPyTorch: its records in C++ have a month without a leading zero.
+func TestPyTorch(t *testing.T) {
+	for line, want := range map[string]string{
+		"[rank1]:[E206 16:45:19.5 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog": "error 2026-02-06T16:45:19.5Z",
+		"[W602 16:45:19 socket.cpp:1] [c10d] The client":                       "warning 2026-06-02T16:45:19Z",
+		"[E918 16:45:19 ProcessGroupNCCL.cpp:616] x":                           "error 2026-09-18T16:45:19Z",
+		"[W1127 16:45:19 socket.cpp:1] x":                                      "warning 2026-11-27T16:45:19Z",
+	} {
+		year := &Clock{From: must.Get(time.Parse(time.DateOnly, "2026-01-01"))(t).UnixNano(),
+			To: must.Get(time.Parse(time.DateOnly, "2026-12-31"))(t).UnixNano()}
+		h := Parse([]byte(line), year)
+		if got := h.Level.String() + " " + time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
 func TestParseLevel(t *testing.T) {
 	for level := Unknown; level <= Fatal; level++ {
 		if got, err := ParseLevel(strings.ToUpper(level.String())); got != level || err != nil {

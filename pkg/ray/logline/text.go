@@ -176,8 +176,9 @@ func (h *header) readTime(b []byte, inGroup bool) (n int) {
 	if c := b[0]; !isDigit(c) && (c < 'A' || c > 'Z') {
 		return 0
 	}
-	if letterLevel(b[0]) != Unknown && countDigits(b[1:]) == 4 && len(b) > 12 && b[5] == ' ' {
-		return h.glogTime(b)
+	if digits := countDigits(b[1:]); letterLevel(b[0]) != Unknown && (digits == 3 || digits == 4) &&
+		len(b) > digits+1 && b[digits+1] == ' ' {
+		return h.glogTime(b, digits+2)
 	}
 	m, n := readMoment(b, inGroup)
 	if n > 0 {
@@ -186,10 +187,10 @@ func (h *header) readTime(b []byte, inGroup bool) (n int) {
 	return n
 }
 
-// glogTime reads glog's level and time: "E1120 10:00:05.123456", or "E0000 00:00:1732097605.123456" with Unix seconds,
-// from absl before it is initialised.
-func (h *header) glogTime(b []byte) (n int) {
-	const dateSize = len("E1120 ")
+// glogTime reads glog's level and time, which begins after so many bytes: "E1120 10:00:05.123456", PyTorch's
+// "E206 10:00:05.123456789" of February 6th, or "E0000 00:00:1732097605.123456" with Unix seconds, from absl before it
+// is initialised.
+func (h *header) glogTime(b []byte, dateSize int) (n int) {
 	if seconds, ok := bytes.CutPrefix(b[dateSize:], []byte("00:00:")); ok {
 		if at := epoch(seconds); at != 0 {
 			h.Level, h.Time, h.Dated = letterLevel(b[0]), at, true
@@ -197,7 +198,8 @@ func (h *header) glogTime(b []byte) (n int) {
 			return len(b) - len(seconds) + digits + fractionSize(seconds[digits:])
 		}
 	}
-	m := moment{order: monthDay, date: [3]int{number(b[1:3]), number(b[3:5]), 0}}
+	date := number(b[1 : dateSize-1])
+	m := moment{order: monthDay, date: [3]int{date / 100, date % 100, 0}}
 	if n = m.clock(b[dateSize:]); n == 0 || m.date[0] == 0 {
 		return 0
 	}
@@ -365,6 +367,9 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 	if n < len(b) {
 		next = b[n]
 	}
+	if !endsLevel(next) {
+		return 0
+	}
 	switch {
 	case n == 1 && next == ',' && h.fields == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
 		// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
@@ -372,7 +377,6 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 		n == 1 && next == ' ' && (h.Dated || h.hour) &&
 			(inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
 		h.Level = letterLevel(word[0]) // TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"; Ray: "[… E 1 2]"
-	case !endsLevel(next):
 	case len(capitals(word)) == n:
 		if h.known || next == '[' || next == ':' || delimited {
 			h.Level = nameLevel(word)
