@@ -19,6 +19,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
+// pageSize is how many clusters are listed by one request.
+const pageSize = 500
+
 // watcher keeps the RayClusters of one namespace, or of all, up to date by a watch. Unlike client-go's Reflector it
 // says when the list is old, and why.
 type watcher struct {
@@ -26,6 +29,7 @@ type watcher struct {
 	namespace string // empty: all
 	selector  labels.Selector
 	log       logrus.FieldLogger
+	version   string // up to which changes are applied; empty: the clusters must be listed
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*rayv1.RayCluster
@@ -39,7 +43,7 @@ func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, 
 	return &watcher{client: c, namespace: namespace, selector: selector, log: log, first: make(chan struct{})}
 }
 
-// run follows the clusters until ctx ends. When a watch ends it lists again after a pause, which grows with errors.
+// run follows the clusters until ctx ends. When a watch ends it goes on after a pause, which grows with errors.
 func (w *watcher) run(ctx context.Context) {
 	retry := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {
@@ -52,19 +56,31 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// followOnce lists the clusters and follows what happens to them until the API server ends the watch, or ctx ends.
+// followOnce follows what happens to the clusters until the API server ends the watch, or ctx ends. It goes on where
+// the last watch ended: thousands of clusters are listed only at first, and after an error.
 func (w *watcher) followOnce(ctx context.Context) error {
-	var list rayv1.RayClusterList
-	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace),
-		client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
-		return fmt.Errorf("list RayClusters: %w", withAdvice(err))
+	if w.version == "" {
+		if err := w.list(ctx); err != nil {
+			return fmt.Errorf("list RayClusters: %w", withAdvice(err))
+		}
 	}
-	w.replace(list.Items)
+	err := w.follow(ctx)
+	if err != nil {
+		w.version = ""
+	}
+	if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return nil // run lists again if the API server has forgotten the changes since then
+	}
+	return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
+}
+
+// follow applies changes until there are no more of them. Its error is why the clusters may be out of date.
+func (w *watcher) follow(ctx context.Context) error {
 	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
 		client.MatchingLabelsSelector{Selector: w.selector},
-		&client.ListOptions{Raw: listOptions(list.ResourceVersion)})
+		&client.ListOptions{Raw: listOptions(w.version)})
 	if err != nil {
-		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
+		return err
 	}
 	defer changes.Stop()
 	w.clearError()
@@ -76,26 +92,41 @@ func (w *watcher) followOnce(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
-			if isExpired(change) {
-				return nil // run lists again, also if the API server does not end the watch
+			if change.Type == watch.Error { // the API server need not end the watch
+				return apierrors.FromObject(change.Object)
 			}
-			if err := w.apply(change); err != nil {
-				return err
-			}
+			w.apply(change)
 		}
 	}
 }
 
-// replace takes over a listing.
-func (w *watcher) replace(items []rayv1.RayCluster) {
-	clusters := make(map[types.NamespacedName]*rayv1.RayCluster, len(items))
-	for i := range items {
-		clusters[client.ObjectKeyFromObject(&items[i])] = &items[i]
+// list takes over all clusters.
+func (w *watcher) list(ctx context.Context) error {
+	clusters := map[types.NamespacedName]*rayv1.RayCluster{}
+	var page rayv1.RayClusterList
+	for more := true; more; more = page.Continue != "" {
+		next := page.Continue
+		page = rayv1.RayClusterList{}
+		if err := w.client.List(ctx, &page, client.InNamespace(w.namespace), client.Limit(pageSize),
+			client.Continue(next), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
+			return err
+		}
+		for i := range page.Items {
+			clusters[client.ObjectKeyFromObject(&page.Items[i])] = trimmed(&page.Items[i])
+		}
 	}
+	w.version = page.ResourceVersion
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clusters, w.at = clusters, time.Now()
 	w.markTried()
+	return nil
+}
+
+// trimmed is a cluster without what takes most of its memory and nobody reads.
+func trimmed(c *rayv1.RayCluster) *rayv1.RayCluster {
+	c.Annotations, c.ManagedFields = nil, nil
+	return c
 }
 
 // clearError records that watching works again. Listing alone does not show it: who may list need not have the right to
@@ -106,37 +137,25 @@ func (w *watcher) clearError() {
 	if w.err != nil {
 		w.log.Info("running clusters can be watched again")
 	}
-	w.err = nil
+	w.err, w.at = nil, time.Now()
 }
 
-// isExpired says whether the API server has forgotten the changes since the listing.
-func isExpired(change watch.Event) bool {
-	if change.Type != watch.Error {
-		return false
-	}
-	err := apierrors.FromObject(change.Object)
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-}
-
-// apply records a change. Its error is why the clusters may be out of date.
-func (w *watcher) apply(change watch.Event) error {
-	if change.Type == watch.Error {
-		return fmt.Errorf("watch RayClusters: %w", apierrors.FromObject(change.Object))
-	}
+// apply records a change. A bookmark says only which changes there are no more of.
+func (w *watcher) apply(change watch.Event) {
 	cluster, ok := change.Object.(*rayv1.RayCluster)
 	if !ok {
-		return nil
+		return
 	}
+	w.version = cluster.ResourceVersion
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at = time.Now()
 	switch key := client.ObjectKeyFromObject(cluster); change.Type {
 	case watch.Added, watch.Modified:
-		w.clusters[key] = cluster
+		w.clusters[key] = trimmed(cluster)
 	case watch.Deleted:
 		delete(w.clusters, key)
 	}
-	return nil
 }
 
 // recordError keeps an error for listings and logs the first of consecutive ones.

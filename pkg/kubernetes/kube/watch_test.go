@@ -233,6 +233,55 @@ func TestOnlyListingIsAllowed(t *testing.T) {
 	})
 }
 
+// TestWatchGoesOn: thousands of clusters are listed once, by pages. When the API server ends a watch, the next one goes
+// on where it ended, as the last bookmark says. What nobody reads of clusters is not kept.
+func TestWatchGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := rayCluster("a", "one"), rayCluster("a", "two")
+		one.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "large"}
+		one.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+		var pages, versions []string // that were asked for
+		watches := make(chan *watch.FakeWatcher, 2)
+		api := interceptor.NewClient(apiServerWith(t), interceptor.Funcs{
+			List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				var asked client.ListOptions
+				asked.ApplyOptions(opts)
+				pages = append(pages, asked.Continue)
+				page := list.(*rayv1.RayClusterList)
+				page.ResourceVersion, page.Items, page.Continue = "5", []rayv1.RayCluster{*one}, "more"
+				if asked.Continue == "more" || asked.Limit == 0 {
+					page.Items, page.Continue = []rayv1.RayCluster{*two}, ""
+				}
+				return nil
+			},
+			Watch: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, opts ...client.ListOption) (
+				watch.Interface, error) {
+				var asked client.ListOptions
+				asked.ApplyOptions(opts)
+				versions = append(versions, asked.Raw.ResourceVersion)
+				next := watch.NewFake()
+				watches <- next
+				return next, nil
+			},
+		})
+		clusters := follow(t, api)
+		first := <-watches
+		two.ResourceVersion, two.Status.State = "7", Ready
+		first.Modify(two)
+		first.Action(watch.Bookmark, &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}})
+		first.Stop()
+		(<-watches).Delete(two)
+		synctest.Wait()
+		if diff := cmp.Diff([][]string{{"", "more"}, {"5", "9"}, {"a/one"}},
+			[][]string{pages, versions, names(clusters.List(t.Context()))}); diff != "" {
+			t.Errorf("pages, versions and clusters, -want +got:\n%s", diff)
+		}
+		if _, kept := clusters.find("a", "one"); kept.Annotations != nil || kept.ManagedFields != nil {
+			t.Errorf("kept is %+v", kept.ObjectMeta)
+		}
+	})
+}
+
 // An API server that has forgotten the changes since the listing says so, and may leave the watch open.
 func TestWatchThatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
