@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -50,7 +51,7 @@ type Database struct {
 	unfit   error         // why the existing index could not be used then
 
 	indexBytes atomic.Int64
-	interval   atomic.Int64 // see Interval; 0: not known, or notShown
+	interval   shared.Value[time.Duration] // see Interval
 
 	mu     sync.Mutex
 	blocks map[hourKey]*loaded
@@ -112,7 +113,6 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 		return nil, err
 	}
 	d.hours, d.listed, d.looked = hours, time.Now(), time.Time{}
-	d.interval.CompareAndSwap(notShown, 0)
 	return hours, nil
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +19,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -371,28 +375,79 @@ func TestListingOfOthers(t *testing.T) {
 // TestIntervalNotShown: hours that do not show how often they were read are not read again for that before they are
 // listed again.
 func TestIntervalNotShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	b := newBucket(t)
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	one := func(at time.Duration) func(*samples.Encoder) {
+		return read(hour.Add(at), map[string]float64{"ray_a": 1})
+	}
+	b.hour(rayid.Node{0xaa}, hour, one(0))
+	d := b.database(time.Hour, 1<<20)
+	ask := func(want time.Duration) int64 {
+		t.Helper()
+		if got := must.Get(d.Interval(t.Context()))(t); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		return b.store.Read.Load()
+	}
+	first := ask(0)
+	b.hour(rayid.Node{0xbb}, hour, one(0), one(7*time.Second))
+	if again := ask(0); again != first || first == 0 {
+		t.Errorf("%d bytes are read, then %d", first, again)
+	}
+	must.OK(t, d.outdated(t.Context()))
+	ask(7 * time.Second)
+}
+
+// asked counts the requests for objects, and hang makes them wait for ever.
+type asked struct {
+	*storetest.Store
+	hang  bool
+	times atomic.Int64
+}
+
+func (a *asked) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if a.times.Add(1); a.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return a.Store.Get(ctx, key, offset, length)
+}
+
+// TestIntervalInTime: an hour that does not show in time how often it was read, or not in a share of the memory, is read
+// once for all that ask.
+func TestIntervalInTime(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	ask := func(t *testing.T, hang bool) {
 		b := newBucket(t)
-		hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
-		one := func(at time.Duration) func(*samples.Encoder) {
-			return read(hour.Add(at), map[string]float64{"ray_a": 1})
-		}
-		b.hour(rayid.Node{0xaa}, hour, one(0))
-		d := b.database(time.Minute, 1<<20)
-		ask := func(want time.Duration) int64 {
-			t.Helper()
-			if got := must.Get(d.Interval(t.Context()))(t); got != want {
-				t.Errorf("%s, want %s", got, want)
+		b.hour(rayid.Node{0xaa}, hour, func(e *samples.Encoder) {
+			e.Begin(0, hour)
+			name := "ray_" + strings.Repeat("a", 1<<19)
+			e.Add([]byte(name), name, nil, 1)
+			e.End()
+		})
+		store := &asked{Store: b.store, hang: hang}
+		d := b.database(0, 1<<20)
+		d.store = store
+		for range 3 {
+			var group errgroup.Group
+			for range 3 {
+				group.Go(func() error {
+					interval, err := d.Interval(t.Context())
+					if interval != 0 {
+						return fmt.Errorf("the interval is %s", interval)
+					}
+					return err
+				})
 			}
-			return b.store.Read.Load()
+			must.OK(t, group.Wait())
 		}
-		first := ask(0)
-		b.hour(rayid.Node{0xbb}, hour, one(0), one(7*time.Second))
-		if again := ask(0); again != first || first == 0 {
-			t.Errorf("%d bytes are read, then %d", first, again)
+		if n := store.times.Load(); n != 1 {
+			t.Errorf("the hour is read %d times", n)
 		}
-		time.Sleep(2 * time.Minute)
-		ask(7 * time.Second)
+	}
+	t.Run("a long line", func(t *testing.T) { ask(t, false) })
+	t.Run("a store that hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { ask(t, true) })
 	})
 }
 

@@ -14,36 +14,43 @@ import (
 // someReads is how many reads show how far apart they are.
 const someReads = 9
 
-// notShown is the interval of hours that do not show it, until they are listed again.
-const notShown = -1
+// intervalWait is how long an hour may take to show it: pages wait for this, and stored lines need not end.
+const intervalWait = 2 * time.Second
 
 // Interval returns the usual time between two reads of a node's metrics, as some stored reads show it; 0: they do not,
-// or the session has only hardware figures, whose times between reads vary.
+// or the session has only hardware figures, whose times between reads vary. It reads once for all that ask, and again
+// only if the hours did not show it and others are stored since.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
-	if known := d.interval.Load(); known > 0 {
-		return time.Duration(known), nil
+	if known, ok := d.interval.Loaded(); ok && known > 0 {
+		return known, nil
 	}
 	hours, err := d.Hours(ctx)
-	if err != nil || len(hours) == 0 || hours[0].hardware != nil || d.interval.Load() == notShown {
+	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
 		return 0, err
 	}
-	h := slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	return d.interval.GetFor(ctx, fingerprintOf(hours), func(ctx context.Context) (time.Duration, error) {
+		return d.intervalOf(ctx, slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) }))
+	})
+}
+
+// intervalOf is the interval that an hour shows; 0 if it does not, or not in time and in a share of the memory.
+func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, intervalWait, errSomeReads)
+	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	t := &readTimes{stop: stop}
-	err = guard.Do(h.stream.Key, func() error {
+	err := guard.Do(h.stream.Key, func() error {
 		return h.visit(ctx, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
 	})
-	if err != nil && !errors.Is(err, errSomeReads) {
+	if err != nil && !errors.Is(err, errLargeHour) && !errors.Is(context.Cause(ctx), errSomeReads) {
 		return 0, err
 	}
-	slices.Sort(t.pauses)
-	interval := time.Duration(notShown)
-	if n := len(t.pauses); n > 0 {
-		interval = t.pauses[n/2]
+	if len(t.pauses) == 0 {
+		return 0, nil
 	}
-	d.interval.Store(int64(interval))
-	return max(0, interval), nil
+	slices.Sort(t.pauses)
+	return t.pauses[len(t.pauses)/2], nil
 }
 
 // errSomeReads ends the reading of an hour.

@@ -9,9 +9,9 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sync"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -53,9 +53,7 @@ const (
 // machines reads the stored lists of nodes once. Safe for concurrent use.
 type machines struct {
 	snapshots []string // keys
-
-	mu    sync.Mutex
-	known map[rayid.Node]machine
+	known     shared.Value[map[rayid.Node]machine]
 }
 
 // listNodes returns the keys of the stored lists of nodes that are read: the last one first, and others from all of the
@@ -80,24 +78,28 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 	return keys, nil
 }
 
-// read returns what is known of nodes. What is damaged is reported and left out.
+// read returns what is known of nodes. What is damaged is left out, and reported to one of those that wait for it.
 func (m *machines) read(ctx context.Context, store chunks.Store,
 	damaged func(key string, err error)) (map[rayid.Node]machine, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.known != nil {
-		return m.known, nil
-	}
-	known, texts := make(map[rayid.Node]machine), newAllowance(maxMachines)
-	for _, key := range m.snapshots {
-		err := readNodes(ctx, store, key, known, texts)
-		if damage := (*damagedNodes)(nil); errors.As(err, &damage) {
-			damaged(key, err)
-		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
+	var found []func() // reports what is damaged
+	known, err := m.known.Get(ctx, func(ctx context.Context) (map[rayid.Node]machine, error) {
+		known, texts := make(map[rayid.Node]machine), newAllowance(maxMachines)
+		for _, key := range m.snapshots {
+			err := readNodes(ctx, store, key, known, texts)
+			if damage := (*damagedNodes)(nil); errors.As(err, &damage) {
+				found = append(found, func() { damaged(key, err) })
+			} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
 		}
+		return known, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	m.known = known
+	for _, report := range found {
+		report()
+	}
 	return known, nil
 }
 

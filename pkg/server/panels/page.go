@@ -60,11 +60,13 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 	if err != nil {
 		return err
 	}
-	var interval time.Duration
-	if sentence == "" {
-		interval = p.intervalOf(r)
-	}
-	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel, interval) })
+	page, release, err := p.reserved(r, func() web.Panels {
+		var interval time.Duration
+		if sentence == "" {
+			interval = p.intervalOf(r)
+		}
+		return d.page(r, sentence, onePanel, interval)
+	})
 	if err != nil {
 		return err
 	}
