@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
 
@@ -42,16 +44,8 @@ func latestSession(folder string) string {
 		return ""
 	}
 	defer func() { _ = dir.Close() }()
-	latest := ""
-	for {
-		entries, err := dir.ReadDir(256)
-		for _, e := range entries {
-			if e.IsDir() && strings.HasPrefix(e.Name(), "session_2") && e.Name() > latest {
-				latest = e.Name()
-			}
-		}
-		if err != nil {
-			return latest
-		}
-	}
+	names, _, _ := regular.Last(dir, 1, func(e fs.DirEntry) bool {
+		return e.IsDir() && strings.HasPrefix(e.Name(), "session_2")
+	})
+	return strings.Join(names, "")
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -130,4 +131,34 @@ func Folder(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	return entries, nil
+}
+
+// Last returns the names of the wanted entries of an open folder, in order: the last limit of them, and whether there
+// are more. However many entries it has, few others are in memory.
+func Last(folder *os.File, limit int, wanted func(fs.DirEntry) bool) (names []string, more bool, err error) {
+	const batch = 256
+	cut := func() {
+		slices.Sort(names)
+		if over := len(names) - limit; over > 0 {
+			names, more = slices.Delete(names, 0, over), true
+		}
+	}
+	for {
+		entries, err := folder.ReadDir(batch)
+		for _, e := range entries {
+			if wanted(e) {
+				names = append(names, e.Name())
+			}
+		}
+		if len(names) > 2*limit+batch { // not at each name
+			cut()
+		}
+		if err != nil {
+			cut()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return names, more, err
+		}
+	}
 }

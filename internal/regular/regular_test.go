@@ -2,8 +2,11 @@ package regular
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,6 +70,25 @@ func TestFolder(t *testing.T) {
 	for _, name := range []string{"away", "fifo", "a", "none"} {
 		if entries, err := Folder(root, name, 2); err == nil {
 			t.Errorf("%s is a folder with %v", name, entries)
+		}
+	}
+}
+
+// TestLast: of the wanted names the last are there, in order, however many others a folder has.
+func TestLast(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 1000 {
+		must.OK(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%c-%03d", 'a'+i%4, i)), nil, 0o600))
+	}
+	for limit, want := range map[int]struct {
+		names int
+		more  bool
+	}{1: {1, true}, 20: {20, true}, 249: {249, true}, 250: {250, false}, 1000: {250, false}} {
+		folder := must.Get(os.Open(dir))(t)
+		names, more, err := Last(folder, limit, func(e fs.DirEntry) bool { return e.Name()[0] == 'b' })
+		must.OK(t, errors.Join(err, folder.Close()))
+		if len(names) != want.names || more != want.more || !slices.IsSorted(names) || names[len(names)-1] != "b-997" {
+			t.Errorf("limit %d: %q, more: %v", limit, names, more)
 		}
 	}
 }

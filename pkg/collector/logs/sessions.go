@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -46,20 +47,26 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	return sessions, current(root, names), nil
 }
 
+// maxSessions bounds how many of the sessions in Ray's temporary folder are looked at, the newest: whoever runs in the
+// pod can make folders of such names.
+const maxSessions = 10_000
+
 // sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a
 // symbolic link; whatever it is, it is no session.
-func sessionDirs(root *os.Root) ([]string, error) {
-	entries, err := fs.ReadDir(root.FS(), ".")
+func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
+	folder, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, entry := range entries {
-		if entry.IsDir() && layout.IsSession(entry.Name()) {
-			names = append(names, entry.Name())
-		}
+	defer folder.Close()
+	names, more, err := regular.Last(folder, maxSessions, func(entry fs.DirEntry) bool {
+		return entry.IsDir() && layout.IsSession(entry.Name())
+	})
+	if more {
+		t.warnings.sessions.Warn(time.Now(), fmt.Sprintf("Ray's temporary folder has more than %d sessions: the logs of "+
+			"the older ones are not stored", maxSessions), nil)
 	}
-	return names, nil
+	return names, err
 }
 
 // current is the session that session_latest names, or else the newest.

@@ -79,6 +79,7 @@ type warnings struct {
 	lost, unreadable logthrottle.Throttle // of single logs, of which there may be a hundred thousand
 	failed, unsaved  logthrottle.Throttle // of scans, of which each one may fail
 	waiting, notRay  logthrottle.Throttle // of all sessions of a scan
+	sessions         logthrottle.Throttle // of their number, at each look at the folder
 }
 
 // warnedAtOnce is how many of the logs that have the same trouble together are named.
@@ -93,6 +94,7 @@ func New(o Options) *Tailer {
 			unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
 			failed:     logthrottle.Throttle{Log: o.Log}, unsaved: logthrottle.Throttle{Log: o.Log},
 			waiting: logthrottle.Throttle{Log: o.Log}, notRay: logthrottle.Throttle{Log: o.Log},
+			sessions: logthrottle.Throttle{Log: o.Log},
 		},
 		trees:  make(map[string]*tree),
 		notify: make(chan struct{}, 1),
@@ -305,7 +307,7 @@ func (t *Tailer) open() (root *os.Root, sessions []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}
-	if sessions, err = sessionDirs(root); err != nil {
+	if sessions, err = t.sessionDirs(root); err != nil {
 		_ = root.Close()
 		return nil, nil, fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}

@@ -308,6 +308,9 @@ func (t *tree) lastWrite() time.Time {
 // prev-logs/{session}/{node}/logs.
 const previousLogs = "prev-logs"
 
+// maxNodes bounds the nodes whose logs were moved: each is another start of the container.
+const maxNodes = 10_000
+
 // movedLogs finds the folders that a session's logs were moved to, and their nodes.
 func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node, err error) {
 	parent, err := regular.OpenFolder(root, path.Join(previousLogs, session))
@@ -318,17 +321,21 @@ func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]r
 		return nil, nil, err
 	}
 	defer parent.Close()
-	names, err := parent.Readdirnames(-1)
+	names, more, err := regular.Last(parent, maxNodes, func(entry fs.DirEntry) bool {
+		_, err := rayid.Parse[rayid.Node](entry.Name())
+		return err == nil
+	})
+	if err == nil && more {
+		err = fmt.Errorf("it has more than %d nodes", maxNodes)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	nodes = make(map[string]rayid.Node)
 	for _, name := range names {
-		if node, err := rayid.Parse[rayid.Node](name); err == nil {
-			dir := path.Join(previousLogs, session, name, "logs")
-			dirs = append(dirs, dir)
-			nodes[dir] = node
-		}
+		dir := path.Join(previousLogs, session, name, "logs")
+		dirs = append(dirs, dir)
+		nodes[dir], _ = rayid.Parse[rayid.Node](name)
 	}
 	return dirs, nodes, nil
 }

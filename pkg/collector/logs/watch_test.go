@@ -40,6 +40,27 @@ func write(t *testing.T, tailer *Tailer, name string) {
 	must.OK(t, os.WriteFile(path, []byte("text"), 0o644))
 }
 
+// TestManySessions: of more folders that are named like sessions than can be looked at, the newest are, and a warning
+// says so.
+func TestManySessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tailer, hook := newTailer(t)
+		for i := range maxSessions + 2 {
+			must.OK(t, os.Mkdir(tailer.below(fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)), 0o755))
+		}
+		for range 2 {
+			sessions, latest, err := tailer.Sessions()
+			if err != nil || len(sessions) != maxSessions || sessions[0].Name != "session_2026-11-20_00-00-00_000002_1" ||
+				latest != sessions[len(sessions)-1].Name {
+				t.Errorf("%d sessions, the latest is %s: %v", len(sessions), latest, err)
+			}
+		}
+		if len(hook.Entries) != 1 || !strings.Contains(hook.LastEntry().Message, "more than 10000 sessions") {
+			t.Errorf("%v", hook.Entries)
+		}
+	})
+}
+
 // TestWatchLimit: without a single watch everything is found by scans, and a warning names the setting.
 func TestWatchLimit(t *testing.T) {
 	for err, setting := range map[error]string{
