@@ -130,35 +130,26 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are
-// closed.
+// TestConnectionsAreBounded: whoever holds more connections than there may be shuts nobody else out.
 func TestConnectionsAreBounded(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	defer stop(t, c)
-	answered := func() bool {
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		answer, err := client.Get("http://" + c.opts.Servers.MetricsAddr().String() + "/healthz")
-		if err != nil {
-			return false
+	for _, s := range []*server{c.opts.Servers.events, c.opts.Servers.metrics} {
+		l := s.listeners[0].(*limitedListener)
+		for range maxConnections + 20 {
+			held := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+			defer held.Close()
+			must.Get(io.WriteString(held, "GET /healthz HTTP/1.1\r\n"))(t)
 		}
-		_ = answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	}
-	if !answered() {
-		t.Fatal("not healthy")
-	}
-	l, ok := c.opts.Servers.metrics.listeners[0].(*limitedListener)
-	if !ok {
-		t.Fatalf("%T", c.opts.Servers.metrics.listeners[0])
-	}
-	l.open.Add(maxConnections)
-	if answered() {
-		t.Errorf("a connection beyond %d is served", maxConnections)
-	}
-	l.open.Add(-maxConnections)
-	if !answered() {
-		t.Error("no connection is served after others were closed")
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		answer := must.Get(client.Get("http://" + l.Addr().String() + "/healthz"))(t)
+		must.OK(t, answer.Body.Close())
+		l.mu.Lock()
+		if answer.StatusCode != http.StatusOK || l.open.Len() > maxConnections {
+			t.Errorf("%s: %s, %d connections", s.what, answer.Status, l.open.Len())
+		}
+		l.mu.Unlock()
 	}
 }
 

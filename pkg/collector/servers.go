@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,6 @@ type server struct {
 	what    string // for errors
 	address string
 	port    int
-	limit   int64 // of connections; 0: none
 	log     logrus.FieldLogger
 
 	http      *http.Server
@@ -67,8 +67,7 @@ func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 		},
 		metrics: &server{
 			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress,
-			port:  l.MetricsPort,
-			limit: maxConnections,
+			port: l.MetricsPort,
 			http: &http.Server{ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 				IdleTimeout: 30 * time.Second},
 		},
@@ -125,9 +124,7 @@ func (s *server) open() error {
 		return fmt.Errorf("listen for %s: %w", s.what, err)
 	}
 	for _, l := range listeners {
-		if s.limit > 0 {
-			l = &limitedListener{Listener: l, limit: s.limit}
-		}
+		l = &limitedListener{Listener: l}
 		s.listeners = append(s.listeners, l)
 		s.accepting.Go(func() { s.accept(l) })
 	}
@@ -276,38 +273,45 @@ func portOf(l net.Listener) int {
 	return 0
 }
 
-// maxConnections bounds the connections at the port for metrics, which any pod can open: each takes memory.
+// maxConnections bounds the connections at a port of an address, which any program there can open: each takes memory.
 const maxConnections = 256
 
-// limitedListener closes connections beyond a limit at once.
+// limitedListener closes the oldest connection where there are too many: whoever holds them shuts nobody else out.
 type limitedListener struct {
 	net.Listener
-	limit int64
-	open  atomic.Int64
+
+	mu   sync.Mutex
+	open list.List // of *limitedConn, the oldest in front
 }
 
-// Accept implements net.Listener. It closes connections beyond the limit at once.
+// Accept implements net.Listener.
 func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= l.limit {
-			return &countedConn{Conn: conn, close: sync.OnceValue(func() error {
-				l.open.Add(-1)
-				return conn.Close()
-			})}, nil
-		}
-		l.open.Add(-1)
-		_ = conn.Close()
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	newest := &limitedConn{Conn: conn, from: l}
+	l.mu.Lock()
+	newest.place = l.open.PushBack(newest)
+	oldest, over := l.open.Front().Value.(*limitedConn), l.open.Len() > maxConnections
+	l.mu.Unlock()
+	if over {
+		_ = oldest.Close()
+	}
+	return newest, nil
 }
 
-// countedConn is counted until it is closed.
-type countedConn struct {
+// limitedConn is a connection that counts until it is closed.
+type limitedConn struct {
 	net.Conn
-	close func() error // closes Conn and counts it, once
+	from  *limitedListener
+	place *list.Element
 }
 
-func (c *countedConn) Close() error { return c.close() }
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	c.from.mu.Lock()
+	c.from.open.Remove(c.place)
+	c.from.mu.Unlock()
+	return c.Conn.Close()
+}
