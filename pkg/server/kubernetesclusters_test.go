@@ -98,7 +98,8 @@ func TestWithoutKubernetesClusters(t *testing.T) {
 	}
 }
 
-// Running clusters are those of the server's own Kubernetes cluster, under its name; addresses without it stay valid.
+// Running clusters are those of the server's own Kubernetes cluster, under its name only: who may see the namespace that
+// has no name need not see them.
 func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
 		o.KubernetesCluster = "home"
@@ -112,7 +113,7 @@ func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
 		[]string{"team-a.home home"}) {
 		t.Errorf("running are %q", got)
 	}
-	for namespace, live := range map[string]bool{"team-a.home": true, "team-a": true, "team-a.eu": false} {
+	for namespace, live := range map[string]bool{"team-a.home": true, "team-a": false, "team-a.eu": false} {
 		a := f.ask(t, http.MethodGet, "/namespaces/"+namespace+"/clusters/train/sessions/live/api/jobs/x", asProgram)
 		if got := a.body == "live answer"; got != live {
 			t.Errorf("%s: %d %s, want of the running cluster: %t", namespace, a.status, a.body, live)

@@ -60,8 +60,9 @@ func (v Sessions) coverage(ctx context.Context, version string,
 	}
 	f := coverage.Facts{Running: map[coverage.Key]time.Time{}, Version: version, Now: time.Now(), Idle: lifetime.Idle}
 	for e := range stored.Matching(catalog.Filter{State: "running"}, f.Now) {
-		key := coverage.Key{Namespace: v.own(e.Ref.Namespace), Name: e.Ref.Cluster}
-		if e.LastWrite.After(f.Running[key]) {
+		namespace, ok := v.own(e.Ref.Namespace)
+		key := coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}
+		if ok && e.LastWrite.After(f.Running[key]) {
 			f.Running[key] = e.LastWrite
 		}
 	}

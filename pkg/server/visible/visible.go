@@ -98,8 +98,8 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 		return catalog.Entry{}, err
 	}
 	e, err := v.Catalog.Find(ctx, sel)
-	if sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
-		if why := v.Live.NotReached(v.own(sel.Namespace), sel.Name); why != nil {
+	if ns, ok := v.own(sel.Namespace); ok && sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
+		if why := v.Live.NotReached(ns, sel.Name); why != nil {
 			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 			return e, &problem.Problem{
 				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
@@ -124,17 +124,22 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Clust
 	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
 		return kube.Cluster{}, false, err
 	}
-	c, ok := v.Live.Reachable(v.own(sel.Namespace), catalog.Kind(sel.Kind), sel.Name)
+	namespace, ok := v.own(sel.Namespace)
+	if !ok {
+		return kube.Cluster{}, false, nil
+	}
+	c, ok := v.Live.Reachable(namespace, catalog.Kind(sel.Kind), sel.Name)
 	return c, ok, nil
 }
 
 // LivePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot
 // be reached.
 func (v Sessions) LivePath(e catalog.Entry) string {
-	if !e.Running {
+	namespace, ok := v.own(e.Ref.Namespace)
+	if !ok || !e.Running {
 		return ""
 	}
-	if _, ok := v.Live.Reachable(v.own(e.Ref.Namespace), "", e.Ref.Cluster); !ok {
+	if _, ok := v.Live.Reachable(namespace, "", e.Ref.Cluster); !ok {
 		return ""
 	}
 	e.Ref.Name = catalog.Live
@@ -151,13 +156,12 @@ func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	}
 }
 
-// own returns the name that a namespace has in the Kubernetes cluster of the running clusters. A namespace of another
-// one keeps its full name, which is no namespace there.
-func (v Sessions) own(namespace string) string {
-	if name, cluster := layout.SplitNamespace(namespace); cluster == v.KubernetesCluster {
-		return name
-	}
-	return namespace
+// own returns the name that a namespace has in the Kubernetes cluster of the running clusters; false if it is of
+// another one. Where that cluster has a name, a namespace without it is of another, too: who may see the one need not
+// see the other.
+func (v Sessions) own(namespace string) (name string, ok bool) {
+	name, cluster := layout.SplitNamespace(namespace)
+	return name, cluster == v.KubernetesCluster
 }
 
 // Frame is what pages show to the caller around their content.
