@@ -79,6 +79,13 @@ func TestDriverLogs(t *testing.T) {
 			findings.DriverKilled, `SIGABRT \(exit code 134\): double free or corruption \(!prev\); before that it raised KeyError: 'lr'$`, ""},
 		"killed, long after one that it handled": {137, module + "    import fast\nImportError: no fast JSON\nstep is done\n",
 			findings.DriverKilled, `SIGKILL \(exit code 137\)$`, ""},
+		"killed, as a child process failed": {137, "[2026-05-16 12:09:36 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File \"scheduler.py\", line 2, in run\n    step()\ntorch.OutOfMemoryError: CUDA out of memory. Tried\n\n" +
+			"[2026-05-16 12:09:37] Received sigquit from a child process. It usually means the child failed.\nrun.sh: line 28:  1058 Killed                  python serve.py\n",
+			findings.DriverKilled, `SIGKILL \(exit code 137\); the last it printed: \[2026-05-16 12:09:37\] Received sigquit .* the child failed; before that torch.OutOfMemoryError: CUDA out of memory. Tried$`, ""},
+		"aborted by OpenMP": {134, "loading\nOMP: Error #15: Initializing libiomp5.so, but found libiomp5.so already initialized.\nOMP: Hint This means that multiple copies are linked, which is unsupported.\nAborted (core dumped)\n",
+			findings.DriverKilled, `SIGABRT \(exit code 134\); the last it printed: OMP: Error #15: Initializing libiomp5.so, but found libiomp5.so already initialized\.$`, ""},
+		"no threads for OpenBLAS": {139, "OpenBLAS blas_thread_init: pthread_create failed for thread 50 of 64: Resource temporarily unavailable\nOpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 513046 max\n",
+			findings.DriverKilled, `SIGSEGV \(exit code 139\); the last it printed: OpenBLAS blas_thread_init: pthread_create failed for thread 50 of 64: Resource temporarily unavailable$`, ""},
 		"of hydra": {1, "Error executing job with overrides: []\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in main\n    f()\nValueError: no rows\nbye\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a record above it": {1, "ERROR:root:manifest: AccessDenied\n" + module + "    start()\nRuntimeError: cannot start\n",

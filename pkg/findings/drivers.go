@@ -261,8 +261,10 @@ func (e *driverEnd) handled() bool {
 // about it. It returns "" if there is none.
 func (e *driverEnd) printedBefore(title string) string {
 	switch {
-	case e.log == nil || !e.exited || e.signal != "":
+	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted):
 		return ""
+	case e.signal != "":
+		return output.ErrorBefore(output.BeforeSignal(e.log.text), title)
 	case e.at < 0:
 		crash, _ := output.Crash(e.log.text)
 		switch {
@@ -358,6 +360,8 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	if e.log != nil {
 		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
 			f.Title += ": " + said
+		} else if said = e.lastPrinted(); said != "" {
+			f.Title += lastPrinted + said
 		}
 		if signal, at := output.Signal(e.log.text); signal != "" {
 			from, to := e.log.line(at)
@@ -368,6 +372,25 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 		}
 	}
 	return f
+}
+
+// lastPrinted is how a title goes on with what a process printed last.
+const lastPrinted = "; the last it printed: "
+
+// lastPrinted returns the error that a driver printed before a signal ended it: one among its last few lines if it
+// crashed, behind what it raised, or else its last line. It returns "" if there is none.
+func (e *driverEnd) lastPrinted() string {
+	text := e.log.text
+	switch {
+	case !slices.Contains(ofCrashes, e.signal):
+		return output.ErrorAtEnd(output.BeforeSignal(text))
+	case e.hasException():
+		text = output.Behind(e.trace, e.raised)
+	}
+	if _, at := output.Signal(text); at >= 0 {
+		text = text[:at]
+	}
+	return output.LastError(output.BeforeSignal(text), false)
 }
 
 // driverRaised is the finding about a driver whose log has an exception. With another exit code than that of an

@@ -555,6 +555,12 @@ func TestExitZero(t *testing.T) {
 	if _, chain = badJob(t, dir); len(chain) != 2 || !strings.HasSuffix(chain[1].Title, ": FATAL: licence expired") {
 		t.Errorf("an error comes before other words, wherever it is: %+v", chain)
 	}
+	storeLog(t, dir, fmt.Sprintf(log, strings.Repeat("07", 28), "err"),
+		"LLVM ERROR: Failed to translate TritonGPU to LLVM IR.\n*** SIGABRT received at time=1712361058 on cpu 4 ***\n")
+	if _, chain = badJob(t, dir); len(chain) != 2 || !strings.HasSuffix(chain[1].Title,
+		"SIGABRT: LLVM ERROR: Failed to translate TritonGPU to LLVM IR.") {
+		t.Errorf("what a library says before it aborts its process: %+v", chain)
+	}
 }
 
 // TestSupervisorFailed: if the actor that runs a job's driver failed, nothing shows that a traceback in the driver's

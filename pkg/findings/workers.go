@@ -151,8 +151,11 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	signal, said := "", ""
 	for _, log := range logs {
 		crash, at := output.CrashInPython(log.text)
-		said = cmp.Or(said, crash)
 		ended, from := output.Signal(log.text)
+		if from >= 0 {
+			crash = cmp.Or(crash, output.LastError(log.text[:from], false)) // of a library that ends its process
+		}
+		said = cmp.Or(said, crash)
 		if from >= 0 && (at < 0 || from < at) {
 			at = from
 		}
@@ -201,7 +204,7 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 			}
 			log := b.readOf(worker, file)
 			if said = output.LastError(log.text, others); said != "" {
-				return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
+				return lastPrinted + said, b.evidence(log, log.lastLines(5), len(log.text))
 			}
 		}
 	}

@@ -46,15 +46,21 @@ const fatalError = "Fatal Python error"
 
 // inPython are crashes of code that runs in a process of Python.
 var inPython = []crash{
-	// C and C++: glog, Ray's own checks, assert and the allocator of glibc
+	// C and C++: glog, Ray's own checks, TensorFlow, assert and the allocator of glibc
 	{"Check failure stack trace", lazyregexp.New(`(?m)^F\d{4,8} [\d:.]+ +\d+ [^\s\]]+\] ([^\n]+)$()`)},
 	{"Check failed: ", lazyregexp.New(`(?m)^(?:F\d{4,8} |\[\d{4}-[^\]\n]* C )[^\n]*?(Check failed: [^\n]+)$()`)},
+	{": F ", lazyregexp.New(`(?m)^\d{4}-\d\d-\d\d [\d:.]+: F [^\s\]]+\] ([^\n]+)$()`)},
 	{"Assertion `", lazyregexp.New("(?m)^[^\\n]{1,300}:\\d+: [^\\n]{0,500}?(Assertion `[^\\n]+ failed\\.)()")},
 	{"(): ", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?((?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): [a-z][^\n]{1,100})$()`)},
 	{"corrupt", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?(double free or corruption[^\n]{0,40}|corrupted (?:size|double-linked)[^\n]{1,60})$()`)},
 	{" detected ***", lazyregexp.New(`(?m)^(\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*[^\n]{0,40})$()`)},
 	{"terminate called", lazyregexp.New(
 		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n[^\n]*what\(\): +([^\n]*))?`)},
+	// … as Ray tells it, with the name as the compiler has it: N3c1016DistBackendErrorE
+	{"Unhandled exception: ", lazyregexp.New(
+		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E?\. what\(\): ([^\n]*)$`)},
+	// the virtual machine of Java
+	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
 }
 
 // causedBy matches the line by which Java names what an exception was caused by.

@@ -31,7 +31,7 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|^(?:\w+: )?hint\b|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// closing matches what programs, asyncio, Maven and compilers print at any level after their last error, and says
 	// no more.
@@ -107,9 +107,22 @@ func LastCrash(log string) string {
 	return said
 }
 
-// ofCrash matches what shells and runtimes print of a crash behind its stack, and Java between two.
-var ofCrash = lazyregexp.New(
-	`core dumped|^(?:Aborted|Killed|Terminated|Segmentation fault|Caused by: |Fatal Python error: |Extension modules: )`)
+// ofCrash matches what shells ("run.sh: line 28:  1058 Killed") and runtimes print of a crash behind its stack, and
+// Java between two.
+var ofCrash = lazyregexp.New(`core dumped|` +
+	`^(?:\S+: line \d+: +\d+ )?(?:Aborted|Killed|Terminated|Segmentation fault|Caused by: |Fatal Python error: |Extension modules: )`)
+
+// BeforeSignal returns what a log has above the lines at its end that only say that a signal ended its program.
+func BeforeSignal(log string) string {
+	for {
+		log = strings.TrimRight(log, "\r\n ")
+		line := log[strings.LastIndexByte(log, '\n')+1:]
+		if !ofCrash().MatchString(line) {
+			return log
+		}
+		log = log[:len(log)-len(line)]
+	}
+}
 
 // behindStack returns a text from behind its first line and its last one that is indented, as those of stacks are.
 func behindStack(text string) string {
@@ -161,7 +174,12 @@ func deeper(line, other string) bool {
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
 // own, or else, if others count, the last of these lines without a level; "" if there is none.
-func LastError(log string, others bool) (plain string) {
+func LastError(log string, others bool) (plain string) { return lastError(log, others, maxErrorLines) }
+
+// ErrorAtEnd is LastError of the last line alone.
+func ErrorAtEnd(log string) string { return lastError(log, false, 1) }
+
+func lastError(log string, others bool, most int) (plain string) {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
@@ -173,7 +191,7 @@ func LastError(log string, others bool) (plain string) {
 		case worth == ownLine && others:
 			plain = cmp.Or(plain, Clip(said, MaxTitle))
 		}
-		if looked++; looked == maxErrorLines {
+		if looked++; looked == most {
 			break
 		}
 	}

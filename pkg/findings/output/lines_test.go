@@ -286,6 +286,12 @@ func TestCrash(t *testing.T) {
 		".NET":            {"Unhandled exception. System.InvalidOperationException: no shard 3\n   at A.B() in a.cs:line 1\n", "InvalidOperationException: no shard 3"},
 		"Ruby": {"a.rb:1:in 'f': no shard 3 (RuntimeError)\n\tfrom a.rb:2:in '<main>'\n",
 			"no shard 3: RuntimeError"},
+		"a check of TensorFlow": {"2025-02-02 08:01:40.527296: F tensorflow/tsl/platform/default/env.cc:74] Check failed: ret == 0 (11 vs. 0)Thread tf_data_private_threadpool creation via pthread_create() failed.\nFatal Python error: Aborted\n",
+			"Check failed: ret == 0 (11 vs. 0)Thread tf_data_private_threadpool creation via pthread_create() failed."},
+		"C++, as Ray tells it": {"[2025-02-03 10:34:03,841 E 4954 6881] logging.cc:101: Unhandled exception: N3c1016DistBackendErrorE. what(): [PG ID 0 PG GUID 0(default_pg) Rank 5] Process group watchdog thread terminated with exception: timeout\n",
+			"DistBackendError: [PG ID 0 PG GUID 0(default_pg) Rank 5] Process group watchdog thread terminated with exception: timeout"},
+		"Java's virtual machine": {"#\n# A fatal error has been detected by the Java Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x7f, pid=1, tid=2\n#\n# Problematic frame:\n# C  [libxgboost4j.so+0x7783d]  XGBoosterPredict+0x3d\n",
+			"Problematic frame: C  [libxgboost4j.so+0x7783d]  XGBoosterPredict+0x3d"},
 		"none": {"panicking is not needed\nError rate: 3\n", ""},
 	} {
 		if got, _ := Crash("started\n" + c.log); got != c.want {
