@@ -54,6 +54,8 @@ func TestIDTokensOfPrograms(t *testing.T) {
 		fmt.Sprintf(`{"iss":%q,"aud":"history","sub":"x","exp":%d,"email":"ops"}`, p.URL,
 			time.Now().Add(time.Hour).Unix()))
 	sub := func(c *Config) { c.OIDC.UsernameClaim, c.OIDC.UsernamePrefix = "sub", "-" }
+	tooMany := map[string]any{"email": "ann", "hasgroups": true, "_claim_names": map[string]any{"groups": "src1"},
+		"_claim_sources": map[string]any{"src1": map[string]any{"endpoint": "https://graph.example/getMemberObjects"}}}
 	tests := map[string]struct {
 		change func(*Config)
 		token  string
@@ -77,6 +79,10 @@ func TestIDTokensOfPrograms(t *testing.T) {
 		"claim of a kind": {nil, p.Token(map[string]any{"email": 17}), 401, "--oidc-username-claim"},
 		"groups of a kind": {nil, p.Token(map[string]any{"email": "ann", "groups": map[string]any{}}), 401,
 			"want names of groups"},
+		"too many groups": {nil, p.Token(tooMany), 401, "left the groups out"},
+		"some groups":     {nil, p.Token(map[string]any{"email": "ann", "hasgroups": true}), 401, "left the groups out"},
+		"groups of another claim": {func(c *Config) { c.OIDC.GroupsClaim = "roles" },
+			p.Token(tooMany), 200, "a"},
 		"Kubernetes' own": {nil, p.Token(map[string]any{"email": "ann", "groups": []string{"system:masters"}}), 401,
 			"--oidc-groups-prefix"},
 		"for another": {nil, p.Token(map[string]any{"email": "ann", "aud": "kubectl"}), 401, "--oidc-audiences"},

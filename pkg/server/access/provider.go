@@ -183,6 +183,11 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated,
 			name)
 	}
+	if p.config.groupsLeftOut(claims) {
+		return Identity{}, fmt.Errorf(
+			"%w: the provider left the groups out of the ID token because there are too many: let it send only those "+
+				"that are assigned to this application", ErrUnauthenticated)
+	}
 	groups, err := stringsOf(claims[p.config.GroupsClaim])
 	if err != nil {
 		return Identity{}, fmt.Errorf("%w: the ID token's claim %q: want names of groups", ErrUnauthenticated,
@@ -199,6 +204,16 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 				"--oidc-groups-prefix", ErrUnauthenticated)
 	}
 	return id.signedIn(), nil
+}
+
+// groupsLeftOut reports whether an ID token says that it lacks the groups because there are too many, as those of
+// Microsoft's Entra ID do: where to ask for them instead, which takes rights of the provider's own, or only that there
+// are some. Nobody must seem to be in no group for that.
+func (c *OIDCConfig) groupsLeftOut(claims map[string]json.RawMessage) bool {
+	var elsewhere map[string]json.RawMessage
+	_ = json.Unmarshal(claims["_claim_names"], &elsewhere) // none if the claim is missing
+	return claims[c.GroupsClaim] == nil &&
+		(elsewhere[c.GroupsClaim] != nil || c.GroupsClaim == "groups" && isTrue(claims["hasgroups"]))
 }
 
 // signedIn adds the group of everybody who is known.
