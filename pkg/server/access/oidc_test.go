@@ -9,12 +9,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
@@ -302,10 +305,14 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	}
 }
 
-// Companies have people in hundreds of groups: cookies hold some hundred of them.
+// Companies have people in hundreds of groups: cookies hold some hundred of them, and a warning says that proxies may
+// not pass them on.
 func TestManyGroups(t *testing.T) {
 	p := openid.Start(t)
-	b := &browserOf{sees(withProvider(t, p, nil)), map[string]string{}}
+	a := withProvider(t, p, nil)
+	log, warnings := logtest.NewNullLogger()
+	a.provider.log = log
+	b := &browserOf{sees(a), map[string]string{}}
 	groups := func(n int) (list []string) {
 		for i := range n {
 			list = append(list, fmt.Sprintf("%08d-0000-0000-0000-000000000000", i))
@@ -320,6 +327,11 @@ func TestManyGroups(t *testing.T) {
 	if w := b.get("/clusters"); w.Body.String() != "b" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
+	large := func(e *logrus.Entry) bool { return strings.Contains(e.Message, "proxy_buffer_size") }
+	if !slices.ContainsFunc(warnings.AllEntries(), large) {
+		t.Error("no warning")
+	}
+	warnings.Reset()
 	p.SignIn(map[string]any{"email": "eve", "groups": groups(2000)})
 	if w := signIn(); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "2001 groups") {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -327,6 +339,9 @@ func TestManyGroups(t *testing.T) {
 	p.SignIn(map[string]any{"email": "ann"})
 	if w := signIn(); w.Code != http.StatusSeeOther || len(b.cookies) != 1+1 {
 		t.Fatalf("%d, cookies %v", w.Code, b.cookies)
+	}
+	if slices.ContainsFunc(warnings.AllEntries(), large) {
+		t.Error("a warning about a small session")
 	}
 	if w := b.get("/clusters"); w.Body.String() != "a" {
 		t.Errorf("%d %q", w.Code, w.Body)

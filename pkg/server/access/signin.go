@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/oauth2"
 
 	"github.com/rayhistory/historyserver/pkg/web/browser"
@@ -33,6 +34,9 @@ const (
 	maxNext = 1024
 	// cookieBytes is the size of a cookie's value that browsers keep, maxCookies how many of them a session may take.
 	cookieBytes, maxCookies = 3800, 4
+	// proxiedBytes is how large a session may be for proxies with their default settings: nginx takes 4 KiB of headers
+	// from a server, and answers 502 instead of an answer with more.
+	proxiedBytes = 3500
 )
 
 // sessionState is what a browser keeps of a sign-in.
@@ -92,6 +96,11 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 	if len(sealed) > maxCookies*cookieBytes {
 		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name "+
 			"only those that are needed here", ErrUnauthenticated, len(groups))
+	}
+	if len(sealed) > proxiedBytes {
+		p.log.WithFields(logrus.Fields{"user": id.User, "groups": len(groups), "bytes": len(sealed)}).Warn(
+			"the cookies of a sign-in are larger than what proxies pass on by default: behind nginx the user sees 502 " +
+				"Bad Gateway until its proxy_buffer_size is 16k, or the provider names fewer groups")
 	}
 	for i := range maxCookies {
 		part := sealed[:min(len(sealed), cookieBytes)]
