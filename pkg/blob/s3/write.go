@@ -99,7 +99,9 @@ func (s *Store) confirm(ctx context.Context, key string, etag *string) error {
 	return err
 }
 
-// holds says whether the object under key is the one of this size and ETag.
+// holds says whether the object under key is the one of this size and ETag, the MD5 sum. With SSE-KMS or SSE-C an ETag
+// is no such sum, so a create whose answer was lost seems to have found another object. Callers go on from what is
+// stored then; bytes are not compared, because collectors may not read objects.
 func (s *Store) holds(ctx context.Context, key string, size int64, etag string) bool {
 	o, err := s.find(ctx, key)
 	return err == nil && o.Size == size && o.ETag == etag
