@@ -380,7 +380,7 @@ func tellingOf(path string) [][]byte {
 	case strings.HasPrefix(path, "serve/controller_"):
 		texts = []string{"ERROR 2", "WARNING 2"}
 	case path == "raylet.err" || path == "raylet.out":
-		texts = append(texts, "have not registered within the timeout")
+		texts = append(texts, "have not registered within the timeout", "exited, exit code")
 	}
 	telling := make([][]byte, len(texts))
 	for i, text := range texts {

@@ -117,6 +117,41 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 		f.Title += ": " + said
 	}
 	f.add(occurrence{at: at, node: id, evidence: []Evidence{evident}})
+	b.tellAgent(f, id, said)
+}
+
+var (
+	// agentFailed matches what Ray says of a node whose raylet ended because an agent did, or did not answer
+	// (agent_manager.cc and runtime_env_agent_client.cc of Ray).
+	agentFailed = lazyregexp.New(
+		`^(?:(\w+)\S* failed and raylet fate-shares|Raylet could not connect to Runtime Env Agent)`)
+	// agentEnded matches the line in which a raylet says that an agent ended.
+	agentEnded = lazyregexp.New(`(?m)^\[[^\n]* Agent process with name (\S+) exited, exit code (-?\d+)\.$`)
+)
+
+// tellAgent adds to the finding about a node that died because of an agent what ended that: the exception that its
+// program did not catch, or else its exit code.
+func (b *builder) tellAgent(f *finding, id rayid.Node, said string) {
+	m := agentFailed().FindStringSubmatch(said)
+	if m == nil {
+		return
+	}
+	agent := cmp.Or(m[1], "runtime_env_agent")
+	for _, suffix := range []string{".log", ".err"} {
+		log := b.read(moment.LogFile{Node: id, Path: agent + suffix})
+		if text, at := output.LastTraceback(log.text); at >= 0 && output.FromModule(text) {
+			f.goOn(": " + output.Clip(output.ExceptionOf(text).String(), output.MaxTitle))
+			f.addEvidence(b.evidence(log, at, len(log.text)))
+			return
+		}
+	}
+	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), agentEnded()) {
+		if strings.HasPrefix(m.groups[1], agent) {
+			f.goOn(": it ended with exit code " + m.groups[2])
+			f.addEvidence(b.evidence(m.log, m.from, m.to))
+			return
+		}
+	}
 }
 
 // nodeTitle returns a node's name as a title begins with it.

@@ -2,6 +2,7 @@ package findings_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // rareEvents stores events that rayevents makes. It returns the folder of the store.
@@ -63,6 +66,57 @@ func TestPods(t *testing.T) {
 	}
 	if again := report(t, indexed(t, folder(t, dir), s)); len(again.Findings) != len(r.Findings) {
 		t.Errorf("%d findings from the index, %d from events", len(again.Findings), len(r.Findings))
+	}
+}
+
+// TestAgents: of a node that died because an agent of its raylet ended, it is told why that did. Exceptions after which
+// the agent went on do not count.
+func TestAgents(t *testing.T) {
+	const (
+		failed  = "dashboard_agent failed and raylet fate-shares with it."
+		ended   = "[2026-11-22 10:20:30,692 I 43 68] (raylet) agent_manager.cc:83: Agent process with name %s exited, exit code %d.\n"
+		trace   = "Traceback (most recent call last):\n  File \"/lib/ray/dashboard/agent.py\", line 543, in <module>\n    loop.run_until_complete(agent.run())\nImportError: no grpc\n"
+		handled = "Traceback (most recent call last):\n  File \"/lib/ray/dashboard/agent.py\", line 3, in report\nOSError: no figures\n"
+	)
+	raylets := fmt.Sprintf(ended+ended, "runtime_env_agent", 0, "dashboard_agent/1015601482", 137)
+	node := must.Get(rayid.Parse[rayid.Node](strings.Repeat("02", rayid.NodeSize)))(t)
+	for name, c := range map[string]struct {
+		reason string
+		logs   map[string]string
+		want   string
+	}{
+		"its log": {failed, map[string]string{"dashboard_agent.log": trace, "raylet.out": raylets},
+			": dashboard_agent failed and raylet fate-shares with it: ImportError: no grpc"},
+		"its stderr": {failed, map[string]string{"dashboard_agent.log": handled, "dashboard_agent.err": trace},
+			"fate-shares with it: ImportError: no grpc"},
+		"its exit code": {failed, map[string]string{"dashboard_agent.log": handled, "raylet.out": raylets},
+			"fate-shares with it: it ended with exit code 137"},
+		"nothing": {failed, nil, "fate-shares with it."},
+		"the other agent": {"Raylet could not connect to Runtime Env Agent",
+			map[string]string{"runtime_env_agent.log": trace, "dashboard_agent.log": handled},
+			"Raylet could not connect to Runtime Env Agent: ImportError: no grpc"},
+		"another reason": {"health check failed", map[string]string{"dashboard_agent.log": trace, "raylet.out": raylets},
+			": health check failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []string
+			for _, e := range rayevents.Of("NODE") {
+				events = append(events,
+					strings.ReplaceAll(e, "health check failed due to missing too many heartbeats", c.reason))
+			}
+			dir := rareEvents(t, events)
+			for file, text := range c.logs {
+				put(t, dir, layout.LogKey(layout.DefaultRoot, rayevents.Session, node, file), text)
+			}
+			r := report(t, load(t, dir, rayevents.Session, nil))
+			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.NodeDied })
+			if i < 0 || !strings.HasSuffix(r.Findings[i].Title, c.want) {
+				t.Fatalf("%+v", r.Findings)
+			}
+			if got := len(r.Findings[i].Evidence) > 1; got != (name != "nothing" && name != "another reason") {
+				t.Errorf("%s", text(r.Findings[i]))
+			}
+		})
 	}
 }
 
