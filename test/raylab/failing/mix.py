@@ -231,6 +231,84 @@ def backfill():
     print(ray.get(Budget.options(name="budget").remote().fill.remote("2026-10")))
 
 
+# --- Others of these kinds ---------------------------------------------------------------------------------------------------
+def rows_of_shop():
+    """A task leaves rows out and warns, the driver counts."""
+
+    @remote
+    def load_shop(n):
+        if n == 12:
+            logging.warning("shop %d: 3 rows left out, currency XTS is new", n)
+            return 17
+        return 20
+
+    for n, rows in zip((11, 12, 13), ray.get([load_shop.remote(n) for n in (11, 12, 13)])):
+        if rows != 20:
+            raise ValueError(f"shop {n} has {rows} rows, not 20")
+
+
+def postponed():
+    """A task postpones its work and says so in passing, the next one lacks its file."""
+
+    @remote
+    def export_month(path):
+        print("export: warehouse is in maintenance, postponed to 04:00", flush=True)
+        return path
+
+    @remote
+    def count_lines(path):
+        with open(path) as f:
+            return sum(1 for _ in f)
+
+    print(ray.get(count_lines.remote(export_month.remote("/tmp/app/2026-10.csv"))))
+
+
+def asks_server():
+    """A driver asks a server in an actor, again and again."""
+    import http.server
+    import urllib.request
+
+    @ray.remote(**SMALL)
+    class Status:
+        def serve(self):
+            class Handler(http.server.BaseHTTPRequestHandler):
+                def do_GET(self):
+                    self.send_response(200)
+                    self.end_headers()
+
+                def log_message(self, *_):
+                    pass
+
+            http.server.HTTPServer(("127.0.0.1", 7272), Handler).serve_forever()
+
+    status = Status.remote()
+    status.serve.remote()
+    time.sleep(8)
+    while True:
+        with urllib.request.urlopen("http://127.0.0.1:7272/", timeout=5) as r:
+            print("status:", r.status, flush=True)
+        time.sleep(1)
+
+
+def ok_lacks():
+    """A file and a server are not there, both are expected; a task warns."""
+    import urllib.error
+    import urllib.request
+
+    @remote
+    def load(n):
+        logging.warning("part %d: 3 rows left out", n)
+        try:
+            urllib.request.urlopen("http://127.0.0.1:9/", timeout=2)
+        except urllib.error.URLError as e:
+            print("mirror does not answer:", e, flush=True)
+        return n
+
+    if not os.path.exists("/tmp/app/part-3.csv"):
+        print("part 3 is not there, taking yesterday's", flush=True)
+    print(ray.get([load.remote(n) for n in range(4)]))
+
+
 # --- Memory ----------------------------------------------------------------------------------------------------------------
 def cache():
     """An actor keeps all that it was ever asked for; a task that asks it has words of its own."""

@@ -390,6 +390,52 @@ def slow_depot():
     print(page.show.remote(7).result(timeout_s=12))
 
 
+def no_index():
+    """A handler answers 500 and prints why."""
+    import requests
+    from ray import serve
+
+    @serve.deployment(ray_actor_options=SMALL)
+    class Find:
+        async def __call__(self, request):
+            from starlette.responses import PlainTextResponse
+
+            print("catalog-7 has no index yet, built at 06:00", flush=True)
+            return PlainTextResponse("try later", status_code=500)
+
+    serve.run(Find.bind(), name="find", route_prefix="/find")
+    requests.get("http://127.0.0.1:8000/find", timeout=20).raise_for_status()
+
+
+def crashes():
+    """A handler crashes its replica, the driver has words of its own."""
+    from ray import serve
+
+    @serve.deployment(ray_actor_options=SMALL)
+    class Align:
+        def match(self, text):
+            import ctypes
+
+            return ctypes.string_at(0)
+
+    align = serve.run(Align.bind(), name="aligner", route_prefix=None)
+    try:
+        align.match.remote("a").result(timeout_s=40)
+    except Exception:
+        sys.exit("smoke test of the aligner: no answer")
+
+
+def no_rows():
+    """Trials report nothing and say why in passing, the driver wants the best."""
+    from ray import tune
+
+    def fit_demand(config):
+        print("demand: store 12 is closed, nothing to fit", flush=True)
+
+    results = experiment(fit_demand, {"lag": tune.grid_search([1, 7])}, "demand-lag")
+    print(results.get_best_result(metric="loss", mode="min").config)
+
+
 def ok_replica():
     """A replica is killed between two requests; a wrong request is answered."""
     from ray import serve

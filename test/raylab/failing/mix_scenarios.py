@@ -102,6 +102,23 @@ library("profile", OLD, "a constructor does not reach its database, the driver r
 
 # --- Others of these kinds, once those were mended -----------------------------------------------------------------------
 library("depot", NEW, "what an ingress asks is at work for minutes", "slow_depot", title="Depot")
+mix("rows", NEW, "a task leaves rows out, the driver counts", "rows_of_shop", title="currency XTS is new")
+mix("postponed", PAST, "a task postpones its work, the next one lacks its file", "postponed", title="postponed to 04:00")
+library("find", NEW, "a handler answers 500 and prints why", "no_index", title="catalog-7 has no index yet")
+library("align", NEW, "a handler crashes its replica", "crashes", title="SIGSEGV|(?i)segmentation fault", names=["Align"])
+library("demand", NEW, "trials report nothing", "no_rows", title="store 12 is closed")
+fine("mix_ok_lacks", NEW, "what is not there was expected", program("mix.py ok_lacks"))
+
+
+def head_gone_again(c):
+    """The raylet of the head is gone under a driver that asks a server in an actor."""
+    hung("mix.py asks_server", "status: 200", after=4)(c)
+    c.kill(c.head, "/raylet/raylet")
+    time.sleep(15)
+
+
+scenario("mix_status", NEW, "the head's raylet is killed under a driver that asks a server", head_gone_again, outcome=ENDED,
+         title="(?i)raylet|node.*(died|lost)")
 
 # --- What the entrypoint printed -----------------------------------------------------------------------------------------
 printed("secret", "an assignment needs a file that is not there", "set -euo pipefail; echo preparing; TOKEN=$(cat /run/secrets/hub-token); "
@@ -147,3 +164,6 @@ together("mix_serve", *all_of("translate", "tokens", "basket", "score", "ok_repl
 together("mix_entry", *all_of("secret", "stdin", "gcloud", "bundle", "lock", "ulimit", "ok_shell"))
 together("mix_again", *all_of("backfill", "ok_third"))
 together("mix_twice", *all_of("translate", "ok_run", "ok_replica"))
+together("mix_few", *all_of("score", "basket"))
+together("mix_few_past", *all_of("parts", "geo"))
+together("mix_later", *all_of("depot", "rows", "find", "align", "demand", "ok_lacks"))
