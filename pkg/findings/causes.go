@@ -89,8 +89,9 @@ func (b *builder) addEarlierFailures() {
 			earlier = cmp.Or(b.printedBefore(f, root), b.actorLost(f, root))
 		}
 		if earlier != "" {
-			root.Title = output.Clip(root.Title, output.MaxTitle)
-			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
+			earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
+			root.Title = output.Clip(root.Title, 2*output.MaxTitle-len(earlier))
+			root.goOn(earlier)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			continue
 		}
 		if log := b.driverLog(j); log != nil {
-			also := root.namesLacked
+			also := root.alsoNames
 			if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
 				also = output.AboutWaits
 			}
@@ -150,26 +151,33 @@ func (b *builder) saidByWorkers(j *job, log *logText, root *finding, also func(l
 	return around(who+" printed: ", said, "")
 }
 
-// foundNothing reports whether a driver ended without a word, or what was raised says that nothing was there.
+// foundNothing reports whether a driver ended without a word, or what was raised says that nothing was there, or only
+// that a server had failed.
 func (f *finding) foundNothing() bool {
-	return f.silent || strings.Contains(f.raised.Message, "'NoneType'") || emptyHanded().MatchString(f.raised.Message)
+	message := f.raised.Message
+	return f.silent || strings.Contains(message, "'NoneType'") || f.raised.Type == "FileNotFoundError" ||
+		emptyHanded().MatchString(message) || noneFound().MatchString(message) || serverError().MatchString(message)
 }
 
-// namesLacked reports whether a line names what was not there when a KeyError or a FileNotFoundError was raised: who
-// left it out may say so, at any level.
-func (f *finding) namesLacked(line string) bool {
-	if f.raised.Type != "KeyError" && f.raised.Type != "FileNotFoundError" {
+var (
+	// noneFound matches what says that nothing of a kind was found, as Tune does of trials.
+	noneFound = lazyregexp.New(`^No [\w ]{1,40} found\b`)
+	// serverError matches what clients of HTTP say of a server that failed.
+	serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
+)
+
+// alsoNames reports whether a line names what the message of an exception does: who left it out, or made less of it,
+// may say so at any level. Messages about other mistakes in code name types and attributes.
+func (f *finding) alsoNames(line string) bool {
+	if t := f.raised.Type; ownBugs[t] && t != "KeyError" && t != "FileNotFoundError" {
 		return false
 	}
-	for _, m := range quotedName().FindAllStringSubmatch(f.raised.Message, 3) {
-		if mentions(line, m[1]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(named().FindAllString(f.raised.Message, 3),
+		func(name string) bool { return mentions(line, strings.Trim(name, "'")) })
 }
 
-var quotedName = lazyregexp.New(`'([^'\n]{4,200})'`)
+// named matches the names of things in a message: in quotes, or a word with a number, as in "part 3".
+var named = lazyregexp.New(`'[^'\n]{4,200}'|\b\pL{3,}[ -]\d+\b`)
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
 // log_to_driver=False the driver's has nothing of it. It returns "" if there is none.

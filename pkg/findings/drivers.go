@@ -201,6 +201,10 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)
 	b.linkDriver(f, j, &e)
+	// With a node's raylet end its servers, and whoever records how its drivers end.
+	if len(f.because) == 0 && !moment.Terminal(stored.Status) && connection().MatchString(e.raised.String()) {
+		f.causedBy(b.lost[j.Node])
+	}
 	if len(f.because) > 0 {
 		b.tellLeftBehind(f, j, &e)
 		return
@@ -210,6 +214,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.linkUndone(f, j, &e, waited)
 	}
 }
+
+// connection matches exceptions about a connection that was refused or lost.
+var connection = lazyregexp.New(`(?i)connect|broken ?pipe`)
 
 // trimmed begins the line above a traceback that ended a program, of which hydra leaves out the first frames.
 const trimmed = "Error executing job with overrides"

@@ -252,6 +252,9 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
 			if raised {
 				f.Title += ": " + check.raised.String()
+			} else if ended, shown := b.replicaEnded(app, deployment, m.at); ended != "" {
+				f.Title += ": " + ended
+				f.addEvidence(shown)
 			}
 		}
 		if raised {
@@ -268,6 +271,23 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 		}
 		broken.add(deployment, f)
 	}
+}
+
+// replicaEnded returns how the process of a deployment's replica had ended that the controller missed at a time (Unix
+// ns), and what shows that; "" if nothing stored says so.
+func (b *builder) replicaEnded(app, deployment string, at int64) (how string, shown Evidence) {
+	for i := range b.s.Actors {
+		a := &b.s.Actors[i]
+		state, _ := moment.ActorAt(a, b.r.At)
+		d, known := b.deaths[state.Worker]
+		if a.Class != replicaClass+app+":"+deployment || !known || d.wanted() || d.at > at || at-d.at > atTheEnd {
+			continue
+		}
+		signal, _ := b.crash(state.Worker)
+		said, printed := b.lastWords(state.Worker, d, signal)
+		return d.how(signal) + said, cmp.Or(printed, d.evident)
+	}
+	return "", shown
 }
 
 // updatesFailed finds deployments that Serve gave up.

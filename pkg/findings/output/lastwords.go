@@ -25,7 +25,7 @@ var (
 	// names an error, also in other languages: what shells, pip, argparse, compilers and most programs print before
 	// they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|is (?:a )?required|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|is (?:a )?required|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|corrupt(?:ed)?|truncated|malformed|mismatch|incompatible)\b)|` +
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
@@ -261,10 +261,10 @@ func told(known, line string) bool {
 // AboutWaits reports whether a line tells of a wait.
 func AboutWaits(line string) bool { return waits().MatchString(line) }
 
-// Plain reports whether a line of a program has no level and tells of no error.
+// Plain reports whether a line of a program has no level, or is a warning, and tells of no error.
 func Plain(line string) bool {
 	worth, _ := worthOf(line)
-	return worth == ownLine
+	return worth == ownLine || worth == warning
 }
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not

@@ -162,6 +162,8 @@ func TestSaidByWorkers(t *testing.T) {
 		{strings.Replace(fails, "f", "Map(f)", 1), noOthers, "error: batch 3 has 0 rows"},
 		{"\x1b[36m(f pid=7)\x1b[0m quota of eu-2 is 0\n\x1b[36m(Controller pid=9)\x1b[0m it scales\n", Plain, "quota of eu-2 is 0"},
 		{fails + "\x1b[36m(f pid=7)\x1b[0m loaded\n", Plain, "error: batch 3 has 0 rows"},
+		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:v7 is in quarantine\n\x1b[36m(f pid=7)\x1b[0m 2026-11-27 10:00:00,002 INFO a.py:1 - GET /score 503\n", Plain, "WARNING:root:v7 is in quarantine"},
+		{"\x1b[36m(f pid=7)\x1b[0m geo.acme.example did not answer in 2 s\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "geo.acme.example did not answer in 2 s"},
 	} {
 		who, said := SaidByWorkers(c.log, "", c.also, func(class string) bool { return class == "Controller" })
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
