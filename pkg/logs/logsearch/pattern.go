@@ -10,6 +10,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/internal/literals"
 )
 
 const (
@@ -86,7 +88,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 			return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 		}
 	}
-	p.literals, p.fold = required(tree.Simplify())
+	p.require(tree.Simplify())
 	for _, inst := range program.Inst {
 		p.perLine = p.perLine || inst.Op == syntax.InstEmptyWidth &&
 			syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
@@ -94,66 +96,15 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	return p, nil
 }
 
-// required are literals of which every match of an expression contains at least one; none if there are no such
-// literals. fold says that they are in small letters, to be found in any case.
-func required(re *syntax.Regexp) (literals [][]byte, fold bool) {
-	switch re.Op {
-	case syntax.OpLiteral:
-		return literalOf(re)
-	case syntax.OpCapture, syntax.OpPlus:
-		return required(re.Sub[0])
-	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if l, f := required(sub); shortest(l) > shortest(literals) {
-				literals, fold = l, f
-			}
-		}
-	case syntax.OpAlternate:
-		for _, sub := range re.Sub {
-			l, f := required(sub)
-			if len(l) == 0 || len(literals)+len(l) > maxLiterals {
-				return nil, false
-			}
-			literals, fold = append(literals, l...), fold || f
-		}
-		if fold {
-			for i := range literals {
-				literals[i] = lower(literals[i])
-			}
-		}
+// require finds literals that every match of an expression contains one of: in any case if longer ones are known then.
+func (p *pattern) require(re *syntax.Regexp) {
+	required, folded := literals.Of(re, maxLiterals, false), literals.Of(re, maxLiterals, true)
+	if literals.Shortest(folded) > literals.Shortest(required) {
+		required, p.fold = folded, true
 	}
-	return literals, fold
-}
-
-// literalOf is the longest part of a literal that can be looked for. In any case "k" and "s" also match letters that
-// are not ASCII.
-func literalOf(re *syntax.Regexp) (literals [][]byte, fold bool) {
-	if re.Flags&syntax.FoldCase == 0 {
-		return [][]byte{[]byte(string(re.Rune))}, false
+	for _, text := range required {
+		p.literals = append(p.literals, []byte(text))
 	}
-	longest := ""
-	for part := range strings.FieldsFuncSeq(string(re.Rune),
-		func(r rune) bool { return r >= 0x80 || strings.ContainsRune("kKsS", r) }) {
-		if len(part) > len(longest) {
-			longest = part
-		}
-	}
-	if longest == "" {
-		return nil, false
-	}
-	return [][]byte{lower([]byte(longest))}, true
-}
-
-// shortest is the length of the shortest of some literals, 0 if there are none: the longer it is, the fewer lines have
-// one by chance.
-func shortest(literals [][]byte) int {
-	n := 0
-	for i, l := range literals {
-		if i == 0 || len(l) < n {
-			n = len(l)
-		}
-	}
-	return n
 }
 
 // find returns the first match in a line of which the first bytes, the last ones or both may be missing.

@@ -321,8 +321,9 @@ func TestPatternsAreBounded(t *testing.T) {
 func TestLiterals(t *testing.T) {
 	for expression, want := range map[string]string{
 		`needle`: "needle", `a.*needle`: "needle", `(error|timeout)+ x`: "error timeout", `(?i)Timeout`: "timeout",
-		`(?i)task`: "ta", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ab",
-		`\d+ms`: "ms", `error (?i)x|b`: "error  b",
+		`(?i)task`: "task tas\u212a ta\u017fk ta\u017f\u212a", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ababab",
+		`\d+ms`: "ms", `error (?i)x|b`: "B b error X error x",
+		`abc\x{fffd}de`: "abc", // which matches "abc\xffde"
 	} {
 		p := must.Get(compile(expression, true, false))(t)
 		if got := string(bytes.Join(p.literals, []byte(" "))); got != want {
