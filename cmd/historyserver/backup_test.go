@@ -42,8 +42,8 @@ func TestBackupWhileCollectorsWrite(t *testing.T) {
 	bucket := stores["bucket"]
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	backup := func() (synced, copied int) {
-		result, err := transfer.Copy(t.Context(), transfer.Place{Store: bucket, Root: "log", Ref: ref},
-			transfer.Place{Store: stores["copied"], Root: "log", Ref: ref}, &count.Counter{})
+		result, err := transfer.Copy(t.Context(), ref, transfer.Place{Store: bucket, Root: "log"},
+			transfer.Place{Store: stores["copied"], Root: "log"}, &count.Counter{})
 		must.OK(t, err)
 		return syncObjects(t, bucket, stores["synced"]), result.Copied
 	}

@@ -130,7 +130,6 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"compact", at, "lab"}, 2, "lab/latest"},
 		{[]string{"copy", at, "lab/latest", "--all"}, 2, "--all"},
 		{[]string{"copy", at, "--all"}, 2, "--to local-dir"},
-		{[]string{"copy", at, "--all", "--to=local-dir=x", "--layout=2"}, 2, "--layout"},
 		{[]string{"copy", at, "--all", "--to=nothing=x"}, 2, "storage flag"},
 		{[]string{"copy", at, "--all", "--to=storage-backend=s4"}, 2, "want one of"},
 		{[]string{"index", at, "--all", "--shard=2/2"}, 2, "--shard"},

@@ -105,18 +105,17 @@ func (h Head) encode(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry turns the kept findings of one session, by whichever version, into those of another session with the same
-// content: from is the same session before its objects were joined, or the original of a copy. Both sessions may be
-// loaded or only listed.
+// Carry turns the kept findings of a session, by whichever version, into those of the same session stored otherwise:
+// from is what it was before its objects were joined, or the original of a copy. Both may be loaded or only listed.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	h, report, err := split(kept, from.Ref)
 	if err != nil {
 		return nil, err
 	}
-	if !h.describes(from) || PageOf(from.Ref) != PageOf(to.Ref) {
+	if !h.describes(from) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
-	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
+	h.Of, h.Stored = moment.StateOf(to), to.LastStored()
 	return h.encode(report)
 }
 

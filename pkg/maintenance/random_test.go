@@ -197,9 +197,9 @@ func (m *model) compact(ctx context.Context, p *program, of *objects) {
 func (m *model) copy(ctx context.Context, p *program) {
 	for range 3 {
 		before := m.knownOf(m.source)
-		from, to := transfer.Place{Store: store{m.source, p}, Root: "log", Ref: ref},
-			transfer.Place{Store: store{m.target, p}, Root: "log", Ref: ref}
-		if _, err := transfer.Copy(ctx, from, to, &progress.Counter{}); err == nil {
+		from, to := transfer.Place{Store: store{m.source, p}, Root: "log"},
+			transfer.Place{Store: store{m.target, p}, Root: "log"}
+		if _, err := transfer.Copy(ctx, ref, from, to, &progress.Counter{}); err == nil {
 			m.store(m.target, before)
 			m.check()
 		}

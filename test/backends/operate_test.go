@@ -88,15 +88,15 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 		must.OK(t, from.Create(t.Context(), key, strings.NewReader(chunk)))
 		content.WriteString(chunk)
 	}
-	here, there := transfer.Place{Store: from, Root: root, Ref: ref}, transfer.Place{Store: to, Root: root, Ref: ref}
+	here, there := transfer.Place{Store: from, Root: root}, transfer.Place{Store: to, Root: root}
 	const first = 40 // objects of the attempt that is cut short
 	cut := there
 	cut.Store = blobtest.CutShort(to, first)
-	if _, err := transfer.Copy(t.Context(), here, cut, &progress.Counter{}); !errors.Is(err, blobtest.ErrCut) {
+	if _, err := transfer.Copy(t.Context(), ref, here, cut, &progress.Counter{}); !errors.Is(err, blobtest.ErrCut) {
 		t.Fatalf("the copy that is cut short: %v", err)
 	}
 	stored := len(objects(t, to, ref))
-	result := must.Get(transfer.Copy(t.Context(), here, there, &progress.Counter{}))(t)
+	result := must.Get(transfer.Copy(t.Context(), ref, here, there, &progress.Counter{}))(t)
 	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) ||
 		!maps.Equal(contents(t, to, ref), want) {
 		t.Fatalf("the copy goes on with %+v of %d objects", result, len(want))

@@ -17,25 +17,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/chunks"
-	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
 )
 
 // copyOptions are the source and the target of a copy.
 type copyOptions struct {
-	to     []string
-	layout string
-	all    bool
+	to  []string
+	all bool
 }
 
 func copyCommand(o *operator) (*cobra.Command, runFunc) {
 	var c copyOptions
 	cmd := &cobra.Command{
-		Use:     "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
-		Short:   "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
+		Use:     "copy --to NAME=VALUE... {--all | SESSION...}",
+		Short:   "Copy sessions to another bucket or backend; run it again to continue an interrupted copy",
 		Example: "  historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
-		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to " +
+		Long: "Copy sessions to another bucket or backend. The target takes the storage flags, each as --to " +
 			"name=value, and nothing from\n" +
 			"the environment or a settings file. Objects that the target has are not copied again, so run an " +
 			"interrupted copy again to\n" +
@@ -44,7 +41,6 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&c.to, "to", nil,
 		"a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")
-	fs.StringVar(&c.layout, "layout", "", "layout of the copies: 1.6 or 1.7; empty: as stored")
 	fs.BoolVar(&c.all, "all", false, "copy all stored sessions")
 	return cmd, func(ctx context.Context, args []string) error {
 		entries, err := o.namedOrAll(ctx, args, c.all)
@@ -56,17 +52,17 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
-			from := transfer.Place{Store: o.store, Root: o.storage.Root, Ref: e.Ref}
-			to := transfer.Place{Store: target, Root: root, Ref: c.ref(e)}
+			from := transfer.Place{Store: o.store, Root: o.storage.Root}
+			to := transfer.Place{Store: target, Root: root}
 			var done progress.Counter
 			defer bar.Follow("copying", &done)()
-			result, err := transfer.Copy(ctx, from, to, &done)
+			result, err := transfer.Copy(ctx, e.Ref, from, to, &done)
 			if chunks.Changed(err) {
 				err = fmt.Errorf("%w: the session changed during the copy, for example by compaction: run the copy "+
 					"again to continue", err)
 			}
-			line := fmt.Sprintf("copied %s, %s; %d already there; %d not supported by the target layout",
-				human.Count(result.Copied, "object"), human.Bytes(result.Bytes), result.Kept, len(result.Skipped))
+			line := fmt.Sprintf("copied %s, %s; %d already there", human.Count(result.Copied, "object"),
+				human.Bytes(result.Bytes), result.Kept)
 			return outcome{line, result}, err
 		})
 	}
@@ -77,10 +73,6 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.St
 	if len(c.to) == 0 {
 		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
 			"storage-backend=s3 --to s3-bucket=history"))
-	}
-	if c.layout != "" && c.layout != inventory.LayoutNames[layout.V16] &&
-		c.layout != inventory.LayoutNames[layout.V17] {
-		return nil, "", UsageError(fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout))
 	}
 	config := backend.Config{Unchecked: true}
 	fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
@@ -111,20 +103,4 @@ func (c *copyOptions) set(fs *pflag.FlagSet) error {
 		return fmt.Errorf("--to: %w", err)
 	}
 	return nil
-}
-
-// ref names the session at the target.
-func (c *copyOptions) ref(e catalog.Entry) layout.Session {
-	ref := e.Ref
-	switch {
-	case c.layout == "" || c.layout == inventory.LayoutNames[ref.Version]:
-		return ref
-	case ref.Version == layout.V17:
-		return layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster, Name: ref.Name}
-	}
-	ref.Version, ref.OwnerKind = layout.V17, strings.ToLower(e.OwnerKind)
-	if e.OwnerKind != catalog.RayCluster {
-		ref.OwnerName = e.OwnerName
-	}
-	return ref
 }

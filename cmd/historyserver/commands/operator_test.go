@@ -67,13 +67,13 @@ func TestCommonFlags(t *testing.T) {
 	}
 }
 
-// TestOperatorsDay copies a recorded bucket to the other layout, takes a session home and back, joins, checks and
+// TestOperatorsDay copies a recorded bucket, takes a session home and back, joins, checks and
 // removes it.
 func TestOperatorsDay(t *testing.T) {
 	from, dir := "--local-dir="+recording.Open(t).Bucket("kuberay-1.7"), t.TempDir()
 	copied, file, home := filepath.Join(dir, "copied"), filepath.Join(dir, "session.tar.zst"),
 		filepath.Join(dir, "home")
-	mustRun(t, "copy", "--all", from, "--to=local-dir="+copied, "--layout=1.6")
+	mustRun(t, "copy", "--all", from, "--to=local-dir="+copied)
 	mustRun(t, "export", "default/lab/latest", "--local-dir="+copied, "--file="+file)
 	mustRun(t, "import", file, "--local-dir="+home)
 
@@ -123,7 +123,8 @@ func goOn(t *testing.T, home string) {
 	t.Helper()
 	store := must.Get(local.Open(home))(t)
 	defer func() { _ = store.Close() }()
-	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	ref := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	key := layout.NodeEventsKey(layout.DefaultRoot, ref, rayid.Node{1}, time.Now())
 	must.OK(t, store.Put(t.Context(), key, strings.NewReader("{}\n")))
 }
@@ -238,7 +239,6 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"name the session":   {"note", "--pin", dir},
 		"historyserver ls":   {"show", recorded, dir},
 		"--to local-dir":     {"copy", "--all", dir},
-		"want 1.6 or 1.7":    {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
 		"storage flag":       {"copy", "--all", dir, "--to=nothing=x"},
 		"want table or json": {"du", "-o", "xml", dir},
 		"--longer=\"long\"":  {"ls", "--longer=long", dir},

@@ -57,11 +57,12 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 
 // Keep stores the findings for the session as it is stored now. It does so only if same says that the session's
 // objects, without those computed from others, have the same content as those that Read was given.
-func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref layout.Session,
+func (f *Findings) Keep(ctx context.Context, store blob.Store, root string,
 	same func(now []inventory.Object) bool) error {
 	if f == nil {
 		return nil
 	}
+	ref := f.of.Ref
 	err := guard.Do("the kept findings of "+ref.String(), func() error {
 		listed, err := inventory.List(ctx, store, root, ref)
 		if err != nil || !same(Sources(root, listed)) {
@@ -76,7 +77,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 		if kept, err := findings.Carry(f.kept, f.of, now); err == nil {
 			return store.Put(ctx, layout.FindingsKey(root, ref), bytes.NewReader(kept))
 		}
-		return nil // not as they are: their links lead elsewhere
+		return nil // they have become too large, and are computed again when somebody asks for them
 	})
 	if err != nil {
 		return fmt.Errorf("keep the findings of session %s: %w", ref, err)

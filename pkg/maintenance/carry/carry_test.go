@@ -139,10 +139,9 @@ func TestDamagedFindings(t *testing.T) {
 		"cut in the report": kept[:len(kept)-20], "no report": kept[:bytes.IndexByte(kept, '\n')+1],
 	} {
 		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(damaged)))
-		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref},
-			transfer.Place{Root: "moved", Ref: ref}
+		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot}, transfer.Place{Root: "moved"}
 		to.Store = must.Get(local.Open(t.TempDir()))(t)
-		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
+		if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
 			t.Errorf("%s: copy: %v", what, err)
 		}
 		if result, err := compact.Session(t.Context(), ref,
@@ -153,36 +152,31 @@ func TestDamagedFindings(t *testing.T) {
 	}
 }
 
-// TestCopied: what the list tells of a session, it tells of its copy: under another root, in another layout, and
-// continued; not of a copy that has more.
+// TestCopied: what the list tells of a session, it tells of its copy: under another root, and continued; not of
+// a copy that has more.
 func TestCopied(t *testing.T) {
 	store, ref := bucket(t)
 	before, _ := outcome(t, store, layout.DefaultRoot, ref)
-	from := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}
-	other := ref
-	other.Version, other.OwnerKind = layout.V17, "raycluster"
-	for what, to := range map[string]transfer.Place{
-		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref},
-		"other layout": {Root: "moved", Ref: other},
-	} {
+	from := transfer.Place{Store: store, Root: layout.DefaultRoot}
+	for _, root := range []string{layout.DefaultRoot, "moved"} {
 		target := storetest.New()
-		to.Store = target
+		to := transfer.Place{Store: target, Root: root}
 		for _, again := range []bool{false, true} {
-			if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
-				t.Fatal(what, err)
+			if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
+				t.Fatal(root, err)
 			}
-			if after, known := outcome(t, target, to.Root, to.Ref); !known || after != before {
-				t.Errorf("%s, again %v: of the copy %q (%v), of the original %q", what, again, after, known, before)
+			if after, known := outcome(t, target, root, ref); !known || after != before {
+				t.Errorf("%s, again %v: of the copy %q (%v), of the original %q", root, again, after, known, before)
 			}
 		}
-		key := layout.LogChunkKey(layout.LogKey(to.Root, to.Ref, [28]byte{7}, "more.log"), 0, layout.Plain)
+		key := layout.LogChunkKey(layout.LogKey(root, ref, [28]byte{7}, "more.log"), 0, layout.Plain)
 		must.OK(t, target.Create(t.Context(), key, strings.NewReader("more\n")))
-		must.OK(t, target.Delete(t.Context(), layout.FindingsKey(to.Root, to.Ref)))
-		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
-			t.Fatal(what, err)
+		must.OK(t, target.Delete(t.Context(), layout.FindingsKey(root, ref)))
+		if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
+			t.Fatal(root, err)
 		}
-		if _, known := outcome(t, target, to.Root, to.Ref); known {
-			t.Errorf("%s: an outcome is known of a copy that has more", what)
+		if _, known := outcome(t, target, root, ref); known {
+			t.Errorf("%s: an outcome is known of a copy that has more", root)
 		}
 	}
 }

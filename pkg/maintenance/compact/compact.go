@@ -185,7 +185,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		if err != nil {
 			return err
 		}
-		if err := kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates)); err != nil {
+		if err := kept.Keep(ctx, opts.Store, opts.Root, joinedOnly(opts.Root, s, candidates)); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func TestCopyWhileCompacted(t *testing.T) {
 	for _, compacted := range []string{"source", "target"} {
 		t.Run(compacted, func(t *testing.T) {
 			source, target := &paged{Store: openStore(t, t.TempDir())}, &paged{Store: openStore(t, t.TempDir())}
-			from, to := Place{source, "log", v16}, Place{target, "log", v16}
+			from, to := Place{source, "log"}, Place{target, "log"}
 			create := func(at blob.Store, key, text string) {
 				t.Helper()
 				must.OK(t, at.Create(t.Context(), key, strings.NewReader(text)))
@@ -61,7 +61,7 @@ func TestCopyWhileCompacted(t *testing.T) {
 			}
 			create(source, log, "one\n")
 			create(source, layout.MetadataKey("log", v16, layout.End), "{}")
-			must.Get(Copy(t.Context(), from, to, &progress.Counter{}))(t)
+			must.Get(Copy(t.Context(), v16, from, to, &progress.Counter{}))(t)
 			create(source, layout.ChunkKey(log, 4, layout.Plain), "two\n")
 			if compacted == "source" {
 				source.change = join(source)
@@ -73,11 +73,11 @@ func TestCopyWhileCompacted(t *testing.T) {
 					join(target)()
 				}
 			}
-			if _, err := Copy(t.Context(), from, to, &progress.Counter{}); err != nil &&
+			if _, err := Copy(t.Context(), v16, from, to, &progress.Counter{}); err != nil &&
 				!errors.Is(err, chunks.ErrChanged) {
 				t.Fatal(err)
 			} else if err != nil {
-				must.Get(Copy(t.Context(), from, to, &progress.Counter{}))(t)
+				must.Get(Copy(t.Context(), v16, from, to, &progress.Counter{}))(t)
 			}
 			want := map[string]int64{"source": 8, "target": 14}[compacted]
 			if o, err := target.Stat(t.Context(), log); err != nil || o.Size != want {

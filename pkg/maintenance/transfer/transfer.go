@@ -1,4 +1,4 @@
-// Package transfer copies sessions between stores, and between layouts.
+// Package transfer copies sessions between stores.
 package transfer
 
 import (
@@ -23,11 +23,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
-// Place says where a session is stored.
+// Place says where sessions are stored.
 type Place struct {
 	Store blob.Store
 	Root  string
-	Ref   layout.Session
 }
 
 // Result says what was copied.
@@ -36,8 +35,6 @@ type Result struct {
 	Bytes  int64 `json:"bytes"`  // of them
 	// Kept counts objects that the target already had, from an earlier copy or from compaction there.
 	Kept int `json:"kept"`
-	// Skipped are the keys of objects that the target's layout does not support.
-	Skipped []string `json:"skipped,omitempty"`
 }
 
 // concurrency is how many objects are copied at a time.
@@ -48,9 +45,9 @@ const concurrency = 8
 // compaction changes chunks, and it makes them larger. The marker is stored last, so a session appears when it is
 // complete. The findings that are kept of a session are kept of its copy. If no end is stored of a session that is
 // over, the copy gets a record of it, because its objects' times do not tell it.
-func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, error) {
+func Copy(ctx context.Context, ref layout.Session, from, to Place, p *progress.Counter) (Result, error) {
 	var result Result
-	s, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
+	s, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
 		return result, err
 	}
@@ -59,7 +56,7 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 		return result, err
 	}
 	stored, copies := make(map[string]int64), make(map[string]int64)
-	for _, prefix := range []string{layout.Prefix(to.Root, to.Ref), layout.IndexPrefix(to.Root, to.Ref)} {
+	for _, prefix := range []string{layout.Prefix(to.Root, ref), layout.IndexPrefix(to.Root, ref)} {
 		for o, err := range to.Store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
 				return result, fmt.Errorf("list the target: %w", err)
@@ -72,25 +69,25 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	ends := false
-	for _, o := range endsLast(from, s.Objects()) {
-		key, ok := rename(from, to, o.Key)
-		if !ok {
-			result.Skipped = append(result.Skipped, o.Key)
-			continue
+	for _, o := range endsLast(ref, from, s.Objects()) {
+		parsed, _ := layout.ParseObject(from.Root, ref, o.Key)
+		if parsed.Kind == layout.OldIndex {
+			continue // nothing reads it
 		}
-		if !derived(to, key) {
+		key := to.Root + strings.TrimPrefix(o.Key, from.Root)
+		if !inventory.IsDerived(to.Root, ref, key) {
 			copies[key] = o.Size
 		}
 		p.Expect(1, o.Size)
 		size, exists := stored[key]
-		if exists && serves(to, key, size, o) {
+		if exists && serves(ref, to, key, size, o) {
 			result.Kept++
 			p.Did(1, o.Size)
 			continue
 		}
 		result.Copied++
 		result.Bytes += o.Size
-		if isMetadata(from, o.Key) && !ends { // after all else
+		if parsed.Kind == layout.Metadata && !ends { // after all else
 			ends = true
 			if err := g.Wait(); err != nil {
 				return result, err
@@ -116,29 +113,29 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	if err := g.Wait(); err != nil {
 		return result, err
 	}
-	if err := replace(ctx, from, to, smaller, p); err != nil {
+	if err := replace(ctx, ref, from, to, smaller, p); err != nil {
 		return result, err
 	}
-	if err := unchanged(ctx, from, s); err != nil {
+	if err := unchanged(ctx, ref, from, s); err != nil {
 		return result, err
 	}
-	record := layout.MetadataKey(to.Root, to.Ref, layout.Joined)
+	record := layout.MetadataKey(to.Root, ref, layout.Joined)
 	_, recorded := stored[record]
 	// A copy that is complete and has a record keeps the one it has.
 	if end, over := s.Over(time.Now()); over && !s.Ended && !end.IsZero() && (result.Copied > 0 || !recorded) {
-		if err := inventory.RecordEnd(ctx, to.Store, to.Root, to.Ref, end); err != nil {
+		if err := inventory.RecordEnd(ctx, to.Store, to.Root, ref, end); err != nil {
 			return result, err
 		}
 	}
-	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, to.Ref), strings.NewReader(""))
+	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, ref), strings.NewReader(""))
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return result, err
 	}
 	// The findings are of the copy too if it has the same objects, apart from the record of the end.
-	return result, kept.Keep(ctx, to.Store, to.Root, to.Ref, func(now []inventory.Object) bool {
+	return result, kept.Keep(ctx, to.Store, to.Root, func(now []inventory.Object) bool {
 		delete(copies, record)
 		now = slices.DeleteFunc(now, func(o inventory.Object) bool { return o.Object.Key == record })
-		same := len(now) == len(copies) && lossless(result.Skipped, from)
+		same := len(now) == len(copies)
 		for _, o := range now {
 			size, copied := copies[o.Object.Key]
 			same = same && copied && size == o.Object.Size
@@ -149,9 +146,9 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 
 // endsLast sorts a session's objects so that its metadata comes last: what is stored after a head's end shows that the
 // session continued.
-func endsLast(from Place, all []blob.Object) []blob.Object {
+func endsLast(ref layout.Session, from Place, all []blob.Object) []blob.Object {
 	slices.SortStableFunc(all, func(a, b blob.Object) int {
-		switch x, y := isMetadata(from, a.Key), isMetadata(from, b.Key); {
+		switch x, y := isMetadata(ref, from, a.Key), isMetadata(ref, from, b.Key); {
 		case x == y:
 			return 0
 		case x:
@@ -162,24 +159,15 @@ func endsLast(from Place, all []blob.Object) []blob.Object {
 	return all
 }
 
-func isMetadata(at Place, key string) bool {
-	o, err := layout.ParseObject(at.Root, at.Ref, key)
+func isMetadata(ref layout.Session, at Place, key string) bool {
+	o, err := layout.ParseObject(at.Root, ref, key)
 	return err == nil && o.Kind == layout.Metadata
 }
 
-// lossless says whether nothing was skipped but what was made of other objects.
-func lossless(skipped []string, from Place) bool {
-	return !slices.ContainsFunc(skipped, func(key string) bool { return !derived(from, key) })
-}
-
-// derived says whether an object was made from others. Then the larger one need not be the newer one.
-func derived(at Place, key string) bool {
-	return inventory.IsDerived(at.Root, at.Ref, key)
-}
-
-// serves says whether an object of the target, by its size, need not be replaced by one of the source.
-func serves(to Place, key string, size int64, o blob.Object) bool {
-	return size == o.Size || size > o.Size && !derived(to, key)
+// serves says whether an object of the target, by its size, need not be replaced by one of the source. Of objects that
+// were made from others the larger one need not be the newer one.
+func serves(ref layout.Session, to Place, key string, size int64, o blob.Object) bool {
+	return size == o.Size || size > o.Size && !inventory.IsDerived(to.Root, ref, key)
 }
 
 // replacement is an object to be copied to a key that the target has.
@@ -190,17 +178,17 @@ type replacement struct {
 
 // replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be
 // writing the same objects.
-func replace(ctx context.Context, from, to Place, all []replacement, p *progress.Counter) error {
+func replace(ctx context.Context, ref layout.Session, from, to Place, all []replacement, p *progress.Counter) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return lease.Do(ctx, to.Store, to.Root, to.Ref, func(ctx context.Context) error {
+	return lease.Do(ctx, to.Store, to.Root, ref, func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(concurrency)
 		for _, r := range all {
 			g.Go(func() error {
 				now, err := to.Store.Stat(ctx, r.key)
-				if errors.Is(err, os.ErrNotExist) || err == nil && !serves(to, r.key, now.Size, r.object) {
+				if errors.Is(err, os.ErrNotExist) || err == nil && !serves(ref, to, r.key, now.Size, r.object) {
 					err = copyObject(ctx, from.Store, r.object, r.key, to.Store.Put)
 				}
 				p.Did(1, r.object.Size)
@@ -214,8 +202,8 @@ func replace(ctx context.Context, from, to Place, all []replacement, p *progress
 // unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of
 // one moment: if the session was compacted meanwhile, it may have a first chunk as it was before, and lack others that
 // were removed since.
-func unchanged(ctx context.Context, from Place, listed *inventory.Session) error {
-	again, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
+func unchanged(ctx context.Context, ref layout.Session, from Place, listed *inventory.Session) error {
+	again, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
 		return err
 	}
@@ -224,7 +212,10 @@ func unchanged(ctx context.Context, from Place, listed *inventory.Session) error
 		now[o.Key] = o
 	}
 	for _, o := range listed.Objects() {
-		if n := now[o.Key]; !derived(from, o.Key) && (n.Size != o.Size || n.ETag != o.ETag || n.Key == "") {
+		if inventory.IsDerived(from.Root, ref, o.Key) {
+			continue
+		}
+		if n := now[o.Key]; n.Size != o.Size || n.ETag != o.ETag || n.Key == "" {
 			return fmt.Errorf("%s was replaced or removed during the copy: copy the session again: %w", o.Key,
 				chunks.ErrChanged)
 		}
@@ -243,39 +234,4 @@ func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string
 		return fmt.Errorf("copy %s: %w", o.Key, err)
 	}
 	return nil
-}
-
-// rename returns the key of an object at the target, and false if the target's layout has none.
-func rename(from, to Place, key string) (string, bool) {
-	rest := strings.TrimPrefix(key, layout.Prefix(from.Root, from.Ref))
-	prefix := layout.Prefix(to.Root, to.Ref)
-	o, err := layout.ParseObject(from.Root, from.Ref, key)
-	switch {
-	case o.Kind == layout.OldIndex:
-		return "", false // nothing reads it
-	case from.Ref.Version == to.Ref.Version && o.Kind == layout.Index:
-		return layout.IndexPrefix(to.Root, to.Ref) + o.Path, true
-	case from.Ref.Version == to.Ref.Version:
-		return prefix + rest, true
-	case err != nil:
-		return "", false
-	}
-	switch o.Kind {
-	case layout.Log:
-		// What follows the stream's key says which chunk it is.
-		return layout.LogKey(to.Root, to.Ref, o.Node, o.Path) + strings.TrimPrefix(key, o.Stream), true
-	case layout.NodeEvents, layout.JobEvents:
-		file := key[strings.LastIndexByte(key, '/')+1:]
-		folder := "node_events/"
-		if o.Kind == layout.JobEvents {
-			folder = "job_events/" + layout.JobFolder(to.Ref.Version, o.Job) + "/"
-		}
-		if to.Ref.Version == layout.V17 {
-			folder = o.Node.String() + "/" + folder
-		}
-		return prefix + folder + file, true
-	case layout.Index:
-		return "", false // its fingerprint contains keys that differ at the target
-	}
-	return prefix + rest, true
 }
