@@ -116,6 +116,8 @@ func TestDriverLogs(t *testing.T) {
 		"a message of several lines": {1,
 			module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\n",
 			findings.JobFailed, "its driver raised RuntimeError: CUDA error: device-side assert triggered$", ""},
+		"advice of a library, under make": {2, module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\nmake: *** [train] Error 1\n",
+			findings.JobFailed, "ended with exit code 2; the last exception in its log is RuntimeError: CUDA error: device-side assert triggered$", ""},
 		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
 			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
 			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +

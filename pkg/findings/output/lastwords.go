@@ -31,8 +31,11 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|^(?:\w+: )?hint\b|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook above\b|error is not recoverable|^(?:\w+: )?hint\b|` + seeAbove + `|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
+	toldAbove = lazyregexp.New(`(?i)` + seeAbove)
+	// noMessage matches a record that ends with the place in the program that it is from.
+	noMessage = lazyregexp.New(`\[[\w./-]+\.py:\d+\]:?$`)
 	// closing matches what programs, asyncio, Maven and compilers print at any level after their last error, and says
 	// no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
@@ -57,6 +60,9 @@ var (
 	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
 	letters  = lazyregexp.New(`\pL`)
 )
+
+// seeAbove is an expression for the words that an error was told before.
+const seeAbove = `see (?:the )?(?:errors? |root cause |stack trace )?\(?above`
 
 // LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
 // its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
@@ -308,7 +314,7 @@ const maxErrorLines = 5 // lines at the end of an output in which its last error
 // What a last line is worth, the best first.
 const (
 	anError      = iota // a record at level error, or a line that speaks of an error
-	errorWarning        // a warning that speaks of an error
+	errorWarning        // a warning that speaks of an error, or an error that was told above
 	errorCount          // how many errors were told before
 	ownLine             // a line without a level
 	warning
@@ -333,14 +339,15 @@ func worthOf(line string) (worth int, said string) {
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
 	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
+		level != logline.Unknown && noMessage().MatchString(said),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
 	case counts().MatchString(plain):
 		return errorCount, said
+	case level == logline.Warning && speaks, level >= logline.Error && toldAbove().MatchString(said):
+		return errorWarning, said
 	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
 		return anError, said
-	case level == logline.Warning && speaks:
-		return errorWarning, said
 	case level == logline.Unknown:
 		return ownLine, said
 	case level == logline.Warning:

@@ -81,7 +81,12 @@ func TestLastWords(t *testing.T) {
 		"a host that does not answer": {"ssh: connect to host db-4 port 22: Connection timed out\nleaving\n",
 			"ssh: connect to host db-4 port 22: Connection timed out"},
 		"a program's own label": {"report: not needed\ntar: Removing leading `/' from member names\nbatch 3 has 0 rows\n", "batch 3 has 0 rows"},
-		"a page's address":      {"rows.csv: undefined column\nhttps://errors.acme/cannot-read\n", "rows.csv: undefined column"},
+		"advice of torch":       {"ValueError: no kernel image\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n", "ValueError: no kernel image"},
+		"advice of dynamo":      {"RuntimeError: no triton\nYou can suppress this exception and fall back to eager by setting:\n    import torch._dynamo\n    torch._dynamo.config.suppress_errors = True\n", "RuntimeError: no triton"},
+		"advice of JAX":         {"XlaRuntimeError: out of memory\nFor simplicity, JAX has removed its internal frames from the traceback of the following exception. Set JAX_TRACEBACK_FILTERING=off to include these.\n", "XlaRuntimeError: out of memory"},
+		"what JAX was told": {"F0929 17:42:48.594200 1044529 client.h:77] Terminating process because the JAX distributed service detected fatal errors.\nAdditional GRPC error information from remote target coordination_service:\n:UNKNOWN:Error received from peer  {grpc_message:\"Socket closed\", grpc_status:14}\n",
+			"F0929 17:42:48.594200 1044529 client.h:77] Terminating process because the JAX distributed service detected fatal errors."},
+		"a page's address": {"rows.csv: undefined column\nhttps://errors.acme/cannot-read\n", "rows.csv: undefined column"},
 		"behind a bar": {"\r 10%|# | 1/10\r 20%|## | 2/10\rERROR:train:batch 3 has 0 rows\n\r\n",
 			"ERROR:train:batch 3 has 0 rows"},
 	} {
@@ -97,6 +102,8 @@ func TestLastError(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
 		"a print": {":job_id:04000000\n:actor_name:Solver\nFATAL: licence expired\nbye\n",
 			"FATAL: licence expired"},
+		"see above": {"ERROR 04-21 10:43:16 [core.py:390] ValueError: No available memory for the cache blocks.\nERROR 04-21 10:43:16 [core.py:390] \nCRITICAL 04-21 10:43:16 [core_client.py:361] Got fatal signal from worker processes, shutting down. See stack trace above for root cause issue.\n",
+			"ERROR 04-21 10:43:16 [core.py:390] ValueError: No available memory for the cache blocks."},
 		"long ago":        {"error: retrying\n" + strings.Repeat("step is done\n", 9), ""},
 		"nothing":         {":job_id:04000000\nloading\n", ""},
 		"Ray's own":       {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
