@@ -33,6 +33,8 @@ func TestDriverLogs(t *testing.T) {
 			"Traceback (most recent call last):", "  File \"/lib/vllm/hub.py\", line 9, in load",
 			"    raise OSError(\"no such model\")", "OSError: no such model\r\n"}, header), rank)
 	}
+	const noMemory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.14 GiB is free. Process 12 has 78.00 GiB memory in use. " +
+		"Of the allocated memory 70.00 GiB is allocated by PyTorch, and 7.00 GiB is reserved\n"
 	for name, c := range map[string]struct {
 		code             int
 		log, kind, title string
@@ -184,6 +186,10 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "failed with exit code 2: panic: lr is negative; ", "main.go:12"},
 		"a tool, after Python": {3, module + "    prepare()\nOSError: no cache\ndeploy: unknown environment\n",
 			findings.JobFailed, "failed with exit code 3: deploy: unknown environment; the last exception in its log is OSError: no cache$", ""},
+		"a tool, after a long message": {3, module + "    f()\n" + noMemory + "deploy: unknown environment\n",
+			findings.JobFailed, "failed with exit code 3: deploy: unknown environment; the last exception in its log is OutOfMemoryError: CUDA out of memory", ""},
+		"caught, with a long message": {1, module + "    f()\n" + noMemory + "2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",
+			findings.JobFailed, "exit code 1: 2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9; the last exception in its log is OutOfMemoryError: CUDA", ""},
 		"an error, after a thread of Java": {1, "Exception in thread \"heartbeat\" java.io.IOException: closed\n\tat com.x.Beat.run(Beat.java:5)\nreading\nERROR: table orders has no rows\n",
 			findings.JobFailed, "failed with exit code 1: ERROR: table orders has no rows; before that java.io.IOException: closed$", "Beat.java:5"},
 		"of glibc": {134, "loading\nfree(): invalid pointer\nAborted (core dumped)\n",

@@ -71,13 +71,18 @@ func lastPlain(log string) (text string, at int, ended bool) {
 	}
 }
 
-// Behind returns what a text has behind the last mention of its exception.
+// Behind returns what a text has behind the last mention of its exception. Of a long message a part was left out.
 func Behind(text string, what Exception) string {
-	said := cmp.Or(what.Message, what.Type)
-	if at := strings.LastIndex(text, said); at >= 0 && said != "" {
-		return text[at+len(said):]
+	said, _, shortened := strings.Cut(cmp.Or(what.Message, what.Type), "…")
+	at := strings.LastIndex(text, said)
+	if at < 0 || said == "" {
+		return ""
 	}
-	return ""
+	behind := text[at+len(said):]
+	if shortened {
+		behind = behind[max(0, strings.IndexByte(behind, '\n')):]
+	}
+	return behind
 }
 
 // Handled returns the exception that a program handled when it raised the one that a text ends with; none if it handled

@@ -24,6 +24,10 @@ func TestBehind(t *testing.T) {
 	if got := Behind(text, e); got != "\nbye\n" {
 		t.Errorf("%q", got)
 	}
+	text = TracebackStart + "\nRuntimeError: Task <Task pending coro=f()> is gone" + strings.Repeat(".", MaxMessage) + "\nbye\n"
+	if got := Behind(text, ExceptionOf(text)); got != "\nbye\n" {
+		t.Errorf("%q behind a long message", got)
+	}
 	if e.Message = "another"; Behind(text, e) != "" {
 		t.Errorf("%q behind a message that is not there", Behind(text, e))
 	}
