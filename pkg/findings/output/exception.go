@@ -79,17 +79,29 @@ func ExceptionOf(text string) (e Exception) {
 	return ofParts(text)
 }
 
-// ofParts returns the exception of a text that may have tracebacks of several.
-func ofParts(text string) Exception {
-	program := beginsIn(text)
-	for {
-		first, rest, more := strings.Cut(text, directCause)
-		if e := raisedIn(first, program); !more || e.Type != "CancelledError" && e.Type != "" {
+// ofParts returns the exception of a text that may have tracebacks of several. Of one that begins with Ray's name of a
+// task's exception, without its words and its traceback, a later part has them. What a library raised from an error of
+// a socket or a process has the address or the aim.
+func ofParts(text string) (e Exception) {
+	program, silent := beginsIn(text), true
+	for part := range strings.SplitSeq(text, directCause) {
+		next := raisedIn(part, program)
+		if !silent {
+			if next.Library && next.Message != "" && namesNothing().MatchString(e.Type) {
+				e.Rest = strings.TrimSpace(e.Rest + " (" + next.String() + ")")
+			}
 			return e
 		}
-		text = rest
+		if next.Type != "" {
+			e = next
+			silent = e.Type == "CancelledError" || e.String() == e.Type && !strings.Contains(part, frame)
+		}
 	}
+	return e
 }
+
+// namesNothing matches exceptions of sockets and processes, which do not say to which address or for what.
+var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError)$`)
 
 var (
 	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".

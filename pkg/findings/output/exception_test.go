@@ -30,6 +30,15 @@ func TestExceptionOf(t *testing.T) {
 		{"of a library, raised from another", "Traceback (most recent call last):\n  File \"/lib/site-packages/redis/connection.py\", line 1, in connect\nredis.ReadError: closed\n\n" + directCause +
 			"\n\nTraceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\nOSError: no cache\n",
 			Exception{Type: "ReadError", Message: "closed", Library: true}},
+		{"of a task, whose cause has no traceback", "ray.exceptions.RayTaskError(XlaRuntimeError): jax.errors.SimplifiedTraceback: For simplicity, JAX has removed its internal frames.\n\n" + directCause + "\n\nray::fit() (pid=1)\n  File \"a.py\", line 1, in fit\njaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: x\n",
+			Exception{Type: "XlaRuntimeError", Message: "RESOURCE_EXHAUSTED: x", Function: "fit"}},
+		{"of a socket, in a library", "Traceback (most recent call last):\n  File \"/lib/site-packages/urllib3/util/connection.py\", line 1, in create_connection\nConnectionRefusedError: [Errno 111] Connection refused\n\n" + directCause + "\n\n" +
+			"Traceback (most recent call last):\n  File \"/lib/site-packages/urllib3/connection.py\", line 1, in connect\nurllib3.exceptions.NewConnectionError: <urllib3.connection.HTTPConnection object at 0x7e>: Failed to establish a new connection\n\n" + whileHandling + "\n\n" +
+			"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\n  File \"/lib/site-packages/mlflow/rest.py\", line 1, in call\nmlflow.exceptions.MlflowException: API request to http://mlflow:5000/api failed\n",
+			Exception{Type: "ConnectionRefusedError", Message: "[Errno 111] Connection refused", Rest: "(MlflowException: API request to http://mlflow:5000/api failed)", Library: true}},
+		{"of a process, in a library", "Traceback (most recent call last):\n  File \"/usr/lib/python3.10/subprocess.py\", line 526, in run\nsubprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n\n" + directCause + "\n\n" +
+			"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\n  File \"/lib/site-packages/torch/utils/cpp_extension.py\", line 1, in build\nRuntimeError: Error building extension 'fused_adam'\n",
+			Exception{Type: "CalledProcessError", Message: "Command '['ninja', '-v']' returned non-zero exit status 1.", Rest: "(RuntimeError: Error building extension 'fused_adam')"}},
 		{"of a network", "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/ssl.py\", line 1, in read\nTimeoutError: The read operation timed out\n",
 			Exception{Type: "TimeoutError", Message: "The read operation timed out", Library: true}},
 		{"of a module, with a name of its own",

@@ -184,6 +184,9 @@ func withCauses(log string, at int) (text string, from int) {
 		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
 			return log[at:], at
 		}
+		if cause := causeAlone(before); cause >= 0 {
+			return log[cause:], cause
+		}
 		earlier := strings.LastIndex(before, TracebackStart)
 		if _, copied := lineOf(before, max(0, earlier)); !copied {
 			earlier = tracebackBefore(log, len(before))
@@ -193,6 +196,21 @@ func withCauses(log string, at int) (text string, from int) {
 		}
 		at = earlier
 	}
+}
+
+// named matches the beginning of a line that names an exception with its module.
+var named = lazyregexp.New(`^(?:\w+\.)+[A-Z]\w*: `)
+
+// causeAlone returns where the cause above the words about it begins, if it is a line without frames above it: it was
+// never raised, or a library took its traceback away. Else it returns -1.
+func causeAlone(log string) int {
+	above := strings.TrimRight(strings.TrimSuffix(log, directCause), "\r\n ")
+	at := strings.LastIndexByte(above, '\n') + 1
+	from, to := lineBefore(above, at)
+	if !named().MatchString(above[at:min(len(above), at+MaxTitle)]) || strings.HasPrefix(above[from:to], " ") {
+		return -1
+	}
+	return at
 }
 
 // lineOf returns where the line around an offset begins, and whether Ray copied it from a worker, as what is before the

@@ -12,6 +12,10 @@ func TestLastTraceback(t *testing.T) {
 	if got, at := LastTraceback(log); got != chained || log[at:] != chained {
 		t.Errorf("got %q", got)
 	}
+	const simplified = "jax.errors.SimplifiedTraceback: For simplicity, JAX has removed its internal frames.\n\n" + directCause + "\n\n" + TracebackStart + "\n  File \"a.py\", line 1, in <module>\nXlaRuntimeError: full\n"
+	if got, _ := LastTraceback(log + simplified); got != simplified || ExceptionOf(got).String() != "XlaRuntimeError: full" {
+		t.Errorf("got %q, of a cause without a traceback", got)
+	}
 	if got, at := LastTraceback("no line starts with it: " + TracebackStart); at >= 0 {
 		t.Errorf("got %q", got)
 	}
