@@ -105,9 +105,9 @@ var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Abort
 
 var (
 	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".
-	repr = lazyregexp.New(`<(\w+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
+	repr = lazyregexp.New(`<([\w.]+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
 	// reasonBelow matches how a line of a message begins that has the reason, as NCCL's do.
-	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception):`)
+	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:`)
 )
 
 // inFile matches a frame of a traceback, with its file and function; ofLibrary the files of libraries, ofNetworks those
@@ -157,7 +157,7 @@ func raisedIn(text, program string) (e Exception) {
 	code := ""                        // its line of code
 	for line := range strings.Lines(text) {
 		next += len(line)
-		if m := reasonBelow().FindString(line); m != "" && rest < 0 && e.Type != "" {
+		if m := reasonBelow().FindString(line); m != "" && (rest < 0 || e.Message == "") && e.Type != "" {
 			rest = next - len(line) + len(m)
 		}
 		line = strings.TrimRight(line, "\r\n")
@@ -194,7 +194,7 @@ func raisedIn(text, program string) (e Exception) {
 		if len(message) > MaxMessage {
 			message = repr().ReplaceAllString(message, "<$1 …>")
 		}
-		e = Exception{Type: m[2], Message: Clip(message, MaxMessage), Function: function}
+		e = Exception{Type: m[2], Message: shortened(message), Function: function}
 		if inMessage && frame != nil {
 			library := libraryOf(frame[1])
 			e.Library = library != "" && library != program || ofNetworks().MatchString(frame[1])
@@ -218,8 +218,20 @@ func raisedIn(text, program string) (e Exception) {
 	}
 	if rest >= 0 {
 		e.Rest = restOfMessage(text[rest:])
+		java := strings.HasSuffix(text[:rest], "\n"+ofJava)
+		if all := causedBy().FindAllString(text[rest:min(len(text), rest+maxCrash)], -1); java && all != nil {
+			e.Rest = shortened(strings.TrimPrefix(all[len(all)-1], "Caused by: "))
+		}
 	}
 	return e
+}
+
+// shortened cuts a message in its middle if it is long: at its end it often has the reason.
+func shortened(message string) string {
+	if len(message) <= MaxMessage {
+		return Clip(message, MaxMessage)
+	}
+	return Clip(message, MaxMessage/2) + strings.ToValidUTF8(message[len(message)-MaxMessage/2:], "")
 }
 
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
@@ -227,10 +239,10 @@ func Normalised(message string) string {
 	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
 }
 
-// counted matches what pydantic says before it tells which fields are wrong, and onlyCode what clients of HTTP say
-// before the reason, and the beginning of an object.
+// counted matches what pydantic and YAML's parser say before they tell what is wrong, and onlyCode what clients of HTTP
+// say before the reason, and the beginning of an object.
 var (
-	counted  = lazyregexp.New(`^\d+ validation errors? for `)
+	counted  = lazyregexp.New(`^(?:\d+ validation errors? for |while (?:scanning|parsing|constructing) )`)
 	onlyCode = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$`)
 )
 
@@ -246,8 +258,10 @@ func goesOn(first string) bool {
 // record of a log.
 func restOfMessage(text string) string {
 	var rest []string
-	size := 0
-	for line := range strings.Lines(text[:min(len(text), 4*MaxText)]) {
+	size, at := 0, 0
+	text = text[:min(len(text), 4*MaxText)]
+	for line := range strings.Lines(text) {
+		at += len(line)
 		line = strings.TrimRight(line, "\r\n")
 		said := strings.Join(strings.Fields(Printable(line)), " ")
 		switch {
@@ -257,6 +271,8 @@ func restOfMessage(text string) string {
 			remote().MatchString(line), marked().MatchString(line),
 			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
 			return Clip(strings.Join(rest, " "), MaxMessage)
+		case strings.HasSuffix(said, "(most recent call last):"): // where TensorFlow's graph has the node
+			return restOfMessage(WithoutFrames(text[at:]))
 		case marksLine().MatchString(line):
 			continue
 		}

@@ -132,6 +132,20 @@ func TestExceptionOf(t *testing.T) {
 				"]> got Future <Future pending> attached to a different loop\n",
 			Exception{Type: "RuntimeError", Message: "Task <Task …> got Future <Future …> attached to a different loop"},
 		},
+		{
+			"with the reason at the end of a long message",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nConnectTimeout: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /google/paligemma-3b-pt-224/resolve/main/tokenizer_config.json (Caused by " +
+				"ConnectTimeoutError(<urllib3.connection.HTTPSConnection object at 0x00>, 'Connection to huggingface.co timed out.'))\"))\n",
+			Exception{Type: "ConnectTimeout", Message: "(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url:…imeoutError(<urllib3.connection.HTTPSConnection …>, 'Connection to huggingface.co timed out.'))\"))"},
+		},
+		{"of Spark, with the cause below", "Traceback (most recent call last):\n  File \"a.py\", line 1\npy4j.protocol.Py4JJavaError: An error occurred while calling o12.count.\n: org.apache.spark.SparkException: Job aborted\n\nDriver stacktrace:\n\tat org.apache.spark.X.f(X.scala:1)\nCaused by: java.lang.OutOfMemoryError: Java heap space\n\tat java.util.A.b(A.java:2)\n",
+			Exception{Type: "Py4JJavaError", Message: "An error occurred while calling o12.count.", Rest: "java.lang.OutOfMemoryError: Java heap space"}},
+		{"of YAML", "Traceback (most recent call last):\n  File \"a.py\", line 1\nyaml.scanner.ScannerError: while scanning for the next token\nfound character '\\t' that cannot start any token\n  in \"c.yml\", line 8, column 1\n",
+			Exception{Type: "ScannerError", Message: "while scanning for the next token", Rest: "found character '\\t' that cannot start any token in \"c.yml\", line 8, column 1"}},
+		{"of a graph of TensorFlow", "Traceback (most recent call last):\n  File \"a.py\", line 1\nInvalidArgumentError: Graph execution error:\n\nDetected at node 'while/MatMul' defined at (most recent call last):\n    File \"a.py\", line 9, in <module>\n      f()\nNode: 'while/MatMul'\nMatrix size-incompatible: In[0]: [1,8]\n",
+			Exception{Type: "InvalidArgumentError", Message: "Graph execution error:", Rest: "Node: 'while/MatMul' Matrix size-incompatible: In[0]: [1,8]"}},
+		{"of numpy", "Traceback (most recent call last):\n  File \"a.py\", line 1\nImportError: \n\nIMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!\n\nOriginal error was: libz.so.1: cannot open\n",
+			Exception{Type: "ImportError", Rest: "libz.so.1: cannot open"}},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
 		if got := ExceptionOf(c.text); got != c.want {
