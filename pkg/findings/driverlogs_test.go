@@ -120,6 +120,12 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "its driver raised RuntimeError: CUDA error: device-side assert triggered$", ""},
 		"advice of a library, under make": {2, module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\nmake: *** [train] Error 1\n",
 			findings.JobFailed, "ended with exit code 2; the last exception in its log is RuntimeError: CUDA error: device-side assert triggered$", ""},
+		"a launcher's record of a status": {1, module + "    import flash_attn\nModuleNotFoundError: No module named 'flash_attn'\n[2024-03-20 20:31:29,210] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 7\n" +
+			"[2024-03-20 20:31:29,269] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py'] exits with return code = 1\n",
+			findings.JobFailed, "its driver raised ModuleNotFoundError: No module named 'flash_attn'$", ""},
+		"torchrun's record of a status": {1, module + "    f()\nRuntimeError: x\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 2) of binary: /python\n" + module +
+			"    main()\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n",
+			findings.JobFailed, "a process that its driver ran raised RuntimeError: x; then the driver raised ChildFailedError", ""},
 		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
 			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
 			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +

@@ -106,8 +106,7 @@ func LastCrash(log string) string {
 		return ""
 	}
 	said := LastError(behindStack(log[at:]), false) // no other lines
-	if said == "" || strings.Contains(crash, said) || onlyStatus().MatchString(said) ||
-		ofCrash().MatchString(said) {
+	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) {
 		return crash
 	}
 	return said
@@ -179,7 +178,8 @@ func deeper(line, other string) bool {
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own, or else, if others count, the last of these lines without a level; "" if there is none.
+// own, or else, if others count, the last of these lines without a level, or that only says that a step failed; "" if
+// there is none.
 func LastError(log string, others bool) (plain string) { return lastError(log, others, maxErrorLines) }
 
 // ErrorAtEnd is LastError of the last line alone.
@@ -192,9 +192,9 @@ func lastError(log string, others bool, most int) (plain string) {
 			break
 		}
 		switch worth, said := worthOf(line); {
-		case worth == anError:
+		case worth == anError && !onlyStatus().MatchString(said):
 			return Clip(said, MaxTitle)
-		case worth == ownLine && others:
+		case (worth == anError || worth == ownLine) && others:
 			plain = cmp.Or(plain, Clip(said, MaxTitle))
 		}
 		if looked++; looked == most {
@@ -217,11 +217,13 @@ func EndsInError(log string) (ends bool) {
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
 
-// LogsError reports whether a text has a record at level error that says more than that its program ends.
+// LogsError reports whether a text has a record at level error that says more than that its program ends, or that a
+// process failed.
 func LogsError(text string) bool {
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line[:min(len(line), logline.MaxHeader)], "\r\n")
-		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) {
+	for whole := range strings.Lines(text) {
+		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
+		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
+			onlyStatus().MatchString(whole) {
 			continue
 		}
 		if worth, _ := worthOf(line); worth != worthLittle {
@@ -232,7 +234,7 @@ func LogsError(text string) bool {
 }
 
 // onlyStatus matches what says of a step or a program that it failed, and not why.
-var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b(?:.{0,12}\b(?:code|status)\b| with -?\d+)|\bfailed \(\d+\)`)
+var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b(?:.{0,12}\b(?:code|status)\b| with -?\d+)|\bfailed \(\d+\)|\bexitcode: -?\d+`)
 
 // ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
 // the output's end or above an error that is known; or else the line above an error that only says that a step failed;
