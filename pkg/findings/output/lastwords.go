@@ -31,7 +31,7 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook above\b|error is not recoverable|^(?:\w+: )?hint\b|` + seeAbove + `|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^(?:\w+: )?hint\b|` + seeAbove + `|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	toldAbove = lazyregexp.New(`(?i)` + seeAbove)
 	// noMessage matches a record that ends with the place in the program that it is from.
@@ -44,8 +44,9 @@ var (
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
-	// unittest, jest, mypy, ESLint, Go. pytest also repeats it, as much as the terminal's width allows.
-	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
+	// unittest, jest, mypy, ESLint, Go, dbt, Ansible. pytest also repeats it, as much as the terminal's width allows.
+	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after) \d+|` +
+		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
 	// noError matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
@@ -73,9 +74,17 @@ func LastWords(log string) string {
 		return said
 	}
 	var last [worthLittle + 1]string
-	looked, below := 0, ""
+	looked, below, cause := 0, "", ""
 	for line := range lastOwn(log, ofRay().MatchString) {
 		worth, said := worthOf(line)
+		if inner, ok := strings.CutPrefix(said, "Caused by: "); ok { // the last one is the root
+			cause = cmp.Or(cause, inner)
+			continue
+		}
+		if cause != "" && worth == anError {
+			return Clip(said+", caused by: "+cause, MaxTitle)
+		}
+		last[ownLine], cause = cmp.Or(last[ownLine], cause), "" // of nothing that speaks of an error
 		if worth == anError && rayError().MatchString(line) {
 			worth = errorWarning
 		}
@@ -95,7 +104,7 @@ func LastWords(log string) string {
 			}
 		}
 	}
-	return Clip(cmp.Or(last[:]...), MaxTitle)
+	return Clip(cmp.Or(cause, cmp.Or(last[:]...)), MaxTitle)
 }
 
 // LastCrash returns what the runtime of a program said of a crash, or else the error that was printed last behind its
