@@ -93,7 +93,8 @@ func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
 	if len(d.line) > 0 || d.over || len(lines) == 0 || begins('{') || d.workers != nil && begins('(') ||
-		bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 || !utf8.Valid(lines) {
+		bytes.Contains(lines, colouredFrame) || bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 ||
+		!utf8.Valid(lines) {
 		return 0
 	}
 	if len(d.marks) == 0 || d.marks[len(d.marks)-1].record {
@@ -158,6 +159,9 @@ func cutMiddle(line []byte) []byte {
 	return line
 }
 
+// colouredFrame is in each frame of a traceback that Python 3.13 colours: with FORCE_COLOR also in logs.
+var colouredFrame = []byte("  File \x1b[")
+
 // finish adds the line to the text.
 func (d *digest) finish() {
 	line := logline.UTF8(d.line)
@@ -171,6 +175,9 @@ func (d *digest) finish() {
 	}
 	if d.redrawn && record == nil {
 		d.text = append(d.text, '\r')
+	}
+	if bytes.Contains(line, colouredFrame) {
+		line = []byte(output.Printable(string(line)))
 	}
 	if record != nil {
 		line = record

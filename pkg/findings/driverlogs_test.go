@@ -236,6 +236,8 @@ func TestDriverLogs(t *testing.T) {
 			"\x00") + "\x00", findings.JobFailed, "its driver raised ValueError: no rows$", "main()"},
 		"Latin-1": {1, module + "    main()\nOSError: donn\xe9es introuvables\n", findings.JobFailed,
 			"its driver raised OSError: données introuvables$", "main()"},
+		"coloured by Python 3.13": {1, "Traceback (most recent call last):\n  File \x1b[35m\"/app/a.py\"\x1b[0m, line \x1b[35m3\x1b[0m, in \x1b[35m<module>\x1b[0m\n    \x1b[31mload\x1b[0m\x1b[1;31m()\x1b[0m\n\x1b[1;35mValueError\x1b[0m: \x1b[35mno rows\x1b[0m\nbye\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", "line 3, in <module>"},
 		"behind bars": {1, strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s, loss=0.1] ", 80000) +
 			module + "    step()\nValueError: loss is nan\n",
 			findings.JobFailed, "its driver raised ValueError: loss is nan$", "step()"},
