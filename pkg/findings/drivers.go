@@ -387,17 +387,17 @@ const lastPrinted = "; the last it printed: "
 // lastPrinted returns the error that a driver printed before a signal ended it: one among its last few lines if it
 // crashed, behind what it raised, or else its last line. It returns "" if there is none.
 func (e *driverEnd) lastPrinted() string {
-	text := e.log.text
-	switch {
-	case !slices.Contains(ofCrashes, e.signal):
-		return output.ErrorAtEnd(output.BeforeSignal(text))
-	case e.hasException():
+	text, crashed := e.log.text, slices.Contains(ofCrashes, e.signal)
+	if crashed && e.hasException() {
 		text = output.Behind(e.trace, e.raised)
 	}
-	if _, at := output.Signal(text); at >= 0 {
+	if _, at := output.Signal(text); at >= 0 && crashed {
 		text = text[:at]
 	}
-	return output.LastError(output.BeforeSignal(text), false)
+	if text = output.BeforeSignal(text); !crashed && !output.EndsInError(text) {
+		return ""
+	}
+	return output.LastError(text, false)
 }
 
 // driverRaised is the finding about a driver whose log has an exception. With another exit code than that of an

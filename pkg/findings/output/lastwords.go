@@ -189,12 +189,7 @@ func deeper(line, other string) bool {
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
 // own, or else, if others count, the last of these lines without a level, or that only says that a step failed; "" if
 // there is none.
-func LastError(log string, others bool) (plain string) { return lastError(log, others, maxErrorLines) }
-
-// ErrorAtEnd is LastError of the last line alone.
-func ErrorAtEnd(log string) string { return lastError(log, false, 1) }
-
-func lastError(log string, others bool, most int) (plain string) {
+func LastError(log string, others bool) (plain string) {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
@@ -206,7 +201,7 @@ func lastError(log string, others bool, most int) (plain string) {
 		case (worth == anError || worth == ownLine) && others:
 			plain = cmp.Or(plain, Clip(said, MaxTitle))
 		}
-		if looked++; looked == most {
+		if looked++; looked == maxErrorLines {
 			break
 		}
 	}
