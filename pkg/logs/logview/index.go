@@ -136,9 +136,10 @@ var errFound = errors.New("the line was found")
 
 // lineEnds counts the line ends that are written to it down from left, and knows the offset behind the last one.
 type lineEnds struct {
-	encoding     logline.Encoding
-	first        byte // of a character of two bytes
-	left, offset int64
+	encoding logline.Encoding
+	first    byte  // of a character of two bytes
+	left     int64 // line ends that are still to be counted
+	offset   int64 // behind what was written; when no end is left, behind the last one
 }
 
 // run tells where the bytes that are written next begin.
@@ -151,20 +152,27 @@ func (e *lineEnds) run(offset int64) io.Writer {
 func (e *lineEnds) Write(p []byte) (int, error) {
 	if e.encoding != logline.Bytes {
 		e.writeTwo(p)
-	} else if n := int64(bytes.Count(p, []byte{'\n'})); n < e.left {
-		e.left -= n
-		e.offset += int64(len(p))
 	} else {
-		for ; e.left > 0; e.left-- {
-			n := bytes.IndexByte(p, '\n') + 1
-			e.offset += int64(n)
-			p = p[n:]
-		}
+		e.writeOne(p)
 	}
 	if e.left == 0 {
 		return 0, errFound
 	}
 	return len(p), nil
+}
+
+// writeOne is Write in an encoding in which a line end is one byte.
+func (e *lineEnds) writeOne(p []byte) {
+	if n := int64(bytes.Count(p, []byte{'\n'})); n < e.left {
+		e.left -= n
+		e.offset += int64(len(p))
+		return
+	}
+	for ; e.left > 0; e.left-- {
+		n := bytes.IndexByte(p, '\n') + 1
+		e.offset += int64(n)
+		p = p[n:]
+	}
 }
 
 // writeTwo is Write in an encoding of two bytes. The two bytes of an end may come in two writes.

@@ -115,31 +115,39 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 	for {
 		end = f.StoredBefore(end)
 		begin := max(0, end-limit)
-		// UTF-16 has two bytes a letter. The one byte more than limit shows that the lines are longer.
-		if encoding != logline.Bytes {
-			begin &^= 1
-		} else if start, err := f.TailStart(ctx, end, lines, limit+1); err != nil || end-start <= limit {
-			return start, err
+		if encoding == logline.Bytes {
+			// The one byte more than limit shows that the lines are longer.
+			if start, err := f.TailStart(ctx, end, lines, limit+1); err != nil || end-start <= limit {
+				return start, err
+			}
+		} else {
+			begin &^= 1 // UTF-16 has two bytes a letter
 		}
 		text, err := f.ReadText(ctx, begin, end, limit)
 		if err != nil {
 			return 0, err
 		}
-		switch {
-		case len(text.Bytes) == 0 && begin > 0: // a compressed chunk holds less than it seemed
-			if end, err = f.TextBefore(ctx, end); err != nil {
-				return 0, err
+		if len(text.Bytes) > 0 || begin == 0 {
+			first := secondLine(text.Bytes)
+			if encoding != logline.Bytes {
+				first = lastLines(encoding, text.Bytes, begin == 0, lines)
 			}
-		case encoding != logline.Bytes:
-			return text.Offset(lastLines(encoding, text.Bytes, begin == 0, lines)), nil
-		default:
-			n := bytes.IndexByte(text.Bytes, '\n') + 1
-			if n == len(text.Bytes) {
-				n = 0 // there is one line only, which is longer
-			}
-			return text.Offset(n), nil
+			return text.Offset(first), nil
+		}
+		if end, err = f.TextBefore(ctx, end); err != nil { // a compressed chunk holds less than it seemed
+			return 0, err
 		}
 	}
+}
+
+// secondLine is where the second line of a text begins: the first began before the text. It is 0 if there is one line
+// only, which is longer than the text.
+func secondLine(text []byte) int {
+	n := bytes.IndexByte(text, '\n') + 1
+	if n == len(text) {
+		return 0
+	}
+	return n
 }
 
 // lastLines is where the last lines of a text in an encoding of two bytes begin. whole says that its first line does
