@@ -17,6 +17,10 @@ var errTooManyReads = errors.New("more reads of a target than an hour can have")
 
 // builder makes a block from the lines of an hour. What one line says may be about a million series, and an hour may
 // have a million tables: the work is linear in the bytes of the lines, and memory is taken before it is used.
+//
+// A series has a number in the dictionary, which is the same in all hours, a place in the builder's series, and an
+// index in each table of the lines that has it, by which reads name it. Several series of a table may be one of the
+// builder's (exposedSeries).
 type builder struct {
 	names        *dictionary
 	selects      func(name string) bool   // whether metrics of this name are wanted
@@ -31,19 +35,19 @@ type builder struct {
 	ofID        map[uint32]int // index of a target in these, by its id
 	series      []builderSeries
 	place       map[uint32]int  // of a series in these, by its number
-	tableSeries []exposedSeries // those of the table that is read
+	tableSeries []exposedSeries // those of the table that is read, by their index in it
 	changes     []change
 
-	lastPeriod, reads int
-	working           int64 // bytes of work
+	lastPeriod int
+	reads      int   // so far; the one under way has this number
+	working    int64 // bytes taken from workMemory
 }
 
-// builderTable is a target of the table that is being read: its index in the block, and whether the table had a read of
-// it.
+// builderTable is a target of the table that is being read.
 type builderTable struct {
 	labels []samples.Label
-	target int
-	read   bool
+	target int  // its index in the builder's targets; -1 if the reading has failed
+	read   bool // the table had a read of it
 }
 
 type builderTarget struct {
@@ -59,10 +63,10 @@ type builderSeries struct {
 	number  uint32
 	target  int
 	current int32 // its index in the target's list of current ones, -1: it is not there
-	up      bool
+	up      bool  // it is samples.Up, which says whether reads of the target succeed
 	value   float64
-	last    int // its last change, -1 if there is none
-	read    int // the last read that told it
+	last    int // index of its last change, -1 if there is none
+	read    int // number of the last read that had it
 	// period is the one in which exposed was set: the series of the table that is this one and got its value last.
 	// Others that are the same and exposed follow in older.
 	period  int
@@ -124,12 +128,13 @@ func (b *builder) giveBack(bytes int64) {
 	b.working -= bytes
 }
 
-// release gives back the memory that the builder took: all of it, or all but that of the changes if the block is used.
-func (b *builder) release(used bool) {
-	b.giveBack(b.working)
-	if !used {
-		b.changeMemory.giveBack(changeBytes * int64(len(b.changes)))
-	}
+// release gives back the memory that the builder took, but that of the changes, which the block has.
+func (b *builder) release() { b.giveBack(b.working) }
+
+// discard gives back all memory that the builder took. Its block is not used.
+func (b *builder) discard() {
+	b.release()
+	b.changeMemory.giveBack(changeBytes * int64(len(b.changes)))
 }
 
 // Start implements samples.Visitor.
@@ -137,25 +142,30 @@ func (b *builder) Start(targets [][]samples.Label) {
 	b.giveBack(tableSeriesBytes * int64(len(b.tableSeries)))
 	b.table, b.tableSeries = b.table[:0], b.tableSeries[:0]
 	for _, labels := range targets {
-		id, err := b.names.target(labels)
-		if err != nil {
-			b.fail(err)
+		target := b.addTarget(labels)
+		if target >= 0 {
+			b.begin(target)
 		}
-		place, known := b.ofID[id]
-		if !known {
-			if b.err != nil || !b.take(tableBytes) {
-				place = -1
-			} else {
-				place = len(b.targets)
-				b.ofID[id] = place
-				b.targets = append(b.targets, builderTarget{blockTarget: blockTarget{id: id}})
-			}
-		}
-		if place >= 0 {
-			b.begin(place)
-		}
-		b.table = append(b.table, builderTable{labels: labels, target: place})
+		b.table = append(b.table, builderTable{labels: labels, target: target})
 	}
+}
+
+// addTarget returns the index of a target, which it adds if the builder does not have it; -1 if the reading has failed.
+func (b *builder) addTarget(labels []samples.Label) int {
+	id, err := b.names.target(labels)
+	if err != nil {
+		b.fail(err)
+	}
+	if i, known := b.ofID[id]; known {
+		return i
+	}
+	if b.err != nil || !b.take(tableBytes) {
+		return -1
+	}
+	i := len(b.targets)
+	b.ofID[id] = i
+	b.targets = append(b.targets, builderTarget{blockTarget: blockTarget{id: id}})
+	return i
 }
 
 // begin begins a period of a target.
@@ -292,7 +302,7 @@ func (b *builder) hide(series int32, at uint16) {
 	b.end(place, at)
 }
 
-// endOthers ends the series of a target that the read under way did not tell. If it failed, Up stays.
+// endOthers ends the series of a target that the read under way did not have, except for Up if the read failed.
 func (b *builder) endOthers(target *builderTarget, failed bool, at uint16) {
 	for i := len(target.current) - 1; i >= 0; i-- { // the last takes the place of one that ends
 		place := target.current[i]
@@ -362,20 +372,21 @@ func (b *builder) block() (*block, error) {
 		out.targets[i] = t.blockTarget
 	}
 	slices.SortFunc(out.targets, func(a, b blockTarget) int { return cmp.Compare(a.id, b.id) })
-	count := make([]uint32, len(order)) // of each place's changes, then where the next goes
+	counts := make([]uint32, len(order)) // changes of each place
 	for _, c := range b.changes {
-		count[c.series]++
+		counts[c.series]++
 	}
-	next := uint32(0)
+	next := make([]uint32, len(order)) // where the next change of each place goes
+	total := uint32(0)
 	for i, place := range order {
-		out.series[i], out.first[i] = b.series[place].number, next
-		next, count[place] = next+count[place], next
+		out.series[i], out.first[i], next[place] = b.series[place].number, total, total
+		total += counts[place]
 	}
-	out.first[len(order)] = next
+	out.first[len(order)] = total
 	for _, c := range b.changes {
-		i := count[c.series]
+		i := next[c.series]
 		out.at[i], out.values[i] = c.at, c.value
-		count[c.series]++
+		next[c.series]++
 	}
 	return out, nil
 }

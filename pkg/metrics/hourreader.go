@@ -217,7 +217,13 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 			defer stop(nil)
 			b := newBuilder(r.names, wants, kept, work)
 			b.filter, b.stop = r.only, stop
-			defer func() { b.release(err == nil) }()
+			defer func() {
+				if l.block != nil {
+					b.release()
+				} else {
+					b.discard()
+				}
+			}()
 			err = h.visit(ctx, r.store, b, work, func(key string, err error) {
 				l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
 			})

@@ -62,12 +62,12 @@ func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
 // io.Seeker.
 type iterator[millis int64] struct {
 	parts []part
-	part  int
-	read  int   // next in the part
-	next  int   // change of the part that comes next
-	last  int64 // time of the sample before
-	maxt  int64
-	time  int64
+	part  int   // index of the part
+	read  int   // index of the part's next read
+	next  int   // index of the part's next change
+	last  int64 // only samples after this time are returned
+	maxt  int64 // only samples up to this time are returned
+	time  int64 // of the last read
 	value float64
 }
 
@@ -90,7 +90,8 @@ func (i *iterator[millis]) Next() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// step goes to the next read that has a sample, or over those that have none; false: this was none.
+// step goes to the next read that has a sample, or over those at which the series is not exposed. It reports whether
+// there is a sample to return.
 func (i *iterator[millis]) step(p *part) bool {
 	changed := i.next < len(p.at) && int(p.at[i.next]) == i.read
 	switch {

@@ -3,10 +3,9 @@ package promapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"regexp/syntax"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -52,9 +51,8 @@ type cost struct {
 	written map[string]float64
 	// from are the selectors whose labels the series may have.
 	from []*selected
-	// groups returns how many different values these labels have, or all but these, and how many series have the same
-	// ones. nil: it is not known, except that there are not more than series.
-	groups func(on bool, names []string) (different, same float64)
+	// groups returns the groups that a grouping makes. nil: nothing is known of them.
+	groups func(by grouping) groups
 	// values returns how many different values the samples have; nil: not known.
 	values func() float64
 	// exact: all labels of stored series are looked at. shared: labels are those of an operand, not copies.
@@ -62,12 +60,14 @@ type cost struct {
 }
 
 // labels returns the bytes of all labels.
-func (c *cost) labels() float64 {
-	n := 0.0
-	for name, bytes := range c.written {
-		n += float64(len(name)+labelBytes) + bytes
+func (c *cost) labels() float64 { return c.stored + c.series*c.writtenLabels() }
+
+// writtenLabels returns the bytes of the labels of a series that the expression wrote.
+func (c *cost) writtenLabels() (bytes float64) {
+	for name, value := range c.written {
+		bytes += float64(len(name)+labelBytes) + value
 	}
-	return c.stored + c.series*n
+	return bytes
 }
 
 // longest returns the longest value of a label.
@@ -85,10 +85,7 @@ func (c *cost) largest() float64 {
 	for _, s := range c.from {
 		n = max(n, s.largest)
 	}
-	for name, bytes := range c.written {
-		n += float64(len(name)+labelBytes) + bytes
-	}
-	return n
+	return n + c.writtenLabels()
 }
 
 // some is the result of an operator or a function that returns some of the series.
@@ -98,94 +95,43 @@ func (c *cost) some() *cost {
 	return result
 }
 
-func (c *cost) distinct(on bool, names []string) (different, same float64) {
+// grouped returns the groups that a grouping makes at most: no more, and none larger, than there are series.
+func (c *cost) grouped(by grouping) groups {
 	if c.groups == nil {
-		return c.series, c.series
+		return groups{c.series, c.series}
 	}
-	different, same = c.groups(on, names)
-	return min(different, c.series), min(same, c.series)
+	g := c.groups(by)
+	return groups{min(g.number, c.series), min(g.largest, c.series)}
 }
 
-// evaluation computes costs.
-type evaluation struct {
-	// exact: labels and values of all series are looked at. Otherwise only their number and size are, which takes less
-	// time and may lead to a cost that is too high by far.
-	exact      bool
-	selected   map[*parser.VectorSelector]*selected
-	maxSamples float64
-	work       float64 // of the series that takes most
+// grouping says by which labels series are grouped: by these (on), or by all but these.
+type grouping struct {
+	on    bool
+	names []string
 }
 
-// moments are those for which a node is evaluated: from one to span milliseconds later, each step.
-type moments struct{ span, step float64 }
+// has reports whether series are grouped by a label.
+func (g grouping) has(name string) bool { return slices.Contains(g.names, name) == g.on }
 
-func (m moments) count() float64 { return math.Floor(m.span/m.step) + 1 }
-
-// of returns the moments of a subquery that is evaluated for each of these.
-func (m moments) of(n *parser.SubqueryExpr) moments {
-	step := noStep
-	if n.Step > 0 {
-		step = n.Step
+// hasAll reports whether series are grouped by all labels of another grouping.
+func (g grouping) hasAll(other grouping) bool {
+	switch {
+	case other.on:
+		return !slices.ContainsFunc(other.names, func(name string) bool { return !g.has(name) })
+	case g.on:
+		return false // the other one has all labels that are not named
 	}
-	return moments{m.span + float64(n.Range.Milliseconds()), float64(step.Milliseconds())}
+	return !slices.ContainsFunc(g.names, other.has)
 }
 
-// costOf returns the cost of a node. Operands are evaluated one after the other, and held until the last is.
-func (e *evaluation) costOf(node parser.Node, at moments) *cost {
-	switch n := node.(type) {
-	case *parser.ParenExpr:
-		return e.costOf(n.Expr, at)
-	case *parser.StepInvariantExpr:
-		return e.costOf(n.Expr, at)
-	case *parser.VectorSelector:
-		return e.selector(n)
-	case *parser.MatrixSelector:
-		return e.costOf(n.VectorSelector, at)
-	case *parser.SubqueryExpr:
-		return e.costOf(n.Expr, at.of(n))
-	case *parser.UnaryExpr:
-		operand := e.costOf(n.Expr, at)
-		return e.result(operand.relabeled(), 0, 0, operand)
-	case *parser.AggregateExpr:
-		return e.aggregation(n, at)
-	case *parser.Call:
-		return e.call(n, at)
-	case *parser.BinaryExpr:
-		return e.binary(n, at)
-	}
-	return &cost{} // a number or a text
+// groups are those that a grouping puts series into.
+type groups struct {
+	number  float64
+	largest float64 // how many series are in the largest
 }
 
-// selector returns the cost of a selector: that of the series that it found.
-func (e *evaluation) selector(n *parser.VectorSelector) *cost {
-	s := e.selected[n]
-	if s == nil {
-		return &cost{}
-	}
-	held := s.count * seriesBytes
-	c := &cost{peak: held, held: held, series: s.count, stored: s.bytes, from: []*selected{s}, exact: e.exact}
-	if e.exact {
-		c.groups, c.values = s.groups, s.values
-	}
-	return c
-}
-
-// result completes the cost c of a node that makes series from operands. steps is for how many values each of them gets
-// room, 0 if its values are an operand's; own are bytes beside the operands and the result.
-func (e *evaluation) result(c *cost, steps, own float64, operands ...*cost) *cost {
-	held := 0.0
-	for _, o := range operands {
-		c.peak = max(c.peak, held+o.peak)
-		held += o.held
-	}
-	c.held = c.series*(seriesBytes+min(steps, maxRoom)*pointBytes) + c.labels()
-	peak := held + c.held + own + c.series*nodeBytes
-	if c.shared { // they are in the operand's
-		peak -= c.labels()
-	}
-	c.peak = max(c.peak, peak)
-	return c
-}
+// unknownGroups are groups of which nothing is known: as many and as large as there are series.
+var unknownGroups = groups{math.Inf(1), math.Inf(1)}
 
 // relabeled is the result of an operator or a function that makes the labels of its operand again, with or without the
 // name.
@@ -193,211 +139,31 @@ func (c *cost) relabeled() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
-// aggregation returns the cost of an aggregation, such as sum by (job).
-func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
-	steps := at.count()
-	operand := e.costOf(n.Expr, at)
-	parameter := &cost{}
-	if n.Param != nil {
-		parameter = e.costOf(n.Param, at)
-	}
-	switch n.Op {
-	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return e.result(operand.some(), steps, 0, parameter, operand)
-	case parser.COUNT_VALUES:
-		return e.countValues(n, operand, steps)
-	}
-	series, _ := operand.distinct(!n.Without, n.Grouping)
-	c := &cost{series: series, groups: grouped(n.Without, n.Grouping), written: make(map[string]float64),
-		exact: e.exact}
-	if n.Without {
-		c.stored, c.written, c.from = min(operand.stored, series*operand.largest()), operand.written, operand.from
-	}
-	for _, name := range n.Grouping {
-		if !n.Without {
-			c.written[name] = operand.longest(name)
-		}
-	}
-	return e.result(c, steps, operand.series*labelBytes, parameter, operand)
-}
-
-// grouped returns the groups of an aggregation's result, whose series differ in their labels.
-func grouped(without bool, grouping []string) func(on bool, names []string) (float64, float64) {
-	in := func(all, some []string) (n int) {
-		for _, name := range some {
-			if slices.Contains(all, name) {
-				n++
-			}
-		}
-		return n
-	}
-	return func(on bool, names []string) (different, same float64) {
-		differ := false // in these labels
+// withLabel is the result of a function that writes a label of so many bytes. Where an expression does not match, the
+// label stays as it was.
+func (c *cost) withLabel(name string, bytes float64) *cost {
+	result := c.relabeled()
+	result.values, result.written = c.values, make(map[string]float64, len(c.written)+1)
+	maps.Copy(result.written, c.written)
+	result.written[name] = max(bytes, c.written[name])
+	added := c.longest(name) == 0 // the series did not have the label
+	result.groups = func(by grouping) groups {
 		switch {
-		case without:
-			differ = !on && in(grouping, names) == len(names)
-		case on:
-			differ = in(names, grouping) == len(grouping)
-		default:
-			differ = in(names, grouping) == 0
+		case !by.has(name):
+			return c.grouped(by)
+		case added: // it only splits groups
+			return groups{math.Inf(1), c.grouped(by).largest}
 		}
-		if differ {
-			return math.Inf(1), 1
-		}
-		return math.Inf(1), math.Inf(1)
+		return unknownGroups
 	}
+	return result
 }
 
-// countValues returns the cost of count_values, which makes a series of each value.
-func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps float64) *cost {
-	groups, _ := operand.distinct(!n.Without, n.Grouping)
-	series := min(operand.series*steps, e.maxSamples)
-	if operand.values != nil {
-		series = min(series, groups*operand.values())
+// writeLongest notes that series have labels of an operand.
+func (c *cost) writeLongest(operand *cost, names []string) {
+	for _, name := range names {
+		c.written[name] = operand.longest(name)
 	}
-	name := text(n.Param)
-	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from, exact: e.exact}
-	if n.Without {
-		c.stored = series * operand.largest()
-	}
-	for _, grouping := range n.Grouping {
-		if !n.Without {
-			c.written[grouping] = operand.longest(grouping)
-		}
-	}
-	return e.result(c, steps, 0, operand)
-}
-
-// call returns the cost of a function.
-func (e *evaluation) call(n *parser.Call, at moments) *cost {
-	steps := at.count()
-	operands := make([]*cost, 0, len(n.Args))
-	vector := &cost{} // the first vector
-	for _, arg := range n.Args {
-		operand := e.costOf(arg, at)
-		operands = append(operands, operand)
-		kind := arg.Type()
-		if vector.series == 0 && (kind == parser.ValueTypeVector || kind == parser.ValueTypeMatrix) {
-			vector = operand
-		}
-		e.ranged(n.Func.Name, arg, steps)
-	}
-	c := vector.relabeled()
-	own, points := 0.0, steps
-	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
-		points = 0 // the engine counts their values
-	}
-	switch n.Func.Name {
-	case "label_replace":
-		if len(n.Args) == 5 {
-			replacement, source := text(n.Args[2]), vector.longest(text(n.Args[3]))
-			bytes := float64(len(replacement)) + float64(strings.Count(replacement, "$"))*source
-			c = e.write(vector, text(n.Args[1]), bytes)
-			e.add(vector.series * (source + 1) * regexpWork * expressionSteps(text(n.Args[4])))
-			points = 0
-		}
-	case "label_join":
-		if len(n.Args) >= 3 {
-			bytes := 0.0
-			for _, source := range n.Args[3:] {
-				bytes += float64(len(text(n.Args[2]))) + vector.longest(text(source))
-			}
-			c = e.write(vector, text(n.Args[1]), bytes)
-			points = 0
-		}
-	case "sort", "sort_desc", "last_over_time", "first_over_time":
-		c = vector.some()
-	case "histogram_quantile", "histogram_fraction":
-		own = 2*vector.labels() + vector.series*warningBytes
-	case "rate", "increase":
-		own = vector.series * warningBytes
-	case "absent", "absent_over_time", "scalar", "vector", "time":
-		c = &cost{series: 1}
-	}
-	if vector.series == 0 {
-		c.series = 1
-	}
-	return e.result(c, points, own, operands...)
-}
-
-// write is for functions that write a label. Where an expression does not match, the label stays as it was.
-func (e *evaluation) write(operand *cost, name string, bytes float64) *cost {
-	c := operand.relabeled()
-	c.values, c.written = operand.values, make(map[string]float64, len(operand.written)+1)
-	for other, n := range operand.written {
-		c.written[other] = n
-	}
-	c.written[name] = max(bytes, operand.written[name])
-	c.groups = func(on bool, names []string) (float64, float64) {
-		if on && !slices.Contains(names, name) || !on && slices.Contains(names, name) {
-			return operand.distinct(on, names)
-		}
-		return math.Inf(1), math.Inf(1)
-	}
-	if operand.longest(name) == 0 { // it has the label in addition
-		c.groups = func(on bool, names []string) (float64, float64) {
-			if on && !slices.Contains(names, name) {
-				return operand.distinct(on, names)
-			}
-			_, same := operand.distinct(on, names)
-			return math.Inf(1), same
-		}
-	}
-	return c
-}
-
-// ranged counts the work of a function for one series and all steps, each with the values of a range.
-func (e *evaluation) ranged(function string, arg parser.Expr, steps float64) {
-	window := 0.0
-	switch n := arg.(type) {
-	case *parser.SubqueryExpr:
-		window = moments{}.of(n).count()
-	case *parser.MatrixSelector:
-		if s := e.selected[n.VectorSelector.(*parser.VectorSelector)]; s != nil {
-			if window = e.maxSamples; e.exact {
-				window = s.reads()
-			}
-		}
-	}
-	work := min(window, e.maxSamples) * steps
-	if function == "quantile_over_time" {
-		work *= sortWork
-	}
-	e.add(work)
-}
-
-func (e *evaluation) add(work float64) { e.work = max(e.work, work) }
-
-// expressionSteps returns about how many steps a regular expression takes for each letter.
-func expressionSteps(expression string) float64 {
-	tree, err := syntax.Parse(expression, syntax.Perl|syntax.DotNL)
-	if err != nil {
-		return 1 // the engine refuses it
-	}
-	return float64(size(tree, maxProgram))
-}
-
-// binary returns the cost of an operator with two operands.
-func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
-	steps := at.count()
-	left, right := e.costOf(n.LHS, at), e.costOf(n.RHS, at)
-	vectors := n.LHS.Type() == parser.ValueTypeVector && n.RHS.Type() == parser.ValueTypeVector
-	switch {
-	case !vectors && n.LHS.Type() == parser.ValueTypeVector:
-		return e.result(left.relabeled(), steps, 0, left, right)
-	case !vectors && n.RHS.Type() == parser.ValueTypeVector:
-		return e.result(right.relabeled(), steps, 0, left, right)
-	case !vectors:
-		return e.result(&cost{series: 1}, steps, 0, left, right)
-	}
-	signatures := left.signatures(n.VectorMatching) + right.signatures(n.VectorMatching)
-	switch n.Op {
-	case parser.LAND, parser.LUNLESS:
-		return e.result(left.some(), steps, signatures, left, right)
-	case parser.LOR:
-		return e.result(union(left, right), steps, signatures, left, right)
-	}
-	return e.match(n, left, right, steps, signatures)
 }
 
 // signatures returns the bytes that matching takes for the operand's series: of the labels they are matched by (with
@@ -419,11 +185,11 @@ func union(left, right *cost) *cost {
 	c := &cost{
 		series: left.series + right.series, stored: left.stored + right.stored,
 		from:    slices.Concat(left.from, right.from),
-		written: make(map[string]float64, len(left.written)+len(right.written)), exact: left.exact ||
-			right.exact, shared: true,
-		groups: func(on bool, names []string) (different, same float64) {
-			a, b := left.distinctPair(on, names), right.distinctPair(on, names)
-			return a[0] + b[0], a[1] + b[1]
+		written: make(map[string]float64, len(left.written)+len(right.written)),
+		exact:   left.exact || right.exact, shared: true,
+		groups: func(by grouping) groups {
+			a, b := left.grouped(by), right.grouped(by)
+			return groups{a.number + b.number, a.largest + b.largest}
 		},
 	}
 	for _, side := range []*cost{left, right} {
@@ -432,62 +198,4 @@ func union(left, right *cost) *cost {
 		}
 	}
 	return c
-}
-
-func (c *cost) distinctPair(on bool, names []string) [2]float64 {
-	different, same := c.distinct(on, names)
-	return [2]float64{different, same}
-}
-
-// match is for operators that match series of both sides. The engine keeps, for each pair that matched at any step, the
-// labels of both and those of the result.
-func (e *evaluation) match(n *parser.BinaryExpr, left, right *cost, steps, signatures float64) *cost {
-	m := n.VectorMatching
-	_, leftSame := left.distinct(m.On, m.MatchingLabels)
-	_, rightSame := right.distinct(m.On, m.MatchingLabels)
-	leftSame, rightSame = min(leftSame, steps), min(rightSame, steps)
-	if m.Card == parser.CardOneToOne {
-		c := left.relabeled()
-		c.series, c.groups = min(left.series, right.series*leftSame), nil
-		if !m.On && len(m.MatchingLabels) == 0 {
-			c.groups = left.groups
-		}
-		pairs := left.labels()*rightSame + right.labels()*leftSame + left.labels()*rightSame +
-			left.series*rightSame*nodeBytes
-		return e.result(c, steps, signatures+pairs, left, right)
-	}
-	many, one, oneSame := left, right, rightSame
-	if m.Card == parser.CardOneToMany {
-		many, one, oneSame = right, left, leftSame
-	}
-	c := many.relabeled()
-	c.groups = nil
-	if len(m.Include) > 0 {
-		c.series, c.stored = many.series*oneSame, many.stored*oneSame
-		c.written = make(map[string]float64, len(many.written)+len(m.Include))
-		for name, bytes := range many.written {
-			c.written[name] = bytes
-		}
-		for _, name := range m.Include {
-			c.written[name] = max(c.written[name], one.longest(name))
-		}
-	}
-	pairs := many.series * oneSame
-	return e.result(c, steps, signatures+2*many.labels()*oneSame+pairs*(one.largest()+nodeBytes), left, right)
-}
-
-// text is the value of a string, which may be in parentheses.
-func text(e parser.Expr) string {
-	for {
-		switch expr := e.(type) {
-		case *parser.ParenExpr:
-			e = expr.Expr
-		case *parser.StepInvariantExpr:
-			e = expr.Expr
-		case *parser.StringLiteral:
-			return expr.Val
-		default:
-			return ""
-		}
-	}
 }

@@ -41,7 +41,8 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
-	alone := false // something large may be evaluated before a selector is read
+	// something large may be evaluated before a selector is read: such a query is refused before it begins
+	alone := false
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
@@ -57,7 +58,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if !alone && len(p.selectors) > 0 {
 		return p, nil
 	}
-	bytes, err := p.memory(true) // by the labels, as exactly as it can be told before series are read
+	bytes, err := p.memory(exactly) // as far as that can be told before series are read
 	if err == nil && bytes > maxAlone {
 		err = errQueryLabels
 	}
@@ -67,11 +68,19 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 // maxAlone is how much memory an expression may take apart from the series that its selectors find.
 const maxAlone = 4 << 20
 
-// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that
-// the query takes too much time. exact counts the labels of all series; else the figure comes from their number and
+// precision is how a query's memory is computed: exactly by the labels of all series, or roughly by their number and
 // sizes, which is faster and may be far too high.
-func (p *plan) memory(exact bool) (bytes float64, err error) {
-	e := &evaluation{exact: exact, selected: p.selected, maxSamples: p.maxSamples}
+type precision bool
+
+const (
+	roughly precision = false
+	exactly precision = true
+)
+
+// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that
+// the query takes too much time.
+func (p *plan) memory(how precision) (bytes float64, err error) {
+	e := &evaluation{exact: how == exactly, selected: p.selected, maxSamples: p.maxSamples}
 	c := e.costOf(p.expression, p.at)
 	switch {
 	case e.work > maxWork:
@@ -95,9 +104,9 @@ func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error
 		p.selected[p.selectors[i]].add(set.series)
 	}
 	var err error
-	for _, exact := range []bool{false, true} {
+	for _, how := range []precision{roughly, exactly} {
 		var bytes float64
-		if bytes, err = p.memory(exact); err != nil {
+		if bytes, err = p.memory(how); err != nil {
 			continue
 		}
 		more := max(0, bytes-p.charged)
@@ -162,23 +171,22 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns how many groups an aggregation or a match puts the series into, by these labels (on) or by all others
-// but the name, and how many series the largest group has.
-func (s *selected) groups(on bool, names []string) (different, same float64) {
-	counts, most := make(map[uint64]int), 0
-	names = slices.Sorted(slices.Values(names))
+// groups returns the groups that an aggregation or a match puts the series into. The name is in no group.
+func (s *selected) groups(by grouping) groups {
+	counts, largest := make(map[uint64]int), 0
+	names := slices.Sorted(slices.Values(by.names))
 	var buf []byte
 	for _, f := range s.series {
 		var hash uint64
-		if on {
+		if by.on {
 			hash, buf = f.labels.HashForLabels(buf, names...)
 		} else {
 			hash, buf = f.labels.HashWithoutLabels(buf, names...)
 		}
 		counts[hash]++
-		most = max(most, counts[hash])
+		largest = max(largest, counts[hash])
 	}
-	return float64(len(counts)), float64(most)
+	return groups{float64(len(counts)), float64(largest)}
 }
 
 // values returns how many different values the series have.
