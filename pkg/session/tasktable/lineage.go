@@ -54,7 +54,8 @@ const maxLineageDepth = 900
 // looks at q.Limit rows only.
 func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren int) (*Lineage, error) {
 	b := lineageBuilder{
-		t: t, names: make(map[string]int32), named: make(map[sameName]int32), creators: make(map[rayid.Actor]int32),
+		t: t, numbers: make(map[string]int32), numbersOf: make(map[sameName]int32),
+		creators:  make(map[rayid.Actor]int32),
 		actors:    make(map[rayid.Actor]int32),
 		actorName: actorName,
 	}
@@ -106,12 +107,12 @@ const lineageRowBytes = int64(unsafe.Sizeof(lineageNode{})+unsafe.Sizeof(numberC
 // many as tasks.
 type lineageBuilder struct {
 	t         *Table
-	nodes     []lineageNode // of tasks first, in the order of their IDs; then of actors and groups
-	tasks     int32         // how many are tasks
-	counts    []numberCount // where nodes' first counts lie
-	name      []string
-	names     map[string]int32
-	named     map[sameName]int32
+	nodes     []lineageNode         // of tasks first, in the order of their IDs; then of actors and groups
+	tasks     int32                 // how many are tasks
+	counts    []numberCount         // where nodes' first counts lie
+	names     []string              // by number
+	numbers   map[string]int32      // of names
+	numbersOf map[sameName]int32    // of names of rows
 	creators  map[rayid.Actor]int32 // actor → the task that created it
 	actors    map[rayid.Actor]int32 // actor → its node
 	actorName func(rayid.Actor) string
@@ -131,7 +132,7 @@ type lineageNode struct {
 	kind     nodeKind
 	placed   bool
 	placing  bool
-	name     int32 // index of lineageBuilder.name
+	name     int32 // index of lineageBuilder.names
 	depth    int32 // below the top
 	time     int64 // Unix milliseconds, 0 if not known
 	states   []numberCount
@@ -177,21 +178,21 @@ func (b *lineageBuilder) add(r Row) {
 // nameOf returns the number of a row's name, by which the tree groups it.
 func (b *lineageBuilder) nameOf(r Row) int32 {
 	k := sameName{r.p.def[r.i], r.p.reprName[r.i]}
-	i, known := b.named[k]
+	i, known := b.numbersOf[k]
 	if !known {
-		i = b.intern(string(r.summaryName(false))) // not only its function
-		b.named[k] = i
+		i = b.intern(string(r.nameOrFunction()))
+		b.numbersOf[k] = i
 	}
 	return i
 }
 
 // intern returns the number of a name, a new one for a new name.
 func (b *lineageBuilder) intern(name string) int32 {
-	i, known := b.names[name]
+	i, known := b.numbers[name]
 	if !known {
-		i = int32(len(b.name))
-		b.names[name] = i
-		b.name = append(b.name, name)
+		i = int32(len(b.names))
+		b.numbers[name] = i
+		b.names = append(b.names, name)
 		b.groups = append(b.groups, -1)
 	}
 	return i
@@ -435,7 +436,7 @@ func compareRanks(x, y lineageRank) int {
 // tree returns a node and everything below it, with at most maxChildren children in each group.
 func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
 	n := &b.nodes[i]
-	out := &Node{Name: b.name[n.name], Time: n.time}
+	out := &Node{Name: b.names[n.name], Time: n.time}
 	switch n.kind {
 	case groupNode:
 		out.Type, out.Key = "GROUP", out.Name

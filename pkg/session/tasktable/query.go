@@ -173,29 +173,38 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	if from == to {
 		end = first
 	}
-	var read func(g int, into *rowBuffer) ([]*page, error)
-	ahead := readAhead
 	// Whole pages are cached, and scan columns alone; other parts are read for this query only.
 	switch {
 	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
 		part == ScanPart && filtered != ScanPart && t.fits(): // read once and kept, for the next query
-		return func(yield func(int, *page) bool) {
-			for k := range end - first {
-				n := first + k
-				if backwards {
-					n = end - 1 - k
-				}
-				if !yield(n, t.page(n, true)) { // with cells
-					return
-				}
+		return t.wholePages(first, end, backwards)
+	case part == ScanPart && filtered == ScanPart:
+		ahead := 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
+		return t.readPages(first, end, ahead, func(g int, _ *rowBuffer) ([]*page, error) { return t.readScan(g) })
+	}
+	return t.readPages(first, end, readAhead, func(g int, into *rowBuffer) ([]*page, error) {
+		return t.fetch(g, part|filtered, into)
+	})
+}
+
+// wholePages yields the pages [first, end) with all columns.
+func (t *Table) wholePages(first, end int, backwards bool) iter.Seq2[int, *page] {
+	return func(yield func(int, *page) bool) {
+		for k := range end - first {
+			n := first + k
+			if backwards {
+				n = end - 1 - k
+			}
+			if !yield(n, t.page(n)) {
+				return
 			}
 		}
-	case part == ScanPart && filtered == ScanPart:
-		ahead = 2 * runtime.GOMAXPROCS(0)                                             // half of them wait for the store
-		read = func(g int, _ *rowBuffer) ([]*page, error) { return t.read(g, false) } // without cells
-	default:
-		read = func(g int, into *rowBuffer) ([]*page, error) { return t.fetch(g, part|filtered, into) }
 	}
+}
+
+// readPages yields the pages of the groups that have the pages [first, end), as read returns them, ahead groups being
+// read in the background.
+func (t *Table) readPages(first, end, ahead int, read groupReader) iter.Seq2[int, *page] {
 	return func(yield func(int, *page) bool) {
 		k := first / groupPages * groupPages
 		for pages, err := range inOrder(first/groupPages, (end+groupPages-1)/groupPages, ahead, read) {

@@ -2,6 +2,7 @@ package tasktable
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -74,9 +75,9 @@ func storedRows(source RowSource, n int, first []rayid.Task, l limits) *rows {
 // failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
 var failedPage = newPage()
 
-// page returns page k, with cells if wanted. If it cannot be read, it returns failedPage, and failure returns the
+// page returns page k with all its columns. If it cannot be read, it returns failedPage, and failure returns the
 // reason.
-func (r *rows) page(k int, cells bool) *page {
+func (r *rows) page(k int) *page {
 	g := &r.groups[k/groupPages]
 	if full := g.full.Load(); full != nil {
 		if !g.used.Load() {
@@ -84,12 +85,7 @@ func (r *rows) page(k int, cells bool) *page {
 		}
 		return (*full)[k%groupPages]
 	}
-	if !cells {
-		if scan := g.scan.Load(); scan != nil {
-			return (*scan)[k%groupPages]
-		}
-	}
-	pages, err := r.read(k/groupPages, cells)
+	pages, err := r.readWhole(k / groupPages)
 	if err != nil {
 		r.fail(err)
 		return failedPage
@@ -97,7 +93,7 @@ func (r *rows) page(k int, cells bool) *page {
 	return pages[k%groupPages]
 }
 
-func (r *rows) row(n int) (*page, int) { return r.page(n>>pageBits, true), n & (pageRows - 1) }
+func (r *rows) row(n int) (*page, int) { return r.page(n >> pageBits), n & (pageRows - 1) }
 
 // fail keeps and reports the first error.
 func (r *rows) fail(err error) {
@@ -119,9 +115,12 @@ func (r *rows) failure() error {
 	return r.err
 }
 
+// groupReader reads the pages of a group, which may be in the buffer.
+type groupReader func(g int, into *rowBuffer) ([]*page, error)
+
 // inOrder yields the pages of groups [from, to) as read returns them. Meanwhile it reads some groups ahead in the
 // background, each into a buffer; pages in it are valid until the next group is asked for.
-func inOrder(from, to, ahead int, read func(g int, into *rowBuffer) ([]*page, error)) iter.Seq2[[]*page, error] {
+func inOrder(from, to, ahead int, read groupReader) iter.Seq2[[]*page, error] {
 	type result struct {
 		pages []*page
 		err   error
@@ -159,31 +158,37 @@ func (r *rows) fits() bool { return int64(r.n)/pageRows*pageMemory <= r.most }
 // rowsOf is how many rows group n has.
 func (r *rows) rowsOf(n int) int { return min(GroupRows, r.n-n*GroupRows) }
 
-// read reads group n, unless it is in memory by now. Only one goroutine at a time reads a group.
-func (r *rows) read(n int, cells bool) ([]*page, error) {
+// readScan reads the scan columns of group n, unless they are in memory by now. Only one goroutine at a time reads a
+// group.
+func (r *rows) readScan(n int) ([]*page, error) {
+	g := &r.groups[n]
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	if known := cmp.Or(g.full.Load(), g.scan.Load()); known != nil {
+		return *known, nil
+	}
+	pages, err := r.fetch(n, ScanPart, new(rowBuffer))
+	if err != nil {
+		return nil, err
+	}
+	g.scan.Store(&pages)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scan += int64(len(pages)) * int64(unsafe.Sizeof(page{}))
+	return pages, nil
+}
+
+// readWhole is readScan for all columns, which may be dropped again.
+func (r *rows) readWhole(n int) ([]*page, error) {
 	g := &r.groups[n]
 	g.reading.Lock()
 	defer g.reading.Unlock()
 	if known := g.full.Load(); known != nil {
 		return *known, nil
 	}
-	if known := g.scan.Load(); known != nil && !cells {
-		return *known, nil
-	}
-	part := ScanPart
-	if cells {
-		part = AllParts
-	}
-	pages, err := r.fetch(n, part, new(rowBuffer))
+	pages, err := r.fetch(n, AllParts, new(rowBuffer))
 	if err != nil {
 		return nil, err
-	}
-	if !cells {
-		g.scan.Store(&pages)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.scan += int64(len(pages)) * int64(unsafe.Sizeof(page{}))
-		return pages, nil
 	}
 	g.full.Store(&pages)
 	g.used.Store(true)
@@ -252,13 +257,9 @@ func (r *rows) memory() int64 {
 	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(group{}))
 }
 
-// span narrows Table.find's binary search to rows [from, to). It looks for the first row whose task is not below id,
-// or, with after, is above it.
-func (r *rows) span(id *rayid.Task, after bool) (from, to int) {
-	limit := 0
-	if after {
-		limit = 1
-	}
+// span narrows Table.find's binary search for the first row whose comparison with id is not below limit to rows
+// [from, to).
+func (r *rows) span(id *rayid.Task, limit int) (from, to int) {
 	n, _ := slices.BinarySearchFunc(r.first, limit, func(first rayid.Task, limit int) int {
 		if bytes.Compare(first[:], id[:]) < limit {
 			return -1

@@ -133,7 +133,10 @@ func (b *summaryBuilder) group(r Row, d *defCount) int32 {
 	k := sameName{r.p.def[r.i], repr}
 	g, known := b.reprs[k]
 	if !known {
-		name := string(r.summaryName(b.byFunction))
+		name := string(r.nameOrFunction())
+		if b.byFunction {
+			name = string(r.Function())
+		}
 		if g, known = b.byName[name]; !known {
 			g = int32(len(b.Groups))
 			b.byName[name] = g
@@ -148,11 +151,8 @@ func (b *summaryBuilder) group(r Row, d *defCount) int32 {
 	return g
 }
 
-// summaryName is the name of the group that a row belongs to.
-func (r Row) summaryName(byFunction bool) []byte {
-	if byFunction {
-		return r.Function()
-	}
+// nameOrFunction is the task's name, or that of its function if it has none.
+func (r Row) nameOrFunction() []byte {
 	if name := r.Name(); len(name) > 0 {
 		return name
 	}

@@ -29,8 +29,8 @@ type Table struct {
 
 // find returns the rows [from, to) of a task.
 func (t *Table) find(id rayid.Task) (from, to int) {
-	after := func(limit int) int {
-		lo, hi := t.span(&id, limit == 1)
+	first := func(limit int) int { // first row whose comparison with id is not below limit
+		lo, hi := t.span(&id, limit)
 		for lo < hi {
 			mid := (lo + hi) / 2
 			p, i := t.row(mid)
@@ -42,7 +42,7 @@ func (t *Table) find(id rayid.Task) (from, to int) {
 		}
 		return lo
 	}
-	return after(0), after(1)
+	return first(0), first(1) // of the task, and behind it
 }
 
 // InMemory reports whether all rows are in memory. Those of an index, or of a session too large for memory, are read on
