@@ -127,13 +127,13 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 
 // byCluster is numberOf for clusters. Sessions of a cluster in both layouts have the same group.
 func (l *list) byCluster() func(r *row, next int) int {
-	behind := make([]int32, len(l.names.clusters)) // 0: none
+	numbers := make([]int32, len(l.names.clusters)) // of the clusters' groups, plus one; 0: none yet
 	return func(r *row, next int) int {
-		b := &behind[l.names.clusters[r.cluster].plain]
-		if *b == 0 {
-			*b = int32(next + 1)
+		number := &numbers[l.names.clusters[r.cluster].plain]
+		if *number == 0 {
+			*number = int32(next + 1)
 		}
-		return int(*b - 1)
+		return int(*number - 1)
 	}
 }
 
@@ -141,6 +141,7 @@ func (l *list) byCluster() func(r *row, next int) int {
 func (l *list) byOwner() func(r *row, next int) int {
 	places := make(map[uint64]int)
 	return func(r *row, next int) int {
+		// 30 bits of the owner's name, 32 of its namespace's, 2 of its kind
 		key := uint64(r.owner)<<34 | uint64(l.names.clusters[r.cluster].namespace)<<2 | uint64(r.kind)
 		i, ok := places[key]
 		if !ok {

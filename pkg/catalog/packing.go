@@ -95,7 +95,7 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 		}
 		g.Go(func() error {
 			var rows []packs.Facts
-			err := c.opts.Packs.Read(ctx, pack, false, func(f *packs.Facts) error { // without details
+			err := c.opts.Packs.ReadBrief(ctx, pack, func(f *packs.Facts) error {
 				rows = append(rows, *f)
 				return nil
 			})

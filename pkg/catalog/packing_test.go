@@ -92,7 +92,7 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	all := must.Get(p.List(t.Context()))(t)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
-		if err := p.Read(t.Context(), pack, true,
+		if err := p.Read(t.Context(), pack,
 			func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil &&
 			!errors.Is(err, packs.ErrDamaged) {
 			t.Fatal(err)

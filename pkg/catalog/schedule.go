@@ -62,7 +62,8 @@ func (s *schedule) request(ref layout.Session) {
 	}
 }
 
-// next takes the next session. New and growing sessions take turns, so neither kind waits until the other is done.
+// next takes the next session; false if there is none. Requested sessions come first. Then those without details take
+// turns with those whose details are to be read again, so neither kind waits until the other is done.
 func (s *schedule) next() (ref layout.Session, ok bool) {
 	from := &s.undescribed
 	switch {

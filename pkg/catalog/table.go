@@ -213,8 +213,8 @@ func (b *block) parts(size int) []*block {
 	return out
 }
 
-// find returns the position of a session.
-func (t *table) find(k key) (at, i int, ok bool) {
+// find returns the position of a session: its block, and its row in that.
+func (t *table) find(k key) (at, i int, found bool) {
 	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int {
 		return compareRow(&t.names, b, len(b.rows)-1, k)
 	})
@@ -222,8 +222,8 @@ func (t *table) find(k key) (at, i int, ok bool) {
 		return 0, 0, false
 	}
 	b := t.blocks[at]
-	i, ok = searchRows(&t.names, b, k)
-	return at, i, ok
+	i, found = searchRows(&t.names, b, k)
+	return at, i, found
 }
 
 // searchRows returns the index of the first row that is not before a key.

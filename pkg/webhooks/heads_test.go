@@ -234,7 +234,7 @@ func (s *server) packed() (is bool) {
 	all := &packs.Packs{Store: s.store, Root: "log"}
 	list := must.Get(all.List(s.t.Context()))(s.t)
 	for _, pack := range list {
-		err := all.Read(s.t.Context(), pack, true, func(f *packs.Facts) error {
+		err := all.Read(s.t.Context(), pack, func(f *packs.Facts) error {
 			is = is || f.Ref == s.ref
 			return nil
 		})

@@ -74,7 +74,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 	shared := make(texts)
 	damaged := false
 	for _, pack := range listed {
-		err := f.Packs.Read(ctx, pack, true, func(row *packs.Facts) error { // with details
+		err := f.Packs.Read(ctx, pack, func(row *packs.Facts) error {
 			facts := shared.summed(row)
 			if before, ok := rows[row.Ref]; ok {
 				facts = packs.Merge(before, facts)

@@ -55,7 +55,7 @@ type joiner struct {
 // read adds a pack's rows. If there is no room for them, it first stores those that it has.
 func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
 	rows, size := make(map[layout.Session]Facts), 0
-	err := j.packs.Read(ctx, pack, true, func(f *Facts) error { // with details
+	err := j.packs.Read(ctx, pack, func(f *Facts) error {
 		if removed(f.Ref) {
 			return nil
 		}

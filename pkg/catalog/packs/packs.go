@@ -56,10 +56,19 @@ func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 	return all, nil
 }
 
-// Read calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. Texts of a row
-// share memory with those of other rows. The error is os.ErrNotExist if the pack was removed, and ErrDamaged if it
-// cannot be used; visit may have been called before either error.
-func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
+// Read calls visit with each row of a pack. Texts of a row share memory with those of other rows. The error is
+// os.ErrNotExist if the pack was removed, and ErrDamaged if it cannot be used; visit may have been called before either
+// error.
+func (p Packs) Read(ctx context.Context, pack Pack, visit func(*Facts) error) error {
+	return p.readRows(ctx, pack, true, visit)
+}
+
+// ReadBrief is Read without details: Findings, Jobs, Hours and Labels are nil.
+func (p Packs) ReadBrief(ctx context.Context, pack Pack, visit func(*Facts) error) error {
+	return p.readRows(ctx, pack, false, visit)
+}
+
+func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
 	}
@@ -153,7 +162,7 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 	for i := range all {
 		packed[all[i].Ref] = Facts{}
 	}
-	err := p.Read(ctx, pack, false, func(f *Facts) error { // without details
+	err := p.ReadBrief(ctx, pack, func(f *Facts) error {
 		if _, wanted := packed[f.Ref]; wanted {
 			packed[f.Ref] = *f
 		}

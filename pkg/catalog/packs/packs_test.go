@@ -67,7 +67,7 @@ func (p Packs) read(t testing.TB, details bool) map[layout.Session]Facts {
 	t.Helper()
 	rows := make(map[layout.Session]Facts)
 	for _, pack := range p.mustList(t) {
-		err := p.Read(t.Context(), pack, details, func(f *Facts) error {
+		err := p.readRows(t.Context(), pack, details, func(f *Facts) error {
 			if before, ok := rows[f.Ref]; ok {
 				rows[f.Ref] = Merge(before, *f)
 			} else {
@@ -297,7 +297,7 @@ func TestDamagedPacks(t *testing.T) {
 		t.Errorf("damaged packs stay: %v", left)
 	}
 	whole.Key = layout.PackKey(p.Root, day, 2)
-	if err := p.Read(t.Context(), whole, false, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := p.ReadBrief(t.Context(), whole, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a pack that was removed: %v", err)
 	}
 }

@@ -175,8 +175,13 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 	if len(text) == briefTexts {
 		return nil
 	}
+	return f.setDetails(row, text[briefTexts:])
+}
+
+// setDetails fills what is only read with details: lists and maps, as JSON.
+func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 	for i, into := range []any{&f.Findings, &f.Jobs, &f.Hours, &f.Labels} {
-		body := text[briefTexts+i].at(row)
+		body := text[i].at(row)
 		if len(body) > maxDetail {
 			return errTooLarge
 		}
