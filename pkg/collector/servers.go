@@ -221,7 +221,7 @@ func (c *Collector) notReady() error {
 	if c.draining.Load() {
 		return errors.New("the collector is shutting down")
 	}
-	if why := c.opts.Refused.Lasting(true, time.Now()); why != "" {
+	if why := c.opts.Refused.Unplaced(time.Now()); why != "" {
 		return fmt.Errorf("events are refused: %s", why)
 	}
 	return c.places.unseen()

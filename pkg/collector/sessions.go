@@ -298,7 +298,8 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	return s.update(name, func(k *knownSession) { k.Ended = true })
 }
 
-// storeMetadata stores a metadata object, or later as a further version of it if there is one.
+// storeMetadata stores which metadata object of a session: first, or, if there is one already, later as a further
+// version of it.
 func (s *sessions) storeMetadata(ctx context.Context, name, which string, first, later any) error {
 	if err := s.mark(ctx, name); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (s *Standby) notReady() error {
 	if !errors.As(why, &noRay) {
 		return why
 	}
-	if s.refused.Lasting(false, time.Now()) == "" {
+	if s.refused.Lasting(time.Now()) == "" {
 		return nil
 	}
 	return fmt.Errorf("%w, but Ray's events are refused for it: %s", why, adviceTmpDir)

@@ -212,7 +212,7 @@ func (s *Shipper) run(ctx context.Context) {
 	defer w.wait.Wait()
 	for !s.stopping() {
 		now := time.Now()
-		jobs, next := s.due(now, false)
+		jobs, next := s.due(now)
 		w.fill(ctx, jobs)
 		if probe := s.nextProbe(now, jobs); !probe.IsZero() && (next.IsZero() || probe.Before(next)) {
 			next = probe
@@ -263,7 +263,7 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (more, ok bool) {
 // shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
 	now := time.Now()
-	jobs, next := s.due(now, false)
+	jobs, next := s.due(now)
 	if len(jobs) == 0 {
 		return 0, next, nil
 	}
@@ -288,13 +288,13 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		working := w.working()
-		jobs, _ := s.due(time.Now(), true)
+		jobs := s.pending(time.Now())
 		if !working && len(jobs) == 0 {
 			return nil
 		}
 		if ctx.Err() != nil {
 			w.wait.Wait()
-			if jobs, _ = s.due(time.Now(), true); len(jobs) == 0 {
+			if jobs = s.pending(time.Now()); len(jobs) == 0 {
 				return nil
 			}
 			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs),

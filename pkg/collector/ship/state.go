@@ -79,7 +79,8 @@ type passedLimit struct {
 	since time.Time
 }
 
-// chunkBytes returns the maximum size of the stream's next chunk.
+// chunkBytes returns the maximum size of the stream's next chunk. A limit that is older than limitAge is doubled, until
+// there is none.
 func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 	if l.bytes > 0 && now.Sub(l.since) >= limitAge {
 		l.bytes, l.since = 2*l.bytes, now
@@ -114,32 +115,40 @@ const (
 	spoolBlock = 1 << 20
 )
 
-// due collects the jobs to do now, the longest waiting first (for Flush: the shortest first), and returns when the next
-// of the others becomes due.
-func (s *Shipper) due(now time.Time, flushing bool) (jobs []job, next time.Time) {
+// due returns the jobs that are due, the longest waiting first, and when the next of the others becomes due.
+func (s *Shipper) due(now time.Time) (jobs []job, next time.Time) {
+	jobs = slices.DeleteFunc(s.jobs(now), func(j job) bool {
+		waits := j.due.After(now)
+		if waits && (next.IsZero() || j.due.Before(next)) {
+			next = j.due
+		}
+		return waits
+	})
+	slices.SortStableFunc(jobs, func(a, b job) int { return a.oldest.Compare(b.oldest) })
+	return jobs, next
+}
+
+// pending returns all jobs, due or not, the shortest first.
+func (s *Shipper) pending(now time.Time) []job {
+	jobs := s.jobs(now)
+	slices.SortStableFunc(jobs, shortestFirst)
+	return jobs
+}
+
+// jobs returns the next chunk of each source that has one, in the sources' order.
+func (s *Shipper) jobs(now time.Time) (jobs []job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.opts.Groups {
 		group := &s.opts.Groups[i]
 		for _, source := range group.Sources() {
-			j, ok := s.job(now, group, source)
-			switch {
-			case !ok:
-			case flushing || !j.due.After(now):
+			if j, ok := s.job(now, group, source); ok {
 				jobs = append(jobs, j)
-			case next.IsZero() || j.due.Before(next):
-				next = j.due
 			}
 		}
 	}
 	s.prune(now)
-	slices.SortStableFunc(jobs, func(a, b job) int {
-		if flushing {
-			return shortestFirst(a, b)
-		}
-		return a.oldest.Compare(b.oldest)
-	})
-	return jobs, next
+	return jobs
 }
 
 // job returns the next chunk of a source; false if there is none, or one is being shipped.

@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 		err.Error() != "3 batches of events were refused and not accepted later: full; no folder" {
 		t.Errorf("%v", err)
 	}
-	if why := r.Lasting(true, now.Add(time.Minute)); why != "no folder" {
+	if why := r.Unplaced(now.Add(time.Minute)); why != "no folder" {
 		t.Errorf("lasting: %q", why)
 	}
 	r.accepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them

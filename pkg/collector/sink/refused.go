@@ -63,15 +63,25 @@ func (r *Refused) accepted(sessions map[string]int32) {
 // lasting is how long a session's batches must be refused, and still be refused, before that counts as lasting.
 const lasting = time.Minute
 
-// Lasting is why batches are refused for a while now; "" if they are not. unplaced asks only for those that are refused
-// for want of their session.
-func (r *Refused) Lasting(unplaced bool, now time.Time) (why string) {
+// Lasting is why batches are refused for a while now; "" if they are not.
+func (r *Refused) Lasting(now time.Time) (why string) {
+	return r.lastingOf(now, func(string) bool { return true })
+}
+
+// Unplaced is Lasting for batches that are refused for want of their session: those without one are refused for another
+// reason.
+func (r *Refused) Unplaced(now time.Time) (why string) {
+	return r.lastingOf(now, func(session string) bool { return session != "" })
+}
+
+// lastingOf is why batches of some sessions are refused, of several the session's that has been refused longest.
+func (r *Refused) lastingOf(now time.Time, counts func(session string) bool) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time
 	for session, refusal := range r.sessions {
-		if now.Sub(refusal.since) < lasting || now.Sub(refusal.last) > lasting || (unplaced && session == "") {
-			continue // without a session: it is refused for another reason
+		if now.Sub(refusal.since) < lasting || now.Sub(refusal.last) > lasting || !counts(session) {
+			continue
 		}
 		if first.IsZero() || refusal.since.Before(first) {
 			first, why = refusal.since, refusal.why

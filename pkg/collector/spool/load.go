@@ -30,17 +30,7 @@ func (s *Spool) load() error {
 		st.settle()
 		if saved, ok := s.positions.live[st.id]; ok {
 			delete(stale, st.id)
-			p := saved.position // before mapping.local all is stored or lost, up to tried it may be stored
-			// The bytes before the position may have been deleted.
-			st.next = max(st.next, p.mapping.local)
-			// If there is a gap behind the position and its chunk, only the store knows where the stream goes on.
-			if st.shipped <= max(p.mapping.local, p.tried) {
-				st.mapping, st.mapped = p.mapping, true
-				if p.tried > p.mapping.local {
-					st.tried = []int64{p.tried}
-				}
-				st.release(p.mapping.local)
-			}
+			st.goOnFrom(saved.position)
 		}
 		st.next += restartGap // no line from now on gets the offset of one that was damaged
 	}
@@ -53,6 +43,20 @@ func (s *Spool) load() error {
 		s.log.Infof("spool: %d segments with %d bytes of events are left from before", len(s.segments), s.used)
 	}
 	return nil
+}
+
+// goOnFrom sets how far the stream was shipped before the restart: before the position's mapping all is stored or lost,
+// and up to tried it may be stored.
+func (st *Stream) goOnFrom(p position) {
+	st.next = max(st.next, p.mapping.local) // the bytes before it may have been deleted
+	if st.shipped > max(p.mapping.local, p.tried) {
+		return // there is a gap behind the position and its chunk: only the store knows where the stream goes on
+	}
+	st.mapping, st.mapped = p.mapping, true
+	if p.tried > p.mapping.local {
+		st.tried = []int64{p.tried}
+	}
+	st.release(p.mapping.local)
 }
 
 // loadSegments loads the segments in the order of their sequence, and returns how many there are.
@@ -255,7 +259,8 @@ func (l *loader) record(rec record) (intact bool, err error) {
 	intact = true
 	// not after now, even if the clock was set back meanwhile
 	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano())
-	// The table stays valid meanwhile: the data is not read through the window.
+	// The record's table of blocks is in the window's memory. It stays valid in the loop, which reads the blocks' data
+	// from the file and not through the window.
 	for b, at := range rec.blocks() {
 		sum, err := checksum(l.window.file, at, b.n, l.buf)
 		if err != nil {
