@@ -220,10 +220,12 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 // mistakes are what is wrong with settings.
 type mistakes []error
 
+func (m *mistakes) add(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
+
 // when adds a mistake if wrong is true.
 func (m *mistakes) when(wrong bool, format string, args ...any) {
 	if wrong {
-		*m = append(*m, fmt.Errorf(format, args...))
+		m.add(format, args...)
 	}
 }
 
@@ -294,21 +296,21 @@ func (o *options) checkListeners() error {
 	l := &o.listeners
 	port := func(flag string, value *int, usual int) {
 		if *value < 0 || *value > 65535 {
-			m.when(true, "--%s=%d: want a port", flag, *value)
+			m.add("--%s=%d: want a port", flag, *value)
 			*value = usual
 		}
 	}
 	port("events-port", &l.EventsPort, eventsPort)
 	port("metrics-port", &l.MetricsPort, metricsPort)
 	if l.EventsPort == l.MetricsPort && l.EventsPort != 0 {
-		m.when(true, "--events-port and --metrics-port are both %d: give each a port of its own", l.EventsPort)
+		m.add("--events-port and --metrics-port are both %d: give each a port of its own", l.EventsPort)
 		if l.MetricsPort = metricsPort; l.EventsPort == metricsPort {
 			l.EventsPort = eventsPort
 		}
 	}
 	address := func(flag string, value *string, usual string) {
 		if *value != "" && *value != collector.Loopback && net.ParseIP(*value) == nil {
-			m.when(true, "--%s=%q: want an IP address, localhost or nothing", flag, *value)
+			m.add("--%s=%q: want an IP address, localhost or nothing", flag, *value)
 			*value = usual
 		}
 	}

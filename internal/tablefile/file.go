@@ -177,9 +177,9 @@ func (f *File) group(c *thriftReader, kind byte, end int64) {
 	rows := int64(-1)
 	c.structure(kind, func(id int16, kind byte) bool {
 		switch id {
-		case 1:
+		case 1: // columns
 			c.list(kind, func(kind byte) { g.chunk(c, kind, end) })
-		case 3:
+		case 3: // num_rows
 			rows = c.integer(kind)
 		default:
 			return false

@@ -153,14 +153,14 @@ func (p Compare) Figures() []Figure {
 	a, b := p.With, p.Session
 	rows := []Figure{
 		seconds("Duration", a.Seconds, b.Seconds),
-		count("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts, false),
-		count("Failed attempts", a.Tasks.Failed, b.Tasks.Failed, true),
-		count("Retries", a.Tasks.Retries, b.Tasks.Retries, true),
+		count("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts),
+		badCount("Failed attempts", a.Tasks.Failed, b.Tasks.Failed),
+		badCount("Retries", a.Tasks.Retries, b.Tasks.Retries),
 		seconds("Time in tasks", a.Tasks.Total, b.Tasks.Total),
 		seconds("Median of a task", a.Tasks.Median, b.Tasks.Median),
 		seconds("95 % of tasks within", a.Tasks.P95, b.Tasks.P95),
-		count("Nodes", a.Nodes.Count, b.Nodes.Count, false),
-		count("Nodes lost", a.Nodes.Lost, b.Nodes.Lost, true),
+		count("Nodes", a.Nodes.Count, b.Nodes.Count),
+		badCount("Nodes lost", a.Nodes.Lost, b.Nodes.Lost),
 	}
 	for _, h := range []struct {
 		name string
@@ -190,9 +190,16 @@ func (p Compare) Figures() []Figure {
 	return rows
 }
 
-// count compares counts of the two sides. bad says that more of them is worse.
-func count(name string, with, session int, bad bool) Figure {
-	f := Figure{Name: name, With: formatCount(with), Session: formatCount(session), More: bad && session > with}
+// badCount compares counts of what is bad: more of them is worse.
+func badCount(name string, with, session int) Figure {
+	f := count(name, with, session)
+	f.More = session > with
+	return f
+}
+
+// count compares counts of the two sides.
+func count(name string, with, session int) Figure {
+	f := Figure{Name: name, With: formatCount(with), Session: formatCount(session)}
 	switch d := session - with; {
 	case d > 0:
 		f.Difference = "+" + formatCount(d)

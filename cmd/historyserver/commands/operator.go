@@ -147,16 +147,21 @@ func checkFolder(c backend.Config) error {
 	return nil
 }
 
-// catalog creates a catalog without sessions. With facts, it reads of sessions that are in no pack also what is known
-// of their jobs and ends.
-func (o *operator) catalog(facts bool) *catalog.Catalog {
-	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true,
-		Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
-	if facts {
-		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-		options.Facts, options.Ending = true, outcomes.Ending(indexes.KeptFindings)
-	}
+// catalog creates a catalog without sessions.
+func (o *operator) catalog() *catalog.Catalog { return catalog.New(o.catalogOptions()) }
+
+// catalogWithFacts creates a catalog that reads of sessions that are in no pack also what is known of their jobs and
+// ends.
+func (o *operator) catalogWithFacts() *catalog.Catalog {
+	options := o.catalogOptions()
+	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
+	options.Facts, options.Ending = true, outcomes.Ending(indexes.KeptFindings)
 	return catalog.New(options)
+}
+
+func (o *operator) catalogOptions() catalog.Options {
+	return catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true,
+		Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
 }
 
 // Bounds of what a command asks of stored metrics.
@@ -175,7 +180,7 @@ func (o *operator) metrics() *promapi.Stored {
 }
 
 // lookup looks up names in the store.
-func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog(false).Lookup(ctx) }
+func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog().Lookup(ctx) }
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
@@ -185,7 +190,7 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state. Of
 // all sessions, packs have most of these.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	c := o.catalog(false)
+	c := o.catalog()
 	if len(names) == 0 {
 		l, err := c.Look(ctx)
 		return slices.Collect(l.All()), err
@@ -201,7 +206,11 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 // them, where there are any, instead of listing their objects.
 func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry,
 	error) {
-	l, err := o.catalog(f.Narrows()).Look(ctx)
+	sessions := o.catalog()
+	if f.Narrows() {
+		sessions = o.catalogWithFacts() // what the filter asks about
+	}
+	l, err := sessions.Look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +244,7 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 // describedOne returns the session that a name selects, of a cluster the latest, and lists its objects for its sizes,
 // times and state.
 func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
-	c := o.catalog(false)
+	c := o.catalog()
 	e, err := one(c.Lookup(ctx), name)
 	if err != nil {
 		return e, err

@@ -164,7 +164,7 @@ func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file st
 	if err != nil {
 		return nil, UsageError(fmt.Errorf("--prices: %w", err))
 	}
-	l, err := o.catalog(false).Packed(ctx, q.Before().From, q.To)
+	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
 	if err != nil {
 		return nil, err
 	}

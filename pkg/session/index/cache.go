@@ -28,25 +28,35 @@ type Cache struct {
 // NewCache keeps indexes in the folder dir. The oldest are removed when all take more than maxBytes.
 func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBytes: maxBytes} }
 
-// open returns the folder as a store; nil if it does not exist and create is false.
-func (c *Cache) open(create bool) (*local.Store, error) {
+// existing returns the folder as a store; nil if it does not exist.
+func (c *Cache) existing() (*local.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.store != nil {
-		return c.store, nil
-	}
-	if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) && !create {
+	if _, err := os.Stat(c.dir); c.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	var err error
-	if c.store, err = local.Open(c.dir); err != nil {
-		return nil, fmt.Errorf("open the folder of indexes: %w", err)
+	return c.opened()
+}
+
+// open returns the folder as a store, and makes it if it does not exist.
+func (c *Cache) open() (*local.Store, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opened()
+}
+
+// opened opens the folder unless it is open; c.mu must be held.
+func (c *Cache) opened() (_ *local.Store, err error) {
+	if c.store == nil {
+		if c.store, err = local.Open(c.dir); err != nil {
+			return nil, fmt.Errorf("open the folder of indexes: %w", err)
+		}
 	}
 	return c.store, nil
 }
 
 func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
-	store, err := c.open(true)
+	store, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -55,7 +65,7 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 
 // list returns the objects with a prefix, and where they are; none if there is no folder.
 func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, objects []blob.Object, err error) {
-	store, err = c.open(false)
+	store, err = c.existing()
 	if err != nil || store == nil {
 		return nil, nil, err
 	}
@@ -70,7 +80,7 @@ func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, ob
 
 // trim removes the oldest indexes until the rest is within the bound. The one written last stays.
 func (c *Cache) trim(ctx context.Context, root string) error {
-	store, err := c.open(false)
+	store, err := c.existing()
 	if err != nil || store == nil {
 		return err
 	}

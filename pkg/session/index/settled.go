@@ -43,7 +43,7 @@ func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bo
 	if marked || err != nil || w.Cache == nil {
 		return marked, err
 	}
-	cached, err := w.Cache.open(false) // nil if there is none
+	cached, err := w.Cache.existing() // nil if there is none
 	if cached == nil || err != nil {
 		return false, err
 	}
