@@ -25,41 +25,9 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 	if err != nil {
 		return nil, 0, err
 	}
-	job, submission := form.Get("job_id"), form.Get("submission_id")
-	var node rayid.Node
-	var worker rayid.Worker
-	switch {
-	case form.Get("task_id") != "":
-		id, err := rayid.Parse[rayid.Task](form.Get("task_id"))
-		if err != nil {
-			return nil, 0, &param.Error{Name: "task_id", Value: form.Get("task_id"), Want: "the ID of a task, in hex"}
-		}
-		numbers := param.Form{Values: form}
-		attempt := numbers.Number("attempt_number", 0, math.MaxInt32) // the first one, if none is named
-		if numbers.Err != nil {
-			return nil, 0, numbers.Err
-		}
-		log, ok, err := m.Session.Tasks.Log(id, int(attempt), m.At)
-		if err != nil || !ok {
-			return nil, 0, err
-		}
-		node, worker, began, job = log.Node, log.Worker, log.Started, id.Job().String()
-	case form.Get("actor_id") != "":
-		actors, err := m.Actors(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		i := slices.IndexFunc(actors, func(a moment.Actor) bool { return a.ID == form.Get("actor_id") })
-		if i < 0 {
-			return nil, 0, nil
-		}
-		if processes := actors[i].Processes(); len(processes) > 0 {
-			node, worker = processes[0].Node, processes[0].Worker
-		}
-		began = actors[i].Started
-		if id, err := rayid.Parse[rayid.Actor](actors[i].ID); err == nil {
-			job = id.Job().String()
-		}
+	about, stored, err := aboutOf(ctx, m, form)
+	if err != nil || !stored {
+		return nil, 0, err
 	}
 	add := func(node rayid.Node, names ...string) {
 		for _, name := range names {
@@ -69,27 +37,82 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 			}
 		}
 	}
-	if !worker.Nil() {
+	node, began := about.node, about.began
+	if !about.worker.Nil() {
 		for _, suffix := range []string{"err", "out"} {
-			add(node, findWorkerLog(m.Session.Logs, node, worker.String(), "", suffix))
+			add(node, findWorkerLog(m.Session.Logs, node, about.worker.String(), "", suffix))
 		}
 		add(node, "raylet.out")
 	}
+	submission := form.Get("submission_id")
 	for _, j := range jobs {
-		if (job == "" || j.ID != job) && (submission == "" || j.SubmissionID != submission) {
+		if (about.job == "" || j.ID != about.job) && (submission == "" || j.SubmissionID != submission) {
 			continue
 		}
 		if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {
 			add(driver, moment.SubmissionPrefix+j.SubmissionID+moment.Suffix)
 			node = driver
 		}
-		if worker.Nil() {
+		if about.worker.Nil() {
 			began = j.Start
 			add(node, "gcs_server.out", "raylet.out")
 		}
 		break
 	}
 	return found, began, nil
+}
+
+// logSubject is the task, actor or job that logs tell of.
+type logSubject struct {
+	node   rayid.Node   // where it ran; nil if it is a job, or that is not known
+	worker rayid.Worker // in which it ran; nil like node
+	job    string       // of the driver, in hex; "" if none is named
+	began  int64        // Unix ns, 0: not known
+}
+
+// aboutOf reads what logs are asked for: a task, an actor or a job. It is not stored if the task or actor is unknown.
+func aboutOf(ctx context.Context, m *moment.Moment, form url.Values) (about logSubject, stored bool, err error) {
+	switch {
+	case form.Get("task_id") != "":
+		return taskAbout(m, form)
+	case form.Get("actor_id") != "":
+		return actorAbout(ctx, m, form.Get("actor_id"))
+	}
+	return logSubject{job: form.Get("job_id")}, true, nil
+}
+
+func taskAbout(m *moment.Moment, form url.Values) (about logSubject, stored bool, err error) {
+	id, err := rayid.Parse[rayid.Task](form.Get("task_id"))
+	if err != nil {
+		return about, false, &param.Error{Name: "task_id", Value: form.Get("task_id"),
+			Want: "the ID of a task, in hex"}
+	}
+	numbers := param.Form{Values: form}
+	attempt := numbers.Number("attempt_number", 0, math.MaxInt32) // the first one, if none is named
+	if numbers.Err != nil {
+		return about, false, numbers.Err
+	}
+	log, stored, err := m.Session.Tasks.Log(id, int(attempt), m.At)
+	return logSubject{log.Node, log.Worker, id.Job().String(), log.Started}, stored, err
+}
+
+func actorAbout(ctx context.Context, m *moment.Moment, id string) (about logSubject, stored bool, err error) {
+	actors, err := m.Actors(ctx)
+	if err != nil {
+		return about, false, err
+	}
+	i := slices.IndexFunc(actors, func(a moment.Actor) bool { return a.ID == id })
+	if i < 0 {
+		return about, false, nil
+	}
+	about.began = actors[i].Started
+	if processes := actors[i].Processes(); len(processes) > 0 {
+		about.node, about.worker = processes[0].Node, processes[0].Worker
+	}
+	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
+		about.job = parsed.Job().String()
+	}
+	return about, true, nil
 }
 
 // LogWriters says what wrote a log of a session, by its name.

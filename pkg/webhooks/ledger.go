@@ -87,49 +87,21 @@ func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, ma
 // did it that did not know the receiver yet.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time,
 	receivers []string) (s state, err error) {
-	s.sent = make(map[string]bool)
-	// until when its jobs are claimed; those that are done
-	jobsUntil, finished := make(map[string]time.Time), make(map[string]bool)
-	claimed := make(map[int]time.Time) // when the claims of this scope were made
-	var sessionClaimed time.Time       // when the last of the session was, if the scope is a job's
-	var dones []blob.Object
-	prefix := layout.WebhooksPrefix(l.root, ref)
-	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
-		if err != nil {
-			return s, fmt.Errorf("list what was sent about %s: %w", ref, err)
-		}
-		ofScope, name := cutScope(o.Key[len(prefix):])
-		if delivery, ok := strings.CutPrefix(name, "told."); ok {
-			s.sent[delivery] = true
-		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
-			n, err := strconv.Atoi(number)
-			switch {
-			case err != nil:
-			case ofScope == scope:
-				claimed[n] = o.ModTime
-			case ofScope == "" && o.ModTime.After(sessionClaimed):
-				sessionClaimed = o.ModTime
-			case scope == "" && l.expiry(n, o.ModTime).After(jobsUntil[ofScope]):
-				jobsUntil[ofScope] = l.expiry(n, o.ModTime)
-			}
-		} else if name == "done" || strings.HasPrefix(name, "done.") {
-			if ofScope == scope || ofScope == "" {
-				dones = append(dones, o)
-			}
-			finished[ofScope] = true
-		}
+	r, err := l.list(ctx, ref, scope)
+	if err != nil {
+		return s, err
 	}
+	s.sent = r.sent
 	var earlierDone time.Time // when the last of the earlier ends was
-	for _, o := range dones {
+	for _, o := range r.done {
 		var of record
 		err := blob.ReadJSON(ctx, l.store, o.Key, maxRecord, &of)
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, blob.ErrMalformed) {
 			return s, err
 		}
-		ofScope, _ := cutScope(o.Key[len(prefix):])
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-		case ofScope == "" && of.isBefore(since, o.ModTime):
+		case o.scope == "" && of.isBefore(since, o.ModTime):
 			s.continued = scope == ""
 			earlierDone = later(earlierDone, o.ModTime)
 		default:
@@ -138,8 +110,8 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 	}
 	// Claims of an earlier end are over. Who claims the session sends this job's events, too.
 	over := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
-	s.done = s.done || !over(sessionClaimed)
-	for n, at := range claimed {
+	s.done = s.done || !over(r.sessionClaimed)
+	for n, at := range r.claimed {
 		if scope != "" || !over(at) { // a job fails once, but when is not always known
 			s.claimed += l.lifetime(n)
 		}
@@ -150,12 +122,62 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 			}
 		}
 	}
-	for ofScope, until := range jobsUntil {
-		if !finished[ofScope] && until.After(s.jobsUntil) {
+	for job, until := range r.jobsUntil {
+		if !r.finished[job] && until.After(s.jobsUntil) {
 			s.jobsUntil = until
 		}
 	}
 	return s, nil
+}
+
+// records are what is listed of a session, as far as it matters to one scope: the session, or one of its jobs.
+type records struct {
+	sent     map[string]bool   // deliveries that were made
+	claimed  map[int]time.Time // when the claims of the scope were made, by number
+	done     []doneRecord      // that the scope, or the session, is done
+	finished map[string]bool   // the scopes that are done
+
+	sessionClaimed time.Time            // of a job's scope: when the session was claimed last
+	jobsUntil      map[string]time.Time // of the session's scope: until when each job is claimed
+}
+
+// doneRecord is an object that says that a scope is done.
+type doneRecord struct {
+	blob.Object
+	scope string
+}
+
+// list lists what is recorded of a session.
+func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (records, error) {
+	r := records{sent: map[string]bool{}, claimed: map[int]time.Time{}, finished: map[string]bool{},
+		jobsUntil: map[string]time.Time{}}
+	prefix := layout.WebhooksPrefix(l.root, ref)
+	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
+		if err != nil {
+			return r, fmt.Errorf("list what was sent about %s: %w", ref, err)
+		}
+		ofScope, name := cutScope(o.Key[len(prefix):])
+		if delivery, ok := strings.CutPrefix(name, "told."); ok {
+			r.sent[delivery] = true
+		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
+			n, err := strconv.Atoi(number)
+			switch {
+			case err != nil:
+			case ofScope == scope:
+				r.claimed[n] = o.ModTime
+			case ofScope == "":
+				r.sessionClaimed = later(r.sessionClaimed, o.ModTime)
+			case scope == "":
+				r.jobsUntil[ofScope] = later(r.jobsUntil[ofScope], l.expiry(n, o.ModTime))
+			}
+		} else if name == "done" || strings.HasPrefix(name, "done.") {
+			if ofScope == scope || ofScope == "" {
+				r.done = append(r.done, doneRecord{o, ofScope})
+			}
+			r.finished[ofScope] = true
+		}
+	}
+	return r, nil
 }
 
 // expiry returns when a claim ends. A successor waits a little longer, because clocks differ.
