@@ -125,7 +125,7 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 			"and KubeRay refuses pods that have another")
 		return []Change{change}, nil
 	}
-	if err := c.pods(spec, &change); err != nil {
+	if err := c.addToGroups(spec, &change); err != nil {
 		return nil, fmt.Errorf("%s: %w", change, err)
 	}
 	if policy, _ := mapping(spec, "networkPolicy"); len(change.Done) > 0 && policy != nil &&
@@ -206,8 +206,8 @@ func userLabels(meta map[string]any) string {
 	return strings.Join(all[:min(len(all), layout.MaxLabels)], ",")
 }
 
-// pods goes through the head's and the worker groups' pod templates.
-func (c cluster) pods(spec map[string]any, change *Change) error {
+// addToGroups adds the collector to the head's and the worker groups' pod templates.
+func (c cluster) addToGroups(spec map[string]any, change *Change) error {
 	head, err := mapping(spec, "headGroupSpec")
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c cluster) pods(spec map[string]any, change *Change) error {
 	if head == nil {
 		return errors.New("headGroupSpec is missing")
 	}
-	node, err := c.pod(head, roleHead, "head", nil, change)
+	node, err := c.addToGroup(head, roleHead, "head", nil, change)
 	if err != nil {
 		return fmt.Errorf("headGroupSpec: %w", err)
 	}
@@ -228,7 +228,8 @@ func (c cluster) pods(spec map[string]any, change *Change) error {
 		if !ok {
 			return fmt.Errorf("workerGroupSpecs[%d]: want a mapping", i)
 		}
-		if _, err := c.pod(group, roleWorker, "worker group "+text(group, "groupName"), node, change); err != nil {
+		what := "worker group " + text(group, "groupName")
+		if _, err := c.addToGroup(group, roleWorker, what, node, change); err != nil {
 			return fmt.Errorf("workerGroupSpecs[%d]: %w", i, err)
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// pod adds the collector to one group's pod template. head is the head's node, nil for the head itself. It gives the
-// group's node, nil if the pod has a collector already.
-func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
+// addToGroup adds the collector to the pod template of a group: the head's or a worker group's specification. head is
+// the head's node, nil for the head itself. It returns the group's node. what names the group in the change, which gets
+// nothing if the pod has a collector already.
+func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
 	template, err := mapping(spec, "template")
 	if err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err != nil {
 		return nil, err
 	}
-	c = c.with(template, g.ray)
+	c = c.withPod(template, g.ray)
 	n, err := c.node(g, head)
 	if err != nil {
 		return nil, err
@@ -55,21 +56,25 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err := c.identity(template, pod); err != nil {
 		return nil, err
 	}
+	change.Done = append(change.Done, c.done(what, n, added, hadAccount))
+	for _, w := range warnings {
+		change.Warnings = append(change.Warnings, what+": "+w)
+	}
+	return n, nil
+}
 
+// done says what was added to a pod: variables is how many Ray's container got.
+func (c cluster) done(what string, n *rayNode, variables int, hadAccount bool) string {
 	form := "container"
 	if c.options.Native {
 		form = "native sidecar"
 	}
 	done := fmt.Sprintf("%s: collector as %s, Ray's %s shared, %d variables for Ray's events", what, form,
-		strings.Join(n.folders, " and "), added)
+		strings.Join(n.folders, " and "), variables)
 	if !hadAccount && c.options.ServiceAccount != "" {
 		done += ", service account " + c.options.ServiceAccount + " instead of default"
 	}
-	change.Done = append(change.Done, done)
-	for _, w := range warnings {
-		change.Warnings = append(change.Warnings, what+": "+w)
-	}
-	return n, nil
+	return done
 }
 
 // podWarnings say what the pod of a group is to its collector, and the other way round, before it has an account.
@@ -126,9 +131,9 @@ func (g group) collector() map[string]any {
 	return nil
 }
 
-// with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and
-// KubeRay's annotation.
-func (c cluster) with(template, ray map[string]any) cluster {
+// withPod adds to a cluster what a pod template says: Ray's version by the image's tag where the cluster does not name
+// one, and KubeRay's annotation.
+func (c cluster) withPod(template, ray map[string]any) cluster {
 	if c.version == "" {
 		image, _, _ := strings.Cut(text(ray, "image"), "@") // without the digest
 		_, c.version, _ = strings.Cut(path.Base(image), ":")
@@ -162,16 +167,16 @@ func (c *cluster) choosePorts(n *rayNode) {
 
 // place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
 func (c cluster) place(g group, collector map[string]any) {
-	spec, keep, keepKey, otherKey := g.pod, g.containers, "containers", "initContainers"
+	pod, keep, keepKey, otherKey := g.pod, g.containers, "containers", "initContainers"
 	if c.options.Native {
 		keep, keepKey, otherKey = g.inits, "initContainers", "containers"
 	}
-	remove(spec, otherKey)
+	remove(pod, otherKey)
 	if i := named(keep, containerName); i >= 0 {
 		keep[i] = collector
 		return
 	}
-	spec[keepKey] = append(keep, collector)
+	pod[keepKey] = append(keep, collector)
 }
 
 // remove takes the collector out of one of a pod's lists.
@@ -188,9 +193,9 @@ func remove(pod map[string]any, key string) {
 }
 
 // identity gives the pod the service account and labels that a cloud's workload identity wants.
-func (c cluster) identity(template, spec map[string]any) error {
-	if sa := c.options.ServiceAccount; sa != "" && text(spec, "serviceAccountName") == "" {
-		spec["serviceAccountName"] = sa
+func (c cluster) identity(template, pod map[string]any) error {
+	if sa := c.options.ServiceAccount; sa != "" && text(pod, "serviceAccountName") == "" {
+		pod["serviceAccountName"] = sa
 	}
 	if len(c.options.PodLabels) == 0 {
 		return nil

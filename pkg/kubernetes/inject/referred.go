@@ -10,9 +10,9 @@ var kuberays = map[string]string{
 
 // referred adds variables of Ray's container to the collector's: those to which texts of the collector refer.
 type referred struct {
-	env  []any
-	have map[string]bool
-	rays []any
+	env  []any             // the collector's
+	have map[string]bool   // names in env
+	rays []any             // of Ray's container
 	at   map[string]int    // of names in rays
 	lost map[string]string // of names in rays that the collector cannot have, to what is missing
 	from bool              // Ray's container has more variables than rays, from ConfigMaps or Secrets
@@ -39,8 +39,8 @@ func newReferred(env []any, ray map[string]any) *referred {
 // container with it in subPathExpr would not start.
 func (r *referred) add(s string) (missing string) { return r.addBefore(s, len(r.rays)) }
 
-// addBefore adds those that stand before some place, as a value can only refer to variables before it. Those to which
-// their own values refer come first.
+// addBefore adds what a text refers to of Ray's variables before a place: a value can only refer to variables before
+// it. Those to which their own values refer are added first.
 func (r *referred) addBefore(s string, end int) (missing string) {
 	for _, m := range reference.FindAllStringSubmatch(strings.ReplaceAll(s, "$$", ""), -1) {
 		name := m[1]

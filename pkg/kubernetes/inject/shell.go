@@ -194,7 +194,7 @@ func (s *shell) assigned(a *syntax.Assign) value {
 	if a.Value == nil || a.Append || a.Index != nil {
 		return unknown("variable " + a.Name.Value)
 	}
-	return s.quoted(a.Value.Parts)
+	return s.unsplit(a.Value.Parts, unquoted)
 }
 
 // call follows a simple command: assignments, or a program with variables of its own.

@@ -24,7 +24,7 @@ func (m mount) copied() mount {
 
 // share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes
 // that hold the folders, and those that Ray has mounted inside them, such as one for logs.
-func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mount, error) {
+func (c cluster) share(pod, ray map[string]any, role string, n *rayNode) ([]mount, error) {
 	var shared []mount
 	taken := map[string]bool{} // paths
 	add := func(m mount) (added bool) {
@@ -46,7 +46,7 @@ func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mou
 			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's "+
 				"container", folder)
 		case holder == nil:
-			if holder, err = c.newVolume(spec, ray, folder); err != nil {
+			if holder, err = c.newVolume(pod, ray, folder); err != nil {
 				return nil, err
 			}
 		}
@@ -55,7 +55,7 @@ func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mou
 				holder.at())
 		}
 		if holder != nil && add(holder) {
-			n.warnCommon(spec, holder, role)
+			n.warnCommon(pod, holder, role)
 		}
 		for _, m := range mounts {
 			if m.at() != folder && holds(folder, m.at()) {
@@ -67,8 +67,8 @@ func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mou
 }
 
 // warnCommon warns of a volume for Ray's folder that several pods may have: Ray's nodes would write the same logs.
-func (n *rayNode) warnCommon(spec map[string]any, holder mount, role string) {
-	volumes, _ := list(spec, "volumes") // newVolume or addVolumes says if it is none
+func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
+	volumes, _ := list(pod, "volumes") // newVolume or addVolumes says if it is none
 	name := text(holder, "name")
 	at := named(volumes, name)
 	if at < 0 || text(holder, "subPathExpr") != "" {
@@ -115,8 +115,8 @@ func holds(dir, p string) bool {
 }
 
 // newVolume gives the pod a volume for Ray's folder and mounts it in Ray's container.
-func (c cluster) newVolume(spec, ray map[string]any, folder string) (mount, error) {
-	volumes, err := list(spec, "volumes")
+func (c cluster) newVolume(pod, ray map[string]any, folder string) (mount, error) {
+	volumes, err := list(pod, "volumes")
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (c cluster) newVolume(spec, ray map[string]any, folder string) (mount, erro
 	for n := 2; named(volumes, name) >= 0; n++ {
 		name = fmt.Sprintf("%s-%d", volumeName, n)
 	}
-	spec["volumes"] = append(volumes, map[string]any{"name": name, "emptyDir": map[string]any{}})
+	pod["volumes"] = append(volumes, map[string]any{"name": name, "emptyDir": map[string]any{}})
 	mounts, _ := list(ray, "volumeMounts") // mountsOf has seen that it is one
 	ray["volumeMounts"] = append(mounts, map[string]any{"name": name, "mountPath": folder})
 	return mount{"name": name, "mountPath": folder}, nil
@@ -132,8 +132,8 @@ func (c cluster) newVolume(spec, ray map[string]any, folder string) (mount, erro
 
 // addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no
 // folder in Ray's and takes no room there, and the file with the backend's settings.
-func (c cluster) addVolumes(spec map[string]any) ([]mount, error) {
-	volumes, err := list(spec, "volumes")
+func (c cluster) addVolumes(pod map[string]any) ([]mount, error) {
+	volumes, err := list(pod, "volumes")
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +149,6 @@ func (c cluster) addVolumes(spec map[string]any) ([]mount, error) {
 			volumes = append(volumes, map[string]any{"name": configVolume, "configMap": source})
 		}
 	}
-	spec["volumes"] = volumes
+	pod["volumes"] = volumes
 	return mounts, nil
 }

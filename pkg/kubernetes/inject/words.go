@@ -10,7 +10,7 @@ import (
 func (s *shell) fields(w *syntax.Word) []value {
 	words := [][]value{nil} // the values that each is made of
 	for _, part := range w.Parts {
-		v := s.part(part, false)
+		v := s.part(part, unquoted)
 		split := []string{v.text}
 		if _, ok := part.(*syntax.ParamExp); ok && v.known() {
 			split = strings.Fields(v.text)
@@ -32,26 +32,32 @@ func (s *shell) fields(w *syntax.Word) []value {
 	return out
 }
 
-// quoted is the text of parts without splitting.
-func (s *shell) quoted(parts []syntax.WordPart) value { return s.joined(parts, false) }
+// quoting says whether double quotes are around a part of a word.
+type quoting bool
 
-func (s *shell) joined(parts []syntax.WordPart, inQuotes bool) value {
+const (
+	unquoted quoting = false
+	inQuotes quoting = true
+)
+
+// unsplit is the text of parts as one word, whatever the variables in it hold.
+func (s *shell) unsplit(parts []syntax.WordPart, q quoting) value {
 	values := make([]value, len(parts))
 	for i, p := range parts {
-		values[i] = s.part(p, inQuotes)
+		values[i] = s.part(p, q)
 	}
 	return joined(values...)
 }
 
-// part returns the value of a part of a word. inQuotes says that double quotes are around it.
-func (s *shell) part(p syntax.WordPart, inQuotes bool) value {
+// part returns the value of a part of a word.
+func (s *shell) part(p syntax.WordPart, q quoting) value {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		return s.literal(unescape(p.Value, inQuotes))
+		return s.literal(unescape(p.Value, q))
 	case *syntax.SglQuoted:
 		return s.literal(p.Value)
 	case *syntax.DblQuoted:
-		return s.joined(p.Parts, true)
+		return s.unsplit(p.Parts, inQuotes)
 	case *syntax.ParamExp:
 		return s.parameter(p)
 	case *syntax.CmdSubst:
@@ -68,13 +74,13 @@ func (s *shell) literal(text string) value {
 }
 
 // unescape removes the backslashes of a literal.
-func unescape(text string, inQuotes bool) string {
+func unescape(text string, q quoting) string {
 	if !strings.Contains(text, `\`) {
 		return text
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (!inQuotes || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
+		if text[i] == '\\' && i+1 < len(text) && (q == unquoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
 			if i++; text[i] == '\n' {
 				continue
 			}
@@ -102,7 +108,7 @@ func (s *shell) parameter(p *syntax.ParamExp) value {
 	}
 	other := value{}
 	if p.Exp.Word != nil {
-		other = s.quoted(p.Exp.Word.Parts)
+		other = s.unsplit(p.Exp.Word.Parts, unquoted)
 	}
 	switch p.Exp.Op {
 	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
