@@ -154,7 +154,7 @@ func TestDriverLogs(t *testing.T) {
 			"no result"},
 		"processes of vLLM": {1, engine("", "Process EngineCore_DP0:", "Traceback (most recent call last):",
 			"  File \"/lib/python3.12/multiprocessing/process.py\", line 314, in _bootstrap", "    self.run()",
-			"ValueError: No available memory for the cache blocks.") + server, findings.JobFailed,
+			"ValueError: No available memory for the cache blocks.") + server + "\x1b[36m(f pid=7)\x1b[0m bye\n", findings.JobFailed,
 			"a process that its driver ran raised ValueError: No available memory for the cache blocks.; " +
 				"then the driver raised RuntimeError: Engine core initialization failed.", "line 314"},
 		"processes of vLLM, and theirs": {1, ranks + engine("", "Traceback (most recent call last):",

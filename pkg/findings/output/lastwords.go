@@ -150,8 +150,8 @@ func behindStack(text string) string {
 	return text[from:]
 }
 
-// lastOwn returns the lines at the end of a log that its program printed itself, the last one first: none of Ray or of
-// its workers, and none that says nothing or only where.
+// lastOwn returns the lines at the end of a log that its program printed itself, the last one first, without the names
+// of its processes: none of Ray or of its workers, and none that says nothing or only where.
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		own := OwnLines(log[max(0, len(log)-maxLastText):])
@@ -160,8 +160,9 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 		}
 		lines := strings.Split(own, "\n")
 		for i, line := range slices.Backward(lines) {
-			if i > 0 && frameLine().MatchString(lines[i-1]) && deeper(line, lines[i-1]) ||
-				i > 0 && strings.HasPrefix(line, "  ") && ofPython().MatchString(lines[i-1]) {
+			line, above := ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(lines[max(0, i-1)], "")
+			if i > 0 && frameLine().MatchString(above) && deeper(line, above) ||
+				i > 0 && strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
 				continue // the code of the frame, or of what warned
 			}
 			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│╰─▶ \t")

@@ -68,6 +68,8 @@ func TestLastWords(t *testing.T) {
 			"error: batch 3 has 0 rows"},
 		"a warning of it": {"WARNING:train:could not read batch 3\nbye\nINFO:train:saved\n",
 			"WARNING:train:could not read batch 3"},
+		"a process of vLLM": {"(EngineCore_DP0 pid=61) ERROR 11-27 10:00:09 [core.py:708] batch 3 has 0 rows\n(APIServer pid=59)   File \"a.py\", line 1, in f\n" +
+			"(APIServer pid=59)     raise ValueError(x)\n(APIServer pid=59) INFO 11-27 10:00:09 [a.py:7] bye\n", "ERROR 11-27 10:00:09 [core.py:708] batch 3 has 0 rows"},
 		"a print":           {"no more rows\nINFO:train:an error may follow\n" + ray, "no more rows"},
 		"nothing but info":  {"INFO:train:step 1\nINFO:train:step 2\n" + ray, "INFO:train:step 2"},
 		"warning over info": {"WARNING:train:step 1 is slow\nINFO:train:step 2\n", "WARNING:train:step 1 is slow"},

@@ -1,6 +1,10 @@
 package output
 
-import "github.com/rayhistory/historyserver/internal/lazyregexp"
+import (
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
 
 // A mark is what Ray puts before each line that it copies from another process to a driver's log (print_worker_logs in
 // worker.py of Ray): "(raylet) ", or the name of what ran there, if it had one, and the process's ID: "(f pid=12) ". It
@@ -16,7 +20,7 @@ const (
 var (
 	marked     = lazyregexp.New(mark)
 	markedLine = lazyregexp.New(mark + `.*(?:\n|\z)`)
-	ownMarked  = lazyregexp.New(`^` + ownMark)
+	ownMarked  = lazyregexp.New(`(?m)^` + ownMark)
 	// aroundLine matches the marks of a line, and what Ray puts behind it if several workers printed it.
 	aroundLine = lazyregexp.New(mark + `(?:` + ownMark + `)?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
 )
@@ -27,8 +31,9 @@ func OwnLines(text string) string { return markedLine().ReplaceAllString(text, "
 // unmarked returns a part of a driver's log without marks.
 func unmarked(text string) string { return aroundLine().ReplaceAllString(text, "") }
 
-// OfOwnProcess reports whether a program put the name of a process of its own before a line.
-func OfOwnProcess(line string) bool {
+// OfOwnProcess reports whether a program put the name of a process of its own before the first line of a text.
+func OfOwnProcess(text string) bool {
+	line, _, _ := strings.Cut(text, "\n")
 	return ownMarked().MatchString(line) && !marked().MatchString(line)
 }
 
