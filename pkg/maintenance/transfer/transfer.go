@@ -46,157 +46,178 @@ const concurrency = 8
 // complete. The findings that are kept of a session are kept of its copy. If no end is stored of a session that is
 // over, the copy gets a record of it, because its objects' times do not tell it.
 func Copy(ctx context.Context, ref layout.Session, from, to Place, p *progress.Counter) (Result, error) {
-	var result Result
 	s, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
-		return result, err
+		return Result{}, err
 	}
-	kept, err := carry.Read(ctx, from.Store, from.Root, s)
+	findings, err := carry.Read(ctx, from.Store, from.Root, s)
 	if err != nil {
-		return result, err
+		return Result{}, err
 	}
-	stored, copies := make(map[string]int64), make(map[string]int64)
-	for _, prefix := range []string{layout.Prefix(to.Root, ref), layout.IndexPrefix(to.Root, ref)} {
-		for o, err := range to.Store.List(ctx, prefix, blob.ListOptions{}) {
-			if err != nil {
-				return result, fmt.Errorf("list the target: %w", err)
-			}
-			stored[o.Key] = o.Size
+	stored, err := sizesAt(ctx, to, ref)
+	if err != nil {
+		return Result{}, err
+	}
+	c := &copier{ref: ref, from: from, to: to, progress: p, stored: stored, wanted: make(map[string]int64)}
+	data, metadata := c.plan(s.Objects())
+	// Metadata comes last: what is stored after a head's end shows that the session continued.
+	for _, copies := range [][]copying{data, metadata} {
+		if err := c.create(ctx, copies); err != nil {
+			return c.result, err
 		}
 	}
-	var mu sync.Mutex
-	var smaller []replacement // objects of the target that are to be replaced
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(concurrency)
-	ends := false
-	for _, o := range endsLast(ref, from, s.Objects()) {
-		parsed, _ := layout.ParseObject(from.Root, ref, o.Key)
-		if parsed.Kind == layout.OldIndex {
-			continue // nothing reads it
-		}
-		key := to.Root + strings.TrimPrefix(o.Key, from.Root)
-		if !inventory.IsDerived(to.Root, ref, key) {
-			copies[key] = o.Size
-		}
-		p.Expect(1, o.Size)
-		size, exists := stored[key]
-		if exists && serves(ref, to, key, size, o) {
-			result.Kept++
-			p.Did(1, o.Size)
-			continue
-		}
-		result.Copied++
-		result.Bytes += o.Size
-		if parsed.Kind == layout.Metadata && !ends { // after all else
-			ends = true
-			if err := g.Wait(); err != nil {
-				return result, err
-			}
-			g, gctx = errgroup.WithContext(ctx)
-			g.SetLimit(concurrency)
-		}
-		g.Go(func() error {
-			err := error(os.ErrExist)
-			if !exists {
-				err = copyObject(gctx, from.Store, o, key, to.Store.Create)
-			}
-			if errors.Is(err, os.ErrExist) {
-				mu.Lock()
-				defer mu.Unlock()
-				smaller = append(smaller, replacement{o, key})
-				return nil
-			}
-			p.Did(1, o.Size)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return result, err
-	}
-	if err := replace(ctx, ref, from, to, smaller, p); err != nil {
-		return result, err
+	if err := c.replace(ctx); err != nil {
+		return c.result, err
 	}
 	if err := unchanged(ctx, ref, from, s); err != nil {
-		return result, err
+		return c.result, err
 	}
-	record := layout.MetadataKey(to.Root, ref, layout.Joined)
-	_, recorded := stored[record]
-	// A copy that is complete and has a record keeps the one it has.
-	if end, over := s.Over(time.Now()); over && !s.Ended && !end.IsZero() && (result.Copied > 0 || !recorded) {
-		if err := inventory.RecordEnd(ctx, to.Store, to.Root, ref, end); err != nil {
-			return result, err
-		}
+	if err := c.recordEnd(ctx, s); err != nil {
+		return c.result, err
 	}
 	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, ref), strings.NewReader(""))
 	if err != nil && !errors.Is(err, os.ErrExist) {
-		return result, err
+		return c.result, err
 	}
-	// The findings are of the copy too if it has the same objects, apart from the record of the end.
-	return result, kept.Keep(ctx, to.Store, to.Root, func(now []inventory.Object) bool {
-		delete(copies, record)
-		now = slices.DeleteFunc(now, func(o inventory.Object) bool { return o.Object.Key == record })
-		same := len(now) == len(copies)
-		for _, o := range now {
-			size, copied := copies[o.Object.Key]
-			same = same && copied && size == o.Object.Size
-		}
-		return same
-	})
+	return c.result, findings.Keep(ctx, to.Store, to.Root, c.isWhole)
 }
 
-// endsLast sorts a session's objects so that its metadata comes last: what is stored after a head's end shows that the
-// session continued.
-func endsLast(ref layout.Session, from Place, all []blob.Object) []blob.Object {
-	slices.SortStableFunc(all, func(a, b blob.Object) int {
-		switch x, y := isMetadata(ref, from, a.Key), isMetadata(ref, from, b.Key); {
-		case x == y:
-			return 0
-		case x:
-			return 1
-		}
-		return -1
-	})
-	return all
+// copier copies one session.
+type copier struct {
+	ref      layout.Session
+	from, to Place
+	progress *progress.Counter
+	stored   map[string]int64 // sizes of the target's objects before the copy, by key
+	wanted   map[string]int64 // sizes of what the copy has in the end, by key, without what was made of other objects
+	result   Result
+
+	mu        sync.Mutex
+	different []copying // of which the target has an object of another size, to be replaced
 }
 
-func isMetadata(ref layout.Session, at Place, key string) bool {
-	o, err := layout.ParseObject(at.Root, ref, key)
-	return err == nil && o.Kind == layout.Metadata
-}
-
-// serves says whether an object of the target, by its size, need not be replaced by one of the source. Of objects that
-// were made from others the larger one need not be the newer one.
-func serves(ref layout.Session, to Place, key string, size int64, o blob.Object) bool {
-	return size == o.Size || size > o.Size && !inventory.IsDerived(to.Root, ref, key)
-}
-
-// replacement is an object to be copied to a key that the target has.
-type replacement struct {
+// copying is an object of the source and its key at the target.
+type copying struct {
 	object blob.Object
 	key    string
 }
 
+// sizesAt returns the sizes of the objects that are stored at a place, by key.
+func sizesAt(ctx context.Context, at Place, ref layout.Session) (map[string]int64, error) {
+	stored := make(map[string]int64)
+	for _, prefix := range []string{layout.Prefix(at.Root, ref), layout.IndexPrefix(at.Root, ref)} {
+		for o, err := range at.Store.List(ctx, prefix, blob.ListOptions{}) {
+			if err != nil {
+				return nil, fmt.Errorf("list the target: %w", err)
+			}
+			stored[o.Key] = o.Size
+		}
+	}
+	return stored, nil
+}
+
+// plan says which objects are to be copied.
+func (c *copier) plan(all []blob.Object) (data, metadata []copying) {
+	for _, o := range all {
+		parsed, _ := layout.ParseObject(c.from.Root, c.ref, o.Key)
+		if parsed.Kind == layout.OldIndex {
+			continue // nothing reads it
+		}
+		key := c.to.Root + strings.TrimPrefix(o.Key, c.from.Root)
+		if !inventory.IsDerived(c.to.Root, c.ref, key) {
+			c.wanted[key] = o.Size
+		}
+		c.progress.Expect(1, o.Size)
+		if size, exists := c.stored[key]; exists && c.serves(key, size, o) {
+			c.result.Kept++
+			c.progress.Did(1, o.Size)
+			continue
+		}
+		c.result.Copied++
+		c.result.Bytes += o.Size
+		if parsed.Kind == layout.Metadata {
+			metadata = append(metadata, copying{o, key})
+		} else {
+			data = append(data, copying{o, key})
+		}
+	}
+	return data, metadata
+}
+
+// create creates objects at the target. Those whose keys exist there are left for replace.
+func (c *copier) create(ctx context.Context, all []copying) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, o := range all {
+		g.Go(func() error {
+			err := error(os.ErrExist)
+			if _, exists := c.stored[o.key]; !exists {
+				err = c.copyObject(ctx, o, c.to.Store.Create)
+			}
+			if errors.Is(err, os.ErrExist) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.different = append(c.different, o)
+				return nil
+			}
+			c.progress.Did(1, o.object.Size)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
 // replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be
 // writing the same objects.
-func replace(ctx context.Context, ref layout.Session, from, to Place, all []replacement, p *progress.Counter) error {
-	if len(all) == 0 {
+func (c *copier) replace(ctx context.Context) error {
+	if len(c.different) == 0 {
 		return nil
 	}
-	return lease.Do(ctx, to.Store, to.Root, ref, func(ctx context.Context) error {
+	return lease.Do(ctx, c.to.Store, c.to.Root, c.ref, func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(concurrency)
-		for _, r := range all {
+		for _, o := range c.different {
 			g.Go(func() error {
-				now, err := to.Store.Stat(ctx, r.key)
-				if errors.Is(err, os.ErrNotExist) || err == nil && !serves(ref, to, r.key, now.Size, r.object) {
-					err = copyObject(ctx, from.Store, r.object, r.key, to.Store.Put)
+				now, err := c.to.Store.Stat(ctx, o.key)
+				if errors.Is(err, os.ErrNotExist) || err == nil && !c.serves(o.key, now.Size, o.object) {
+					err = c.copyObject(ctx, o, c.to.Store.Put)
 				}
-				p.Did(1, r.object.Size)
+				c.progress.Did(1, o.object.Size)
 				return err
 			})
 		}
 		return g.Wait()
 	})
+}
+
+// recordEnd records the end of a session that is over at the target. A copy that was complete before keeps the record
+// that it has.
+func (c *copier) recordEnd(ctx context.Context, s *inventory.Session) error {
+	end, over := s.Over(time.Now())
+	_, recorded := c.stored[c.recordKey()]
+	if !over || s.Ended || end.IsZero() || c.result.Copied == 0 && recorded {
+		return nil
+	}
+	return inventory.RecordEnd(ctx, c.to.Store, c.to.Root, c.ref, end)
+}
+
+func (c *copier) recordKey() string { return layout.MetadataKey(c.to.Root, c.ref, layout.Joined) }
+
+// isWhole reports whether the target has the same objects as the source, apart from the record of the end. Then the
+// source's findings are of the copy, too.
+func (c *copier) isWhole(now []inventory.Object) bool {
+	record := c.recordKey()
+	delete(c.wanted, record)
+	now = slices.DeleteFunc(now, func(o inventory.Object) bool { return o.Object.Key == record })
+	return len(now) == len(c.wanted) && !slices.ContainsFunc(now, func(o inventory.Object) bool {
+		size, wanted := c.wanted[o.Object.Key]
+		return !wanted || size != o.Object.Size
+	})
+}
+
+// serves says whether an object of the target, by its key and size, need not be replaced by the source's object o. Of
+// objects that were made from others the larger one need not be the newer one.
+func (c *copier) serves(key string, size int64, o blob.Object) bool {
+	return size == o.Size || size > o.Size && !inventory.IsDerived(c.to.Root, c.ref, key)
 }
 
 // unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of
@@ -224,14 +245,14 @@ func unchanged(ctx context.Context, ref layout.Session, from Place, listed *inve
 }
 
 // copyObject gives the content of an object to store, with its new key.
-func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string,
+func (c *copier) copyObject(ctx context.Context, o copying,
 	store func(context.Context, string, io.ReadSeeker) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	body := blob.Join(ctx, from, []blob.Object{o})
-	if err := errors.Join(store(ctx, key, body), body.Close()); err != nil {
-		return fmt.Errorf("copy %s: %w", o.Key, err)
+	body := blob.Join(ctx, c.from.Store, []blob.Object{o.object})
+	if err := errors.Join(store(ctx, o.key, body), body.Close()); err != nil {
+		return fmt.Errorf("copy %s: %w", o.object.Key, err)
 	}
 	return nil
 }
