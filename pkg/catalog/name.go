@@ -164,14 +164,20 @@ func listed(all []string) string {
 	return text
 }
 
-// Select returns the entries that have one of the names, newest first; all of them if there are no names. A name of a
-// cluster must say which of its sessions is meant, unless clusters are allowed: then it names all of them.
-func Select(entries []Entry, names []string, clusters bool) ([]Entry, error) {
-	return SelectBy(In(entries), names, clusters)
+// SelectSessions is Select, but a cluster's name must say which of its sessions is meant.
+func SelectSessions(lookup Lookup, names []string) ([]Entry, error) {
+	for _, text := range names {
+		if n, err := ParseName(text); err == nil && n.Session == "" {
+			return nil, fmt.Errorf("%s %w but a cluster: name one of its sessions, such as %s/%s", text, ErrName, text,
+				Latest)
+		}
+	}
+	return Select(lookup, names)
 }
 
-// SelectBy is Select of what a lookup finds.
-func SelectBy(lookup Lookup, names []string, clusters bool) ([]Entry, error) {
+// Select returns the sessions that have one of the names, newest first; all of them if there are no names. A cluster's
+// name is that of all of its sessions.
+func Select(lookup Lookup, names []string) ([]Entry, error) {
 	if len(names) == 0 {
 		return lookup(Filter{})
 	}
@@ -180,10 +186,6 @@ func SelectBy(lookup Lookup, names []string, clusters bool) ([]Entry, error) {
 		n, err := ParseName(text)
 		if err != nil {
 			return nil, err
-		}
-		if n.Session == "" && !clusters {
-			return nil, fmt.Errorf("%s %w but a cluster: name one of its sessions, such as %s/%s", text, ErrName, text,
-				Latest)
 		}
 		found, err := n.All(lookup)
 		if err != nil {

@@ -68,11 +68,11 @@ func TestName(t *testing.T) {
 			t.Errorf("%v is no ErrNoSession", err)
 		}
 	}
-	if found, err := Select(entries, []string{"nightly", "lab/latest", "lab"}, true); err != nil || len(found) != 4 ||
+	if found, err := Select(In(entries), []string{"nightly", "lab/latest", "lab"}); err != nil || len(found) != 4 ||
 		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
 	}
-	if _, err := Select(entries, []string{"lab"}, false); err == nil ||
+	if _, err := SelectSessions(In(entries), []string{"lab"}); err == nil ||
 		!strings.Contains(err.Error(), "such as lab/latest") {
 		t.Errorf("a cluster where a session is wanted: %v", err)
 	}

@@ -57,7 +57,7 @@ func TestLookup(t *testing.T) {
 		name  string
 		looks bool
 	}{{"nightly-x7k2p", false}, {ref.Name, false}, {"nightly", true}, {"default/nightly/latest", true}} {
-		found, err := SelectBy(lookup, []string{test.name}, true)
+		found, err := Select(lookup, []string{test.name})
 		if err != nil || len(found) != 1 || found[0].Ref != ref || found[0].Described != test.looks {
 			t.Errorf("%s: %+v, %v", test.name, found, err)
 		}

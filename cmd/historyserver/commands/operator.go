@@ -184,7 +184,7 @@ func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	return catalog.SelectBy(o.lookup(ctx), names, false) // a cluster alone is not enough
+	return catalog.SelectSessions(o.lookup(ctx), names)
 }
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state. Of
@@ -195,7 +195,7 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 		l, err := c.Look(ctx)
 		return slices.Collect(l.All()), err
 	}
-	found, err := catalog.SelectBy(c.Lookup(ctx), names, false) // a cluster alone is not enough
+	found, err := catalog.SelectSessions(c.Lookup(ctx), names)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if len(names) == 0 {
 		return slices.Collect(l.Matching(f, now)), nil
 	}
-	found, err := catalog.Select(slices.Collect(l.All()), names, true) // a cluster means all of its sessions
+	found, err := catalog.Select(catalog.In(slices.Collect(l.All())), names)
 	if err != nil {
 		return nil, err
 	}

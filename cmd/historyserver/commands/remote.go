@@ -29,7 +29,7 @@ func (s ofServer) sessions(ctx context.Context, names []string, f filter) ([]cat
 	if len(names) == 0 {
 		return s.entries(ctx, f.form)
 	}
-	found, err := catalog.SelectBy(s.Lookup(ctx), names, true) // a cluster means all of its sessions
+	found, err := catalog.Select(s.Lookup(ctx), names)
 	if err != nil || !f.Narrows() {
 		return found, err
 	}
@@ -174,7 +174,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 		entries[i], noteOf[session.Ref] = session.Entry, session.Note
 	}
 	// a cluster means all of its sessions
-	if entries, err = catalog.Select(entries, names, true); err != nil {
+	if entries, err = catalog.Select(catalog.In(entries), names); err != nil {
 		return nil, err
 	}
 	var found []noted
@@ -187,7 +187,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 }
 
 func (s ofServer) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
-	entries, err := catalog.SelectBy(s.Lookup(ctx), names, false) // a cluster alone is not enough
+	entries, err := catalog.SelectSessions(s.Lookup(ctx), names)
 	if err != nil {
 		return nil, err
 	}

@@ -199,7 +199,7 @@ func (o *operator) book(ctx context.Context) (*notes.Book, error) {
 }
 
 func (o ofStore) notes(ctx context.Context, names []string) ([]noted, error) {
-	entries, err := catalog.SelectBy(o.lookup(ctx), names, true) // a cluster means all of its sessions
+	entries, err := catalog.Select(o.lookup(ctx), names)
 	if err != nil {
 		return nil, err
 	}
