@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
@@ -104,7 +105,7 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 		return names
 	}
 	for path, want := range map[string][]string{
-		"retention.rules.outcomes": retention.Outcomes,
+		"retention.rules.outcomes": catalog.Outcomes,
 		"notify.receivers.events":  webhooks.EventTypes,
 		"notify.receivers.format":  webhooks.Formats,
 	} {

@@ -31,15 +31,11 @@ type row struct {
 var (
 	// In alphabetical order.
 	kinds    = slices.Concat([]string{""}, Kinds)
-	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished", unknownOutcome}
+	outcomes = slices.Sorted(slices.Values(slices.Concat([]string{""}, Outcomes)))
 )
 
-// unknownOutcome is that of sessions of whose jobs nothing is stored; "" is that of those that nobody has looked at
-// yet.
-const unknownOutcome = "unknown"
-
 // failedOutcome is the index of that outcome.
-var failedOutcome = codeOf(outcomes, "failed")
+var failedOutcome = codeOf(outcomes, Failed)
 
 // codeOf returns the index of a text in one of these lists, 0 if it is in none.
 func codeOf(all []string, text string) uint8 {

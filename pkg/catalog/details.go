@@ -149,7 +149,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 		d.take(&row)
 	}
 	if quiet && d.Objects == 0 {
-		d.Outcome = unknownOutcome // only its marker is stored
+		d.Outcome = Unknown // only its marker is stored
 	}
 	switch {
 	case facts == nil || c.opts.Packs == nil || c.packed.denied:

@@ -31,17 +31,14 @@ type Summary struct {
 	Nodes      int    `json:"nodes,omitempty"`      // 0 if not known
 	Objects    int    `json:"objects"`
 	Bytes      int64  `json:"bytes"` // of all stored objects
-	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could
-	// not find out, and Cause says why. "" is not known yet. Cause is the first error in one line; of a running session
-	// it is what Ray says about the first job that failed. Both are as of when the session's details were read.
+	// Outcome is one of Outcomes; "" is not known yet. Cause is the first error in one line, or why the server could not
+	// find out; of a running session it is what Ray says about the first job that failed. Both are as of when the
+	// session's details were read.
 	Outcome string `json:"outcome,omitempty"`
 	Cause   string `json:"cause,omitempty"`
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int `json:"failedJobs,omitempty"`
 }
-
-// NotKnownYet is the value of a filter's outcome that selects the ended sessions whose outcome is not known yet.
-const NotKnownYet = "not-known-yet"
 
 // LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if
 // nobody has looked yet.

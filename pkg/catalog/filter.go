@@ -32,8 +32,7 @@ type Filter struct {
 
 	State string // running, ended or ""
 	Kind  string // RayCluster, RayJob, RayService or ""
-	// failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs
-	// did
+	// Outcome is one of FilterOutcomes or ""; a running session has none, whatever its jobs did.
 	Outcome    string
 	RayVersion string    // "2.60" passes "2.60.0"
 	From, To   time.Time // it began at or after From and before To; zero: no limit
@@ -42,9 +41,6 @@ type Filter struct {
 	Larger     int64         // bytes
 	Smaller    int64         // 0: no bound
 }
-
-// Outcomes are those that a filter takes.
-var Outcomes = []string{"failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet}
 
 // maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is
 // kept.
@@ -89,7 +85,7 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		f.Kind = Kind(s)
 		return f.Kind != ""
 	}, "RayCluster, RayJob or RayService")
-	f.Outcome = form.OneOf("outcome", Outcomes...)
+	f.Outcome = form.OneOf("outcome", FilterOutcomes...)
 	form.Parse("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
 	form.Parse("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -16,7 +17,7 @@ import (
 func FuzzKept(f *testing.F) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	report := &Report{
-		Session: ref.Name, Outcome: Failed, Summary: "It failed.", Missing: []string{"a log"},
+		Session: ref.Name, Outcome: catalog.Failed, Summary: "It failed.", Missing: []string{"a log"},
 		Findings: []*Finding{{
 			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"},
 			Docs:     docsRoot + helps().Kinds[TaskFailed].Docs,

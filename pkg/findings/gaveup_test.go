@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -613,7 +614,7 @@ func TestSeveralJobs(t *testing.T) {
 		[]string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
 		failedTask(1, "one", "NODE_DIED", died), failedTask(2, "two", "NODE_DIED", died))
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
-	if r.Outcome != findings.Succeeded || len(r.Findings) != 3 || r.Errors() > 0 {
+	if r.Outcome != catalog.Succeeded || len(r.Findings) != 3 || r.Errors() > 0 {
 		t.Errorf("%s: %+v", r.Outcome, r.Findings)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -107,14 +108,14 @@ func TestOfNoJob(t *testing.T) {
 		events  []string
 		outcome string
 	}{
-		"succeeded": {submission("raysubmit_good"), findings.Succeeded}, "by hand": {byHand(begins + ends), findings.Succeeded},
-		"open": {submission("raysubmit_open"), findings.Unfinished}, "none": {rayevents.Of("NODE"), findings.Failed},
+		"succeeded": {submission("raysubmit_good"), catalog.Succeeded}, "by hand": {byHand(begins + ends), catalog.Succeeded},
+		"open": {submission("raysubmit_open"), catalog.Unfinished}, "none": {rayevents.Of("NODE"), catalog.Failed},
 	} {
 		dir := rareEvents(t, c.events)
 		storeLog(t, dir, "raylet.err", raylet)
 		r := report(t, load(t, dir, rayevents.Session, nil))
 		f := only(r, "^Worker processes did not start")
-		if f == nil || (f.Severity == findings.Warning) != (c.outcome == findings.Succeeded) || r.Outcome != c.outcome {
+		if f == nil || (f.Severity == findings.Warning) != (c.outcome == catalog.Succeeded) || r.Outcome != c.outcome {
 			t.Errorf("%s: %s, %+v", name, r.Outcome, f)
 		}
 	}

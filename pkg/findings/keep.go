@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -156,7 +157,7 @@ func shortLine(text string) string {
 // givenUp is what the cause begins with of a session whose findings could not be computed.
 const givenUp = "The server could not find out: "
 
-// GivenUp says whether a cause tells that how a session ended could not be found out: then its outcome, Unknown, does
+// GivenUp says whether a cause tells that how a session ended could not be found out: then its outcome, catalog.Unknown, does
 // not say that nothing of its jobs is stored.
 func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 
@@ -172,7 +173,7 @@ func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why s
 		return h.encode(report)
 	}
 	h := Head{
-		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: Unknown,
+		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: catalog.Unknown,
 		Cause: shortLine(givenUp + why),
 	}
 	return h.encode([]byte(`{"findings":[]}`))
@@ -193,7 +194,7 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if err != nil || json.Unmarshal(line, &h) != nil {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
-	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
+	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !slices.Contains(catalog.Outcomes, h.Outcome) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
 	h.Cause = shortLine(h.Cause)
@@ -202,9 +203,6 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	}
 	return h, nil
 }
-
-// outcomes holds the outcomes of ended sessions.
-var outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 
 // Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when
 // the session's last object was stored.
@@ -328,12 +326,12 @@ func keptMemory(text []byte) int64 {
 // pages only.
 func (r *Report) check(ref layout.Session) error {
 	base := PageOf(ref)
-	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
+	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
 		len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")
 	}
 	for _, j := range r.Jobs {
-		if !slices.Contains(outcomes, j.Outcome) || j.Findings == nil || len(j.Findings) > maxOfJob {
+		if !slices.Contains(catalog.Outcomes, j.Outcome) || j.Findings == nil || len(j.Findings) > maxOfJob {
 			return errors.New("a job is not whole")
 		}
 	}

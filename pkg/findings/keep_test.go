@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
@@ -87,7 +88,7 @@ func TestKept(t *testing.T) {
 		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
 	}
 	head, err := findings.ReadHead(bytes.NewReader(whole[:min(len(whole), findings.HeadBytes)]), ref)
-	if err != nil || head.Outcome != findings.Failed || !strings.Contains(computed, head.Cause) ||
+	if err != nil || head.Outcome != catalog.Failed || !strings.Contains(computed, head.Cause) ||
 		len(head.Cause) < 10 {
 		t.Errorf("%+v, %v", head, err)
 	}
@@ -147,7 +148,7 @@ func TestKept(t *testing.T) {
 	}
 	givenUp, err := findings.EncodeGivenUp(inHead(`"stored":"2`, `"stored":"1`), ref, time.Now(), "its\nevents are damaged")
 	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil ||
-		h.Outcome != findings.Unknown ||
+		h.Outcome != catalog.Unknown ||
 		h.Cause != "The server could not find out: its events are damaged" {
 		t.Errorf("%+v, %v, %v", h, err, headErr)
 	}
@@ -158,7 +159,7 @@ func TestKept(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(givenUp)), nil
 	}
 	got, err := reader.OfListed(t.Context(), ref, head.Stored, nil)
-	if err != nil || got.Outcome != findings.Unknown || !strings.Contains(got.Summary, "its events are damaged") {
+	if err != nil || got.Outcome != catalog.Unknown || !strings.Contains(got.Summary, "its events are damaged") {
 		t.Errorf("of a session that was given up: %+v, %v", got, err)
 	}
 	refused["given up"] = givenUp
@@ -250,7 +251,7 @@ func TestKeptOfIndexed(t *testing.T) {
 	}
 	f := must.Get(os.Open(keptFile(dir, ref)))(t)
 	defer func() { _ = f.Close() }()
-	if head, err := findings.ReadHead(f, ref); err != nil || head.Outcome != findings.Succeeded || head.Cause != "" {
+	if head, err := findings.ReadHead(f, ref); err != nil || head.Outcome != catalog.Succeeded || head.Cause != "" {
 		t.Errorf("%+v, %v", head, err)
 	}
 }

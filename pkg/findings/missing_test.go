@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -42,51 +43,51 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		title            string // of the only finding; "": there is none
 		missing          []string
 	}{
-		"only a marker": {nil, findings.Unknown, "Nothing of this session's jobs is stored.", "",
+		"only a marker": {nil, catalog.Unknown, "Nothing of this session's jobs is stored.", "",
 			[]string{"No events", "No snapshots"}},
 		"six bytes of a log": {map[string]string{layout.LogKey("log", ref, node, "raylet.out"): "hello\n"},
-			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+			catalog.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
 		"an empty end and empty events": {map[string]string{end: "", events: ""},
-			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+			catalog.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
 		"its node": {map[string]string{events: nodeUp, end: "{}"},
-			findings.Unknown, "Nothing of this session's jobs is stored.", "",
+			catalog.Unknown, "Nothing of this session's jobs is stored.", "",
 			[]string{"No events of jobs, tasks or actors", "No snapshots"}},
 		"no job": {map[string]string{events: nodeUp, jobs: "[]"},
-			findings.Unknown, "No job is known: its dashboard listed none.", "", []string{"No events of jobs"}},
+			catalog.Unknown, "No job is known: its dashboard listed none.", "", []string{"No events of jobs"}},
 		"no list of jobs": {map[string]string{events: nodeUp, jobs: `{"detail":"sign in"}`},
-			findings.Unknown, "Nothing of this session's jobs is stored.", "",
+			catalog.Unknown, "Nothing of this session's jobs is stored.", "",
 			[]string{"No events of jobs", "No snapshots"}},
 		"a lost job that failed": {map[string]string{events: nodeUp, driver: "step 1\n" + traceback},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored, only its driver's log: nightly", "No events of jobs",
 				"No snapshots"}},
 		"a lost job of which nobody knows": {map[string]string{events: nodeUp,
 			driver: traceback + "retrying\nstep 1\n"},
-			findings.Unknown, "How its jobs ended is not stored.", "",
+			catalog.Unknown, "How its jobs ended is not stored.", "",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
 		"a lost job of which a function printed what it handled": {map[string]string{events: nodeUp,
 			driver: "step 1\n" + strings.Replace(traceback, "<module>", "read", 1)},
-			findings.Unknown, "How its jobs ended is not stored.", "",
+			catalog.Unknown, "How its jobs ended is not stored.", "",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
 		"a driver that ended, nobody recorded how, in an exception": {map[string]string{events: ended,
 			driver: "step 1\n" + traceback},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard", nil},
 		"a driver that ended, nobody recorded how": {map[string]string{events: ended, driver: traceback + "retried\n"},
-			findings.Succeeded, "Nothing failed.", "", []string{"How the driver ended is not recorded, and Ray shows that as a success: nightly."}},
+			catalog.Succeeded, "Nothing failed.", "", []string{"How the driver ended is not recorded, and Ray shows that as a success: nightly."}},
 		"a driver that ended, nobody recorded how, in words about an error": {map[string]string{events: ended,
 			driver: "step 1\nerror: shard 7 is locked\n"},
-			findings.Failed, "It failed: Job nightly failed: error: shard 7 is locked (its exit code was not recorded).",
+			catalog.Failed, "It failed: Job nightly failed: error: shard 7 is locked (its exit code was not recorded).",
 			"Job nightly failed: error: shard 7 is locked (its exit code was not recorded)", nil},
 		"a driver that ended, nobody recorded how, in words about an error, after an exception that it handled": {
 			map[string]string{events: ended, driver: traceback + "retried\nERROR: quota exceeded\n"},
-			findings.Failed, "It failed: Job nightly failed: ERROR: quota exceeded (its exit code was not recorded).",
+			catalog.Failed, "It failed: Job nightly failed: ERROR: quota exceeded (its exit code was not recorded).",
 			"Job nightly failed: ERROR: quota exceeded (its exit code was not recorded)", nil},
 		"a driver that ended, nobody recorded how, in an exception of many lines": {
 			map[string]string{events: ended, driver: traceback +
 				"[SQL: SELECT 1]\n(Background on this error at: https://sqlalche.me/e/20/e3q8)\n"},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard", nil},
 		"a driver that ended, nobody recorded how, with an actor": {
 			map[string]string{events: ended, driver: strings.Replace(traceback, "ValueError: bad shard",
@@ -94,7 +95,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 					"\tclass_name: Trainer\n\tactor_id: 2b53fe10a8b5b1e0a6b3a1c101000000\n"+
 					"The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "+
 					"Worker exit detail: connection error code 2. End of file.", 1)},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ActorDiedError: The actor is dead because " +
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ActorDiedError: The actor is dead because " +
 				"its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: connection error " +
 				"code 2. End of file.",
 			"Job nightly failed: its driver raised ActorDiedError: The actor is dead because its worker process has " +
@@ -104,28 +105,28 @@ func TestNothingIsNoSuccess(t *testing.T) {
 				"  |   File \"train.py\", line 3, in <module>\n  | ExceptionGroup: two shards (2 sub-exceptions)\n" +
 				"  +-+---------------- 1 ----------------\n    | ValueError: bad shard\n" +
 				"    +---------------- 2 ----------------\n    | KeyError: 'b'\n    +------------------------------------\n"},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard and 1 more in its group.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard and 1 more in its group.",
 			"Job nightly failed: its driver raised ValueError: bad shard and 1 more in its group", nil},
 		"a driver that ended, nobody recorded how, with a process that it ran": {
 			map[string]string{events: ended, driver: traceback + strings.Replace(traceback, "ValueError: bad shard",
 				"subprocess.CalledProcessError: Command 'read' returned non-zero exit status 1.", 1)},
-			findings.Failed, "It failed: Job nightly failed: a process that its driver ran raised ValueError: bad shard; " +
+			catalog.Failed, "It failed: Job nightly failed: a process that its driver ran raised ValueError: bad shard; " +
 				"then the driver raised CalledProcessError: Command 'read' returned non-zero exit status 1.",
 			"Job nightly failed: a process that its driver ran raised ValueError: bad shard; then the driver raised " +
 				"CalledProcessError: Command 'read' returned non-zero exit status 1.", nil},
 		"a driver that ended, nobody recorded how, in an exception that a function printed": {
 			map[string]string{events: ended, driver: strings.Replace(traceback, "<module>", "read", 1)},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard", nil},
 		"three heads, of which two are looked at, however often": {
 			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
 				gcs(3): "x\n"},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "1 log not looked at"}},
 		"a job that succeeded": {map[string]string{
 			jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
-			findings.Succeeded, "Nothing failed.", "", nil},
+			catalog.Succeeded, "Nothing failed.", "", nil},
 	} {
 		store := storetest.New()
 		for key, body := range c.stored {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -98,7 +99,7 @@ func (r *Report) Finding(id string) *Finding {
 }
 
 // worstFirst are the outcomes of jobs in the order in which jobs are listed.
-var worstFirst = []string{Failed, Unfinished, Running, Unknown, Stopped, Succeeded}
+var worstFirst = []string{catalog.Failed, catalog.Unfinished, catalog.Running, catalog.Stopped, catalog.Succeeded}
 
 // jobsOf returns the jobs with their findings: the failed ones first, and of these the one that the first finding is
 // about. ordered are all findings, in the report's order and with their severities.
@@ -132,7 +133,7 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		}
 		mine = causesFirst(mine)
 		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })
-		if (entry.Outcome == Failed || entry.Outcome == Unfinished) && !explained {
+		if (entry.Outcome == catalog.Failed || entry.Outcome == catalog.Unfinished) && !explained {
 			// What is about no job may have been the reason, if it was while the job ran.
 			for _, f := range ofNone {
 				if !slices.Contains(mine, f) && !j.beganAfter(f) && (j.End == 0 || f.first <= j.End) {
@@ -181,28 +182,28 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
 	switch {
 	case j.Status == "FAILED", j.SubmissionID == "" && j.End != 0 && failed:
-		return Failed
+		return catalog.Failed
 	case j.Status == "STOPPED":
-		return Stopped
+		return catalog.Stopped
 	case j.Status == "SUCCEEDED":
-		return Succeeded
+		return catalog.Succeeded
 	case b.running, b.goesOn:
-		return Running
+		return catalog.Running
 	}
-	return Unfinished
+	return catalog.Unfinished
 }
 
 // summary returns one sentence that says how the job ended. If no finding says why it failed, Ray's message does.
 func (j *Job) summary(mine []*finding, message string) string {
 	how := map[string]string{
-		Failed: "failed", Stopped: "was stopped", Running: "is running",
-		Unfinished: "had not ended when the cluster did", Succeeded: "succeeded",
+		catalog.Failed: "failed", catalog.Stopped: "was stopped", catalog.Running: "is running",
+		catalog.Unfinished: "had not ended when the cluster did", catalog.Succeeded: "succeeded",
 	}[j.Outcome]
 	text := fmt.Sprintf("Job %s %s", j.Name(), how)
-	if len(mine) == 0 && j.Outcome == Failed && message != "" {
+	if len(mine) == 0 && j.Outcome == catalog.Failed && message != "" {
 		return text + ": " + shortLine(message)
 	}
-	if len(mine) == 0 || mine[0].Severity != Error || j.Outcome == Succeeded || j.Outcome == Stopped {
+	if len(mine) == 0 || mine[0].Severity != Error || j.Outcome == catalog.Succeeded || j.Outcome == catalog.Stopped {
 		return text + "." // an error of a job that did well is another job's, too
 	}
 	title := strings.TrimSuffix(mine[0].Title, ".") + "."

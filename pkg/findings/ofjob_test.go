@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -25,17 +26,17 @@ import (
 func TestOfJob(t *testing.T) {
 	// outcome, and a part of the first finding's title, by submission
 	for archive, want := range map[string]map[string][2]string{
-		"three_jobs": {"prices-join": {findings.Failed, "KeyError: 'unit_price'"},
-			"poller": {findings.Stopped, "was stopped"}, "sum-ok": {findings.Succeeded, ""}},
+		"three_jobs": {"prices-join": {catalog.Failed, "KeyError: 'unit_price'"},
+			"poller": {catalog.Stopped, "was stopped"}, "sum-ok": {catalog.Succeeded, ""}},
 		"even-2.60": {
-			"typo_resource": {findings.Failed, "1 gpu_a10"},
-			"group_busy":    {findings.Failed, "placement group first held"},
-			"pool":          {findings.Failed, "weights of group 5"},
-			"data_missing":  {findings.Failed, "/data/2026-11-21/events"},
-			"killed_once":   {findings.Succeeded, "fold died|step died"},
+			"typo_resource": {catalog.Failed, "1 gpu_a10"},
+			"group_busy":    {catalog.Failed, "placement group first held"},
+			"pool":          {catalog.Failed, "weights of group 5"},
+			"data_missing":  {catalog.Failed, "/data/2026-11-21/events"},
+			"killed_once":   {catalog.Succeeded, "fold died|step died"},
 		},
-		"jobs-2.60": {"missing": {findings.Failed, "no_such_train.py"}, "tokenizer": {findings.Failed, "no-vocab.json"},
-			"segv": {findings.Failed, "SIGSEGV"}},
+		"jobs-2.60": {"missing": {catalog.Failed, "no_such_train.py"}, "tokenizer": {catalog.Failed, "no-vocab.json"},
+			"segv": {catalog.Failed, "SIGSEGV"}},
 	} {
 		dir, ref := cluster(t, archive)
 		s := load(t, dir, ref, nil)
@@ -55,7 +56,7 @@ func TestOfJob(t *testing.T) {
 				func(part string) bool { return strings.Contains(first, part) }) {
 				t.Errorf("%s of %s: %s, %q; want %s, %q", submission, archive, one.Outcome, first, want[0], want[1])
 			}
-			if want[0] == findings.Failed && !strings.Contains(one.Summary, strings.TrimSuffix(first, ".")) {
+			if want[0] == catalog.Failed && !strings.Contains(one.Summary, strings.TrimSuffix(first, ".")) {
 				t.Errorf("%s of %s: the summary is %q", submission, archive, one.Summary)
 			}
 			for _, f := range one.Findings {
@@ -147,7 +148,7 @@ func TestFailedAmongMany(t *testing.T) {
 	}
 	got := report(t, s)
 	first := got.Jobs[0]
-	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != findings.Failed ||
+	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != catalog.Failed ||
 		first.Status != "FAILED" ||
 		first.End != "1970-01-01T00:00:00.002Z" || !strings.Contains(fmt.Sprint(got.Missing), "2000 of 2501 jobs") {
 		t.Errorf("%d jobs, the first %+v, missing %q", len(got.Jobs), first, got.Missing)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -175,7 +176,7 @@ func TestGroupFromEvents(t *testing.T) {
 // TestSubmissionFromEvents: a submission that failed is found by its events alone, and so is the outcome.
 func TestSubmissionFromEvents(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("SUBMISSION")), rayevents.Session, nil))
-	if r.Outcome != findings.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed ||
+	if r.Outcome != catalog.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed ||
 		r.Findings[0].SubmissionID != "raysubmit_bad" {
 		t.Errorf("%s: %+v", r.Outcome, r.Findings)
 	}

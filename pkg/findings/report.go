@@ -21,16 +21,6 @@ const (
 // Severities are all severities, the worst first.
 var Severities = []string{Error, Warning, Info}
 
-// Outcomes of a session.
-const (
-	Failed     = "failed"
-	Succeeded  = "succeeded"
-	Stopped    = "stopped"
-	Unfinished = "unfinished" // the cluster ended before its jobs did
-	Running    = "running"
-	Unknown    = "unknown" // no job is stored
-)
-
 // Kinds of findings. docs/findings.md says which data each kind uses.
 const (
 	OutOfMemory   = "out_of_memory"
@@ -63,8 +53,8 @@ const (
 type Report struct {
 	Session    string     `json:"session"`
 	At         string     `json:"at,omitempty"` // the requested moment, RFC 3339; "" is the session's end
-	Outcome    string     `json:"outcome"`
-	Summary    string     `json:"summary"` // one sentence
+	Outcome    string     `json:"outcome"`      // one of catalog.Outcomes, or catalog.Running
+	Summary    string     `json:"summary"`      // one sentence
 	Findings   []*Finding `json:"findings"`
 	Jobs       []Job      `json:"jobs"` // the failed ones first
 	Unfinished Counts     `json:"unfinished"`

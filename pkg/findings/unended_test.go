@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -137,7 +138,7 @@ func TestUnended(t *testing.T) {
 				}
 				t.Fatalf("the first finding is not like %q: %s", c.title, r.Summary)
 			}
-			if r.Outcome != findings.Unfinished {
+			if r.Outcome != catalog.Unfinished {
 				t.Errorf("the outcome is %s", r.Outcome)
 			}
 			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {

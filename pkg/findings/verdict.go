@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -40,7 +41,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		r.At = time.Unix(0, b.r.At).UTC().Format(time.RFC3339Nano)
 	}
 	r.Outcome = b.outcome()
-	if r.Outcome == Succeeded || r.Outcome == Stopped {
+	if r.Outcome == catalog.Succeeded || r.Outcome == catalog.Stopped {
 		for _, f := range b.all {
 			if f.Severity == Error {
 				f.Severity = Warning
@@ -64,7 +65,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
 	}
-	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == Unknown {
+	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == catalog.Unknown {
 		r.Summary = b.unknownSummary()
 	}
 	return r, nil
@@ -213,21 +214,21 @@ func (b *builder) outcome() string {
 	})
 	switch {
 	case failed:
-		return Failed
+		return catalog.Failed
 	case b.running, b.goesOn:
-		return Running
+		return catalog.Running
 	case errors && !open:
-		return Failed
+		return catalog.Failed
 	case open:
-		return Unfinished
+		return catalog.Unfinished
 	case stopped:
-		return Stopped
+		return catalog.Stopped
 	case len(b.jobs) == 0 && b.counts.Tasks+b.counts.Actors > 0:
-		return Unfinished
+		return catalog.Unfinished
 	case len(b.jobs) == 0:
-		return Unknown
+		return catalog.Unknown
 	}
-	return Succeeded
+	return catalog.Succeeded
 }
 
 // ordered returns the findings in order: the severe ones first, and each cause before its consequences.
@@ -293,10 +294,10 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	for i := range jobs {
 		ends[jobs[i].Status]++
 	}
-	if r.Outcome == Succeeded && r.count(Warning) == 0 {
+	if r.Outcome == catalog.Succeeded && r.count(Warning) == 0 {
 		return "Nothing failed."
 	}
-	if r.Outcome == Succeeded {
+	if r.Outcome == catalog.Succeeded {
 		return fmt.Sprintf("The jobs succeeded, with %s.", human.Count(r.count(Warning), "warning"))
 	}
 	runs := "It is running"
@@ -304,10 +305,10 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		runs = "It was running"
 	}
 	how := map[string]string{
-		Failed: "It failed", Stopped: "Its jobs were stopped", Running: runs,
-		Unfinished: "The cluster ended before its jobs did",
+		catalog.Failed: "It failed", catalog.Stopped: "Its jobs were stopped", catalog.Running: runs,
+		catalog.Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
-	if r.Outcome == Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
+	if r.Outcome == catalog.Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
 		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], human.Count(len(jobs), "job"))
 	}
 	if len(findings) > 0 && findings[0].Severity == Error {

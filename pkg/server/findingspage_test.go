@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -20,7 +21,7 @@ func TestFindingsPage(t *testing.T) {
 				at = time.Unix(0, r.At).UTC().Format(time.RFC3339Nano)
 			}
 			return &findings.Report{
-				At: at, Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.",
+				At: at, Session: r.Session.Ref.Name, Outcome: catalog.Failed, Summary: "It failed: <b>boom</b>.",
 				Missing:    []string{"one <i>log</i>"},
 				Unfinished: findings.Counts{Tasks: 12},
 				Findings: []*findings.Finding{
@@ -101,7 +102,7 @@ func startFindings(t *testing.T) *fixture {
 	return start(t, func(o *Options, _ *gatedStore) {
 		o.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
 			return &findings.Report{
-				Session: name, Outcome: findings.Failed, Summary: "2 of 3 jobs failed: load failed.",
+				Session: name, Outcome: catalog.Failed, Summary: "2 of 3 jobs failed: load failed.",
 				Findings: []*findings.Finding{
 					finding("aa", findings.Error, "load failed", "job-a", trace,
 						"x\u202egpj.exe\x1b[31m "+strings.Repeat("y", 4<<20)+" the end"),
@@ -111,11 +112,11 @@ func startFindings(t *testing.T) *fixture {
 					finding("dd", findings.Error, "a node died", ""),
 				},
 				Jobs: []findings.Job{
-					{SubmissionID: "job-a", JobID: "01000000", Outcome: findings.Failed,
+					{SubmissionID: "job-a", JobID: "01000000", Outcome: catalog.Failed,
 						Summary: "Job job-a failed: load failed.", Findings: []string{"aa", "bb"}},
-					{SubmissionID: "job-b", Outcome: findings.Failed, Summary: "Job job-b failed.",
+					{SubmissionID: "job-b", Outcome: catalog.Failed, Summary: "Job job-b failed.",
 						Findings: []string{"dd", "cc", "aa"}},
-					{SubmissionID: "job-c", Outcome: findings.Succeeded, Findings: []string{}},
+					{SubmissionID: "job-c", Outcome: catalog.Succeeded, Findings: []string{}},
 				},
 			}, nil
 		}

@@ -118,7 +118,7 @@ func TestCostsOnPages(t *testing.T) {
 				Jobs: []packs.Job{{Name: "train", User: "ada"}}, Hours: &packs.Hours{Node: 1, CPU: 8}})
 			o.Fleet.Prices = prices
 			o.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
-				return &findings.Report{Outcome: findings.Failed}, nil
+				return &findings.Report{Outcome: catalog.Failed}, nil
 			}
 		})
 		f.waitDescribed(t)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -15,15 +16,15 @@ func TestOverview(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) {
 		o.Findings = func(_ context.Context, r *moment.Moment) (*findings.Report, error) {
 			return &findings.Report{
-				Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed.",
+				Session: r.Session.Ref.Name, Outcome: catalog.Failed, Summary: "It failed.",
 				Findings: []*findings.Finding{
 					{ID: "aa", Severity: findings.Warning, Title: "one task failed"},
 					{ID: "bb", Severity: findings.Error, Title: "<b>boom</b>", First: "2026-11-20T23:22:00Z"},
 				},
 				Jobs: []findings.Job{
-					{JobID: "01000000", SubmissionID: "a b", Outcome: findings.Failed, Entrypoint: "python <x>.py",
+					{JobID: "01000000", SubmissionID: "a b", Outcome: catalog.Failed, Entrypoint: "python <x>.py",
 						Findings: []string{"bb"}},
-					{JobID: "02000000", Outcome: findings.Succeeded},
+					{JobID: "02000000", Outcome: catalog.Succeeded},
 				},
 			}, nil
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
-	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -79,10 +78,10 @@ func (p Compare) Suggested() (chips []Chip) {
 	for i, run := range slices.Backward(p.Runs[:this]) {
 		if i == this-1 {
 			add("the run before", run)
-		} else if run.State() == findings.Succeeded {
+		} else if run.State() == catalog.Succeeded {
 			add("the last that succeeded", run)
 		}
-		if run.State() == findings.Succeeded {
+		if run.State() == catalog.Succeeded {
 			break
 		}
 	}
@@ -126,7 +125,7 @@ func (p Compare) series(label string, value func(Run) float64, write func(float6
 		if run.Ref == p.Head.Ref {
 			bar.Link = p.Base + run.Path + "overview"
 		}
-		if run.Outcome == findings.Failed {
+		if run.Outcome == catalog.Failed {
 			bar.Parts[0].Class = "failed"
 		}
 		if cost, ok := p.CostOf[run.Ref]; ok {

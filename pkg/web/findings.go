@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
@@ -121,7 +122,7 @@ func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
 func (p Findings) Heading() string {
 	text := "Findings of " + p.Head.Ref.Cluster
 	if j := p.Job(); j != nil {
-		if text = "Findings of job " + j.Name(); j.Outcome == findings.Failed {
+		if text = "Findings of job " + j.Name(); j.Outcome == catalog.Failed {
 			text = "Why " + j.Name() + " failed"
 		}
 	}

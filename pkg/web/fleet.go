@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -148,16 +149,9 @@ func (p Fleet) GPUs() bool { return p.Total.Hours.GPU.Offered > 0 }
 // Ends counts the sessions that did not fail by how they ended.
 func (p Fleet) Ends() string {
 	var parts []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"},
-		{p.Total.Running, "running"},
-		{p.Total.Unknown, "unknown"}, {p.Total.NotYet, "not known yet"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, formatCount(part.n)+" "+part.what)
+	for outcome, n := range p.Total.Each() {
+		if n > 0 && outcome != catalog.Failed {
+			parts = append(parts, formatCount(n)+" "+outcome)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -165,7 +159,7 @@ func (p Fleet) Ends() string {
 
 // Known is how many ended sessions have an outcome that says how their jobs ended.
 func (p Fleet) Known() int {
-	return p.Total.Failed + p.Total.Succeeded + p.Total.Stopped + p.Total.Unfinished
+	return p.Total.Sessions - p.Total.Running - p.Total.Unknown - p.Total.NotYet
 }
 
 // FailedShare is the percentage of these that failed.
@@ -275,7 +269,7 @@ func (p Fleet) Chart() BarChart {
 		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
 			Text: fmt.Sprintf("%s: %s, %s failed", span.name(), human.Count(sum.Sessions, "session"),
 				formatCount(sum.Failed)),
-			Parts: []BarPart{{Class: "failed", Value: float64(sum.Failed)},
+			Parts: []BarPart{{Class: catalog.Failed, Value: float64(sum.Failed)},
 				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
 	}
 	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),

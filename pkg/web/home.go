@@ -72,7 +72,7 @@ func runsOf(base string, runs []Run, label string) any {
 func (r Run) State() string {
 	switch {
 	case r.Running:
-		return "running"
+		return catalog.Running
 	case r.Outcome == "":
 		return catalog.NotKnownYet
 	}
@@ -81,8 +81,8 @@ func (r Run) State() string {
 
 // Sign is what the square shows besides its colour.
 func (r Run) Sign() string {
-	return map[string]string{"failed": "✕", "succeeded": "✓", "stopped": "■", "unfinished": "!",
-		"running": "▸"}[r.State()]
+	return map[string]string{catalog.Failed: "✕", catalog.Succeeded: "✓", catalog.Stopped: "■",
+		catalog.Unfinished: "!", catalog.Running: "▸"}[r.State()]
 }
 
 // Text says how the run ended: "failed after 12m, 2026-11-20 23:19: the cause".
@@ -232,7 +232,7 @@ func (q Query) Chosen() (chips []Chip) {
 // States are the chips of what people look for first.
 func (q Query) States() []Chip {
 	chips := []Chip{q.chip("state", "running")}
-	for _, outcome := range []string{"failed", "unfinished", "succeeded"} {
+	for _, outcome := range []string{catalog.Failed, catalog.Unfinished, catalog.Succeeded} {
 		chips = append(chips, q.chip("outcome", outcome))
 	}
 	return chips

@@ -108,15 +108,16 @@ var funcs = template.FuncMap{
 	"when": when, "ago": ago, "took": took, "began": began,
 
 	"amount": amount, "dayField": dayField, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
-	"money": money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
+	"capital": func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
+	"money":   money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
 	"seconds": human.Seconds, "share": share, "sides": sides, "signed": Signed,
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
 
 	// What forms can choose.
 	"kinds":      func() []string { return catalog.Kinds },
 	"levels":     func() []string { return logline.LevelNames },
-	"outcomes":   func() []string { return catalog.Outcomes },
-	"severities": func() []string { return []string{findings.Error, findings.Warning, findings.Info} },
+	"outcomes":   func() []string { return catalog.FilterOutcomes },
+	"severities": func() []string { return findings.Severities },
 }
 
 // assetNames are the names of scripts and style sheets with a hash of their content: browsers cache files for a while.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
@@ -130,8 +131,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	}{
 		{"format", []string{r.Format}, Formats},
 		{"events", r.Events, EventTypes},
-		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished,
-			findings.Unknown}},
+		{"outcomes", r.Outcomes, catalog.Outcomes},
 		{"kinds", r.Kinds, findings.Kinds()},
 	} {
 		for _, v := range list.given {

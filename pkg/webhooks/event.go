@@ -37,8 +37,7 @@ type Event struct {
 	Start      time.Time `json:"start,omitzero"`
 	End        time.Time `json:"end,omitzero"`
 
-	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if nothing of its
-	// jobs is stored or the session could not be read.
+	// Outcome is the session's: one of catalog.Outcomes, or catalog.Running.
 	Outcome string `json:"outcome"`
 	Summary string `json:"summary,omitempty"`
 	// Cause is the first error: of the job, or of the session.
@@ -79,10 +78,10 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
 		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(),
-		End: e.End.UTC(), Time: e.End.UTC(), Outcome: findings.Unknown,
+		End: e.End.UTC(), Time: e.End.UTC(), Outcome: catalog.Unknown,
 	}
 	if e.Running {
-		base.Outcome, base.Time = findings.Running, e.LastWrite.UTC()
+		base.Outcome, base.Time = catalog.Running, e.LastWrite.UTC()
 	}
 	if publicURL != "" {
 		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"),

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
 // Formats of messages.
@@ -71,7 +71,7 @@ func pagerDutyAlert(routingKey string, e *Event) object {
 		severity = e.Finding.Severity
 	case e.Type == RunSlower:
 		severity = "warning"
-	case e.Type == SessionEnded && e.Outcome != findings.Failed:
+	case e.Type == SessionEnded && e.Outcome != catalog.Failed:
 		severity = "info"
 	}
 	summary, _, _ := strings.Cut(plainText(e), "\n")

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // Regression says how a RayJob's last run differs from those before.
@@ -63,11 +62,11 @@ func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []
 func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
 	var took []float64
 	for _, run := range earlier {
-		if seconds := run.End.Sub(run.Start).Seconds(); run.Outcome == findings.Succeeded && seconds > 0 {
+		if seconds := run.End.Sub(run.Start).Seconds(); run.Outcome == catalog.Succeeded && seconds > 0 {
 			took = append(took, seconds)
 		}
 	}
-	if outcome != findings.Succeeded || len(took) < minRuns {
+	if outcome != catalog.Succeeded || len(took) < minRuns {
 		return nil
 	}
 	middle := median(took)
@@ -85,10 +84,10 @@ func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regressio
 // failsMore compares the failures among the last runs with those before; nil: they are not more, too few are known, or
 // the run before was told already.
 func failsMore(outcome string, earlier []catalog.Entry) *Regression {
-	failed := []bool{outcome == findings.Failed}
+	failed := []bool{outcome == catalog.Failed}
 	for _, run := range earlier {
-		if run.Outcome == findings.Failed || run.Outcome == findings.Succeeded {
-			failed = append(failed, run.Outcome == findings.Failed)
+		if run.Outcome == catalog.Failed || run.Outcome == catalog.Succeeded {
+			failed = append(failed, run.Outcome == catalog.Failed)
 		}
 	}
 	if !failed[0] || !more(failed) || more(failed[1:]) {

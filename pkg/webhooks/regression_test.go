@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // runs makes runs of a RayJob, the newest first: s succeeded, f failed, others are not known; each took so long.
@@ -19,7 +18,7 @@ func runs(outcomes string, minutes ...float64) (all []catalog.Entry) {
 		start := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).AddDate(0, 0, -i)
 		e := catalog.Entry{Summary: catalog.Summary{OwnerKind: catalog.RayJob, OwnerName: "nightly"}, Start: start,
 			End: start.Add(time.Duration(took * float64(time.Minute)))}
-		e.Outcome = map[rune]string{'s': findings.Succeeded, 'f': findings.Failed}[c]
+		e.Outcome = map[rune]string{'s': catalog.Succeeded, 'f': catalog.Failed}[c]
 		all = append(all, e)
 	}
 	return all
@@ -74,7 +73,7 @@ func TestFailsMore(t *testing.T) {
 func TestRegressionEvents(t *testing.T) {
 	all := runs("ssssss", 20)
 	ended := &Event{ID: "x", Type: SessionEnded, Namespace: "a", Cluster: "b", OwnerName: "nightly",
-		Outcome: findings.Succeeded}
+		Outcome: catalog.Succeeded}
 	got := regressions(ended, all[0], all[1:])
 	if len(got) != 1 || got[0].Type != RunSlower || got[0].ID == "x" || got[0].Regression.Runs != 5 ||
 		ended.Regression != nil {
@@ -90,7 +89,7 @@ func TestRegressionEvents(t *testing.T) {
 		t.Error(text)
 	}
 	failing := runs("fsfsfsssss")
-	ended.Outcome = findings.Failed
+	ended.Outcome = catalog.Failed
 	if got = regressions(ended, failing[0], failing[1:]); len(got) != 1 ||
 		!strings.HasSuffix(slackText(got[0]), "fails more often: 3 of the last 5 runs, after 0 of 5") {
 		t.Errorf("%+v", got)

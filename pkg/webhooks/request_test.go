@@ -75,7 +75,7 @@ func TestAnswers(t *testing.T) {
 // TestEvents: texts are bounded, what is too much is counted, and identifiers stay the same.
 func TestEvents(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
-	report := &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}
+	report := &findings.Report{Outcome: catalog.Failed, Summary: strings.Repeat("ä", 5000)}
 	var failed []moment.Job
 	for i := range 50 {
 		failed = append(failed, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED",

@@ -77,9 +77,9 @@ func (f *fleet) end() {
 func (f *fleet) look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	report := &findings.Report{Session: e.Ref.Name, Outcome: findings.Running}
+	report := &findings.Report{Session: e.Ref.Name, Outcome: catalog.Running}
 	if !e.Running {
-		report.Outcome = findings.Failed
+		report.Outcome = catalog.Failed
 	}
 	for i, j := range f.failed {
 		report.Jobs = append(report.Jobs, findings.Job{
@@ -148,10 +148,10 @@ func TestFailedWhileRunning(t *testing.T) {
 	for _, e := range events {
 		switch {
 		case e.Type == SessionEnded:
-			if e.Outcome != findings.Failed || e.End.IsZero() {
+			if e.Outcome != catalog.Failed || e.End.IsZero() {
 				t.Errorf("%+v", e)
 			}
-		case e.Type != JobFailed || e.Outcome != findings.Running || e.Job == nil || e.Cause != "exit code 1" ||
+		case e.Type != JobFailed || e.Outcome != catalog.Running || e.Job == nil || e.Cause != "exit code 1" ||
 			e.Time.IsZero() || !e.End.IsZero():
 			t.Errorf("%+v", e)
 		}

@@ -135,7 +135,7 @@ func ended(n int, end time.Time) []catalog.Entry {
 // look is a failed job with two findings.
 func look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
 	return &findings.Report{
-		Session: e.Ref.Name, Outcome: findings.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
+		Session: e.Ref.Name, Outcome: catalog.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
 			{ID: "cause", Kind: findings.OutOfMemory, Severity: findings.Error, Title: "no\nmemory", Count: 3,
 				First: "2026-11-22T10:00:00Z"},
 			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a",
@@ -646,7 +646,7 @@ func TestNotYet(t *testing.T) {
 	must.Happen(t, "that the session is told", func() bool { return s.knows(1) })
 	in.check(t, perSession)
 	for _, e := range in.events {
-		if e.Outcome != findings.Failed {
+		if e.Outcome != catalog.Failed {
 			t.Errorf("%+v", e)
 		}
 	}

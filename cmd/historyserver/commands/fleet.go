@@ -76,11 +76,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 // writeFleet writes a report for a terminal.
 func writeFleet(w io.Writer, r *fleet.Report) {
 	t := r.Total
-	row(w, r.From+" to "+r.To, human.Count(t.Sessions, "session"), fmt.Sprintf("%d failed", t.Failed),
-		fmt.Sprintf("%d succeeded", t.Succeeded),
-		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished),
-		fmt.Sprintf("%d unknown", t.Unknown),
-		fmt.Sprintf("%d not known yet", t.NotYet))
+	total, dayHeads := []any{r.From + " to " + r.To, human.Count(t.Sessions, "session")}, []any{"DAY", "SESSIONS"}
+	for outcome, n := range t.Each() {
+		total, dayHeads = append(total, fmt.Sprintf("%d %s", n, outcome)), append(dayHeads, strings.ToUpper(outcome))
+	}
+	row(w, total...)
 	if t.Unmeasured > 0 {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
@@ -123,9 +123,13 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(1, "HOURS", hourHeads)
 	row(w, "all", hourCells(t.Hours))
-	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "UNKNOWN", "NOT KNOWN YET")
+	section(len(r.Days), dayHeads...)
 	for _, d := range r.Days {
-		row(w, d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Unknown, d.NotYet)
+		cells := []any{d.Day, d.Sessions}
+		for _, n := range d.Each() {
+			cells = append(cells, n)
+		}
+		row(w, cells...)
 	}
 	section(len(r.Causes), "SESSIONS", "LAST (UTC)", "IN", "WHAT FAILED FIRST")
 	for _, c := range r.Causes {

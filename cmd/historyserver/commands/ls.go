@@ -217,8 +217,8 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 		fs.String("finding", "", "kind of a finding of the ended session, such as node_died or out_of_memory")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
-		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, unknown where nothing of the jobs is "+
-			"stored, or not-known-yet")
+		fs.String("outcome", "", "how it ended: "+strings.Join(catalog.FilterOutcomes, ", ")+
+			"; unknown if nothing of the jobs is stored")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
 		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
 		fs.String("to", "", "began before this time, or on or before this date")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
 // terminal is where a command's output goes, if that is a terminal.
@@ -78,21 +80,21 @@ func (t terminal) fit(rows [][]any, order ...shrink) {
 // gap is between two columns of a table.
 const gap = 2
 
-// outcomeWord matches what is coloured: a state or outcome that is a cell of a table, and the severity that begins a
-// finding.
-var outcomeWord = lazyregexp.New(`(?m)(?:^|  )(failed|succeeded|running|stopped|unfinished|ERROR|WARNING)(?:  |$)`)
-
-// colours are the codes of words (ECMA-48, SGR).
+// colours are the codes (ECMA-48, SGR) of what is coloured: a state or outcome that is a cell of a table, and the
+// severity that begins a finding.
 var colours = map[string]string{
-	"failed": "31", "ERROR": "31", "WARNING": "33", "unfinished": "33", "succeeded": "32", "running": "34",
-	"stopped": "35",
+	catalog.Failed: "31", catalog.Succeeded: "32", catalog.Stopped: "35", catalog.Unfinished: "33",
+	catalog.Running: "34", "ERROR": "31", "WARNING": "33",
 }
+
+// coloured matches these.
+var coloured = lazyregexp.New(`(?m)(?:^|  )(` + strings.Join(slices.Sorted(maps.Keys(colours)), "|") + `)(?:  |$)`)
 
 func (t terminal) paint(text string) string {
 	if !t.colour {
 		return text
 	}
-	return outcomeWord().ReplaceAllStringFunc(text, func(found string) string {
+	return coloured().ReplaceAllStringFunc(text, func(found string) string {
 		word := strings.TrimSpace(found)
 		return strings.Replace(found, word, "\x1b["+colours[word]+"m"+word+"\x1b[0m", 1)
 	})

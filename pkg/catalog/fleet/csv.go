@@ -42,10 +42,13 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
-		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown,not_known_yet" + days)
+		head := "day,sessions"
+		for outcome := range (Counts{}).Each() {
+			head += "," + strings.ReplaceAll(outcome, " ", "_")
+		}
+		names(head + days)
 		for _, d := range r.Days {
-			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown, d.NotYet,
-				cost(d.Cost))
+			write(d.Day, d.Sessions, d.Counts, cost(d.Cost))
 		}
 	case "causes":
 		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
@@ -115,6 +118,12 @@ func cellsOf(v any) []string {
 		return []string{v.UTC().Format(time.RFC3339)}
 	case []string:
 		return v
+	case Counts:
+		var cells []string
+		for _, n := range v.Each() {
+			cells = append(cells, strconv.Itoa(n))
+		}
+		return cells
 	case Place:
 		return slices.Concat(cellsOf(v.Namespace), cellsOf(v.Cluster), cellsOf(v.Session))
 	case Hours:

@@ -1,8 +1,12 @@
 package fleet
 
 import (
+	"iter"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -49,6 +53,48 @@ type Counts struct {
 	Running    int `json:"running"`
 	Unknown    int `json:"unknown"`       // ended; nothing of their jobs is stored
 	NotYet     int `json:"not_known_yet"` // ended; nobody has found out how
+}
+
+// outcomeCount is where the sessions with an outcome are counted.
+type outcomeCount struct {
+	outcome  string
+	sessions *int
+}
+
+// byOutcome are the counts in the order in which they are shown.
+func (c *Counts) byOutcome() [7]outcomeCount {
+	return [...]outcomeCount{
+		{catalog.Failed, &c.Failed}, {catalog.Succeeded, &c.Succeeded}, {catalog.Stopped, &c.Stopped},
+		{catalog.Unfinished, &c.Unfinished}, {catalog.Running, &c.Running}, {catalog.Unknown, &c.Unknown},
+		{catalog.NotKnownYet, &c.NotYet},
+	}
+}
+
+// Each yields the outcomes in words, such as "not known yet", and the number of sessions of each.
+func (c Counts) Each() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, n := range c.byOutcome() {
+			if !yield(strings.ReplaceAll(n.outcome, "-", " "), *n.sessions) {
+				return
+			}
+		}
+	}
+}
+
+// add counts a session by its outcome. What is none of an ended session is not known yet.
+func (c *Counts) add(running bool, outcome string) {
+	switch {
+	case running:
+		outcome = catalog.Running
+	case !slices.Contains(catalog.Outcomes, outcome):
+		outcome = catalog.NotKnownYet
+	}
+	c.Sessions++
+	for _, n := range c.byOutcome() {
+		if n.outcome == outcome {
+			*n.sessions++
+		}
+	}
 }
 
 // Total is the sum over all sessions.

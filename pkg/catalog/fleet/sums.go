@@ -83,7 +83,7 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	if f != nil && len(f.Findings) > 0 {
 		s.addCause(e, &f.Findings[0])
 	}
-	failed := outcome == "failed"
+	failed := outcome == catalog.Failed
 	namespace := usageKey{namespace: e.Ref.Namespace}
 	if row := rowOf(s, "namespaces", s.namespaces, namespace, namespace.usage()); row != nil {
 		row.add(failed, &hours, 1)
@@ -95,27 +95,6 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	if f != nil {
 		s.addJobs(e, f, &hours)
 		s.addSession(e, outcome, &hours)
-	}
-}
-
-// add counts a session by its outcome. Other outcomes than those of ended sessions are not known yet.
-func (c *Counts) add(running bool, outcome string) {
-	c.Sessions++
-	switch {
-	case running:
-		c.Running++
-	case outcome == "failed":
-		c.Failed++
-	case outcome == "succeeded":
-		c.Succeeded++
-	case outcome == "stopped":
-		c.Stopped++
-	case outcome == "unfinished":
-		c.Unfinished++
-	case outcome == "unknown":
-		c.Unknown++
-	default:
-		c.NotYet++
 	}
 }
 

@@ -40,8 +40,7 @@ type Facts struct {
 	Objects    int
 	Nodes      int // during the session, including dead ones; 0: not known
 
-	// Outcome is failed, succeeded, stopped, unfinished or unknown; Cause is the first error in one line. Both are
-	// known if findings are kept.
+	// Outcome is one of catalog.Outcomes; Cause is the first error in one line. Both are known if findings are kept.
 	Outcome, Cause string
 	// Version is that of the rules by which these and Findings were found out; 0: not known.
 	Version int

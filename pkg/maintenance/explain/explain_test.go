@@ -167,7 +167,7 @@ func TestThreeServers(t *testing.T) {
 			late := w.end("team", fmt.Sprintf("late-%p", x))
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
+			if head, ok := w.outcome(late); !ok || head.Outcome != catalog.Failed {
 				t.Errorf("after two minutes %s is not explained: %+v", late.Ref, head)
 			}
 			x.Close()
@@ -177,7 +177,7 @@ func TestThreeServers(t *testing.T) {
 		late := w.end("team", "last")
 		time.Sleep(afterEnd + leaseTime + time.Minute)
 		synctest.Wait()
-		if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
+		if head, ok := w.outcome(late); !ok || head.Outcome != catalog.Failed {
 			t.Errorf("nobody follows a server that died: %+v", head)
 		}
 		servers[2].Close()
@@ -211,7 +211,7 @@ func TestGivesUp(t *testing.T) {
 		synctest.Wait()
 		head, ok := w.outcome(odd)
 		const why = "The server could not find out: its events are damaged"
-		if !ok || head.Outcome != findings.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
+		if !ok || head.Outcome != catalog.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
 			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
 		}
 	})
@@ -237,7 +237,7 @@ func TestKeepsWhatWasKnown(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		head, ok := w.outcome(known)
-		if !ok || head.Outcome != findings.Failed || head.Cause != "oh no" || head.Version != findings.KeptVersion-1 ||
+		if !ok || head.Outcome != catalog.Failed || head.Cause != "oh no" || head.Version != findings.KeptVersion-1 ||
 			head.GivenUp != findings.KeptVersion || head.Bytes != 2 {
 			t.Errorf("of what was known: %v, %+v", ok, head)
 		}
@@ -249,7 +249,7 @@ func TestKeepsWhatWasKnown(t *testing.T) {
 		if w.tried["known"] != maxTries {
 			t.Errorf("what is given up was tried %d times", w.tried["known"])
 		}
-		if head, ok := w.outcome(continued); !ok || head.Outcome != findings.Unknown || !findings.GivenUp(head.Cause) {
+		if head, ok := w.outcome(continued); !ok || head.Outcome != catalog.Unknown || !findings.GivenUp(head.Cause) {
 			t.Errorf("of what more was stored of since: %v, %+v", ok, head)
 		}
 	})
@@ -267,7 +267,7 @@ func TestLaterVersionIsLeftAlone(t *testing.T) {
 		defer x.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if head, ok := w.outcome(e); !ok || head.Version != findings.KeptVersion+1 || head.Outcome != findings.Failed ||
+		if head, ok := w.outcome(e); !ok || head.Version != findings.KeptVersion+1 || head.Outcome != catalog.Failed ||
 			w.tried["later"] > 0 {
 			t.Errorf("after %d tries: %v, %+v", w.tried["later"], ok, head)
 		}
@@ -296,7 +296,7 @@ func TestTimeEndsAfterTheFindings(t *testing.T) {
 		defer x.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if head, ok := w.outcome(slow); !ok || head.Outcome != findings.Failed || x.failing[slow.Ref].tries > 0 {
+		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || x.failing[slow.Ref].tries > 0 {
 			t.Errorf("%d tries failed: %v, %+v", x.failing[slow.Ref].tries, ok, head)
 		}
 	})
@@ -320,7 +320,7 @@ func TestPaceKeepsTheLease(t *testing.T) {
 		defer x.Close()
 		time.Sleep(10 * leaseTime)
 		synctest.Wait()
-		if head, ok := w.outcome(slow); !ok || head.Outcome != findings.Failed || w.tried["slow"] != 1 {
+		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || w.tried["slow"] != 1 {
 			t.Errorf("after %d tries: %v, %+v", w.tried["slow"], ok, head)
 		}
 	})
@@ -364,7 +364,7 @@ func TestDeaths(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		head, ok := w.outcome(poison)
-		if !ok || head.Outcome != findings.Unknown || !strings.Contains(head.Cause, "servers ended") ||
+		if !ok || head.Outcome != catalog.Unknown || !strings.Contains(head.Cause, "servers ended") ||
 			w.tried["poison"] != tries {
 			t.Errorf("%v, %+v after %d tries", ok, head, w.tried["poison"]-tries)
 		}

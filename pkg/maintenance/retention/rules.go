@@ -10,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // Rules say how long sessions are kept after their end. The first rule that holds for a session decides.
@@ -20,7 +19,7 @@ type Rules []Rule
 type Rule struct {
 	Namespaces settings.Patterns `yaml:"namespaces"`
 	Clusters   settings.Patterns `yaml:"clusters"` // of the cluster's or its owner's name
-	Outcomes   []string          `yaml:"outcomes"` // of Outcomes
+	Outcomes   []string          `yaml:"outcomes"` // of catalog.Outcomes
 	// Keep is the time since the end, such as 90d, or forever.
 	Keep string `yaml:"keep"`
 
@@ -64,17 +63,14 @@ func ParseRules(text []byte) (Rules, error) {
 	return file.Rules, nil
 }
 
-// Outcomes are those that a rule can name.
-var Outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}
-
 // check checks a rule of the settings file and parses its time.
 func (r *Rule) check() error {
 	if err := slices.Concat(r.Namespaces, r.Clusters).Check(); err != nil {
 		return fmt.Errorf("pattern %w", err)
 	}
 	for _, o := range r.Outcomes {
-		if !slices.Contains(Outcomes, o) {
-			return fmt.Errorf("outcome %q: want %s", o, strings.Join(Outcomes, ", "))
+		if !slices.Contains(catalog.Outcomes, o) {
+			return fmt.Errorf("outcome %q: want %s", o, strings.Join(catalog.Outcomes, ", "))
 		}
 	}
 	switch r.Keep {

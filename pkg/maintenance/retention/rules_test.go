@@ -71,7 +71,7 @@ func TestGivenUp(t *testing.T) {
 	e := catalog.Entry{Described: true, End: time.Now().Add(-20 * day)}
 	cause := ""
 	p := &Policy{Age: 14 * day, Rules: must.Get(ParseRules([]byte("rules: [{outcomes: [failed], keep: 60d}]")))(t),
-		Ending: func(catalog.Entry) (string, string) { return findings.Unknown, cause }}
+		Ending: func(catalog.Entry) (string, string) { return catalog.Unknown, cause }}
 	if f := p.Of(e, time.Now()); f.Keep != 14*day {
 		t.Errorf("nothing of its jobs is stored: %+v", f)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -51,6 +52,19 @@ func TestAnswersAreBounded(t *testing.T) {
 		text := result.Content[0].(*mcp.TextContent).Text
 		if result.IsError || len(text) > maxAnswer+100 || !strings.Contains(text, "cut off after 65536 bytes") {
 			t.Errorf("%s: %d bytes, ends in %q", tool, len(text), text[max(0, len(text)-80):])
+		}
+	}
+}
+
+// TestFiltersNameChoices: where a filter takes one of some words, assistants are told all of them.
+func TestFiltersNameChoices(t *testing.T) {
+	for name, choices := range map[string][]string{"Outcome": catalog.FilterOutcomes, "Kind": catalog.Kinds} {
+		field, _ := reflect.TypeFor[filters]().FieldByName(name)
+		said := field.Tag.Get("jsonschema")
+		for _, choice := range choices {
+			if !strings.Contains(said, choice) {
+				t.Errorf("%s: %q does not name %s", name, said, choice)
+			}
 		}
 	}
 }
