@@ -107,7 +107,7 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 	for path, want := range map[string][]string{
 		"retention.rules.outcomes": catalog.Outcomes,
 		"notify.receivers.events":  webhooks.EventTypes,
-		"notify.receivers.format":  webhooks.Formats,
+		"notify.receivers.format":  webhooks.Formats(),
 	} {
 		if got := at(path).Enum; !sameWords(got, want) {
 			t.Errorf("%s may be %v, want %v", path, got, want)

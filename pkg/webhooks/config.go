@@ -57,7 +57,7 @@ type Receiver struct {
 	From       string            `yaml:"from"` // From, To and User are of e-mail
 	To         []string          `yaml:"to"`
 	User       string            `yaml:"user"`
-	Format     string            `yaml:"format"` // one of Formats; JSON if ""
+	Format     string            `yaml:"format"` // one of Formats(); JSON if ""
 	Events     []string          `yaml:"events"` // default: JobFailed
 	Namespaces settings.Patterns `yaml:"namespaces"`
 	Outcomes   []string          `yaml:"outcomes"` // of SessionEnded
@@ -67,8 +67,8 @@ type Receiver struct {
 	secret  []byte
 }
 
-// Limits of the file.
-const maxReceivers, minSecret = 50, 16
+// maxReceivers bounds the file.
+const maxReceivers = 50
 
 // Read reads a YAML file and the files and variables that it names.
 func Read(name string) (*Config, error) {
@@ -129,7 +129,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		given   []string
 		allowed []string
 	}{
-		{"format", []string{r.Format}, Formats},
+		{"format", []string{r.Format}, Formats()},
 		{"events", r.Events, EventTypes},
 		{"outcomes", r.Outcomes, catalog.Outcomes},
 		{"kinds", r.Kinds, findings.Kinds()},
@@ -155,30 +155,25 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	if err := r.checkMail(); err != nil {
 		return err
 	}
+	format := r.format()
 	switch {
-	case r.SecretFile == "" && r.Format == PagerDuty:
-		return errors.New("secret_file: want a file with the integration key of PagerDuty's Events API v2")
+	case r.SecretFile == "" && format.needs != "":
+		return fmt.Errorf("secret_file: want a file with %s", format.needs)
 	case r.SecretFile == "":
 		return nil
-	case r.Format == Slack, r.Format == Teams:
-		return errors.New("secret_file: Slack does not check signatures, and neither does Teams; remove it")
+	case format.minSecret == 0:
+		return fmt.Errorf("secret_file: %s does not check signatures; remove it", r.Format)
 	}
 	text, err := settings.ReadFile(r.SecretFile)
 	if err != nil {
 		return fmt.Errorf("secret_file: %w", err)
 	}
-	least := minSecret
-	if r.Format == Email {
-		least = 1
-	}
-	if r.secret = bytes.TrimSpace(text); len(r.secret) < least {
-		return fmt.Errorf("secret_file: %s holds %d bytes: want at least %d", r.SecretFile, len(r.secret), least)
+	if r.secret = bytes.TrimSpace(text); len(r.secret) < format.minSecret {
+		return fmt.Errorf("secret_file: %s holds %d bytes: want at least %d", r.SecretFile, len(r.secret),
+			format.minSecret)
 	}
 	return nil
 }
-
-// pagerDutyURL is the address of PagerDuty's Events API v2, but for accounts in the EU.
-const pagerDutyURL = "https://events.pagerduty.com/v2/enqueue"
 
 // readAddress reads the address from the one place that the receiver names.
 func (r *Receiver) readAddress(getenv func(string) string) error {
@@ -194,8 +189,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 		from, r.address = "url_file", strings.TrimSpace(string(text))
 	case r.URLEnv != "" && r.URL == "" && r.URLFile == "":
 		from, r.address = "url_env", strings.TrimSpace(getenv(r.URLEnv))
-	case r.Format == PagerDuty && r.URL+r.URLFile+r.URLEnv == "":
-		r.address = pagerDutyURL
+	case r.URL+r.URLFile+r.URLEnv == "" && r.format().address != "":
+		r.address = r.format().address
 	default:
 		return errors.New("want one of url, url_file and url_env")
 	}

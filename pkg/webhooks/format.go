@@ -3,6 +3,7 @@ package webhooks
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,27 +20,52 @@ const (
 	Email     = "email"     // through a server that speaks SMTP
 )
 
-// Formats are all of them.
-var Formats = []string{JSON, Slack, Teams, PagerDuty, Email}
+// format says how receivers get events.
+type format struct {
+	name string
+	// body is what a request holds, as JSON; nil: there is no request, but an e-mail.
+	body func(e *Event, secret string) any
+	// headers name the event and, with a secret, sign the body.
+	headers bool
+	// minSecret is how many bytes a secret has at least; 0: the format has no use for one.
+	minSecret int
+	needs     string // what the secret is, if there must be one
+	address   string // of receivers that give none; "": they must
+}
+
+// formats are those that a receiver can have.
+var formats = []format{
+	{name: JSON, body: func(e *Event, _ string) any { return e }, headers: true, minSecret: 16},
+	{name: Slack, body: func(e *Event, _ string) any { return object{"text": slackText(e)} }},
+	{name: Teams, body: teamsCard},
+	{name: PagerDuty, body: pagerDutyAlert, minSecret: 16, needs: "the integration key of PagerDuty's Events API v2",
+		address: "https://events.pagerduty.com/v2/enqueue"}, // accounts in the EU have another one
+	{name: Email, minSecret: 1},
+}
+
+// Formats are the names of all of them.
+func Formats() (names []string) {
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// format is that of the receiver, whose name is one of Formats.
+func (r *Receiver) format() *format {
+	return &formats[slices.IndexFunc(formats, func(f format) bool { return f.name == r.Format })]
+}
 
 // encode returns the body of the request in the receiver's format.
 func encode(r *Receiver, e *Event) ([]byte, error) {
-	switch r.Format {
-	case Slack:
-		return json.Marshal(map[string]string{"text": slackText(e)})
-	case Teams:
-		return json.Marshal(teamsCard(e))
-	case PagerDuty:
-		return json.Marshal(pagerDutyAlert(string(r.secret), e))
-	}
-	return json.Marshal(e)
+	return json.Marshal(r.format().body(e, string(r.secret)))
 }
 
 // object is a JSON object.
 type object = map[string]any
 
 // teamsCard returns an adaptive card. A TextRun is no Markdown: nothing in it becomes a link.
-func teamsCard(e *Event) object {
+func teamsCard(e *Event, _ string) any {
 	var body []object
 	for line := range strings.SplitSeq(plainText(e), "\n") {
 		body = append(body, object{"type": "RichTextBlock",
@@ -64,7 +90,7 @@ func weight(line int) string {
 
 // pagerDutyAlert returns an event of PagerDuty's Events API v2, with the event itself as details. An event that is sent
 // again is the same alert.
-func pagerDutyAlert(routingKey string, e *Event) object {
+func pagerDutyAlert(e *Event, routingKey string) any {
 	severity := "error"
 	switch {
 	case e.Type == Finding:

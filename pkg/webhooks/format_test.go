@@ -93,7 +93,7 @@ func TestPagerDutyNeedsItsKey(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	must.OK(t, os.WriteFile(key, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 	c, err := Parse([]byte("receivers: [{name: pd, format: pagerduty, secret_file: "+key+"}]"), os.Getenv)
-	if err != nil || c.Receivers[0].address != pagerDutyURL {
+	if err != nil || c.Receivers[0].address != "https://events.pagerduty.com/v2/enqueue" {
 		t.Errorf("%v", err)
 	}
 	for _, wrong := range []string{"format: pagerduty", "format: teams, url: https://x, secret_file: " + key, "format: json"} {

@@ -51,7 +51,8 @@ func client(timeout time.Duration) *http.Client {
 
 // send sends an event to a receiver. The error contains neither its address nor its secret.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
-	if r.Format == Email {
+	format := r.format()
+	if format.body == nil {
 		return sendMail(ctx, c.Timeout, nil, r, e)
 	}
 	body, err := encode(r, e)
@@ -64,11 +65,11 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "ray-history-server")
-	if r.Format == JSON {
+	if format.headers {
 		req.Header.Set(headerID, e.ID)
 		req.Header.Set(headerType, e.Type)
 	}
-	if r.secret != nil && r.Format == JSON {
+	if format.headers && r.secret != nil {
 		req.Header.Set(headerSignature, sign(r.secret, body, time.Now()))
 	}
 	hide := redact.New(r.address, req.URL.Host, req.URL.Hostname(), req.URL.RequestURI(), string(r.secret))

@@ -148,7 +148,7 @@ receivers:
 		"receivers: [{name: a, url: 'http://h/', secret_file: " + short +
 			"}]": "holds 4 bytes: want at least 16",
 		"receivers: [{name: a, url: 'http://h/', secret_file: " + key +
-			", format: slack}]": "Slack does not check signatures",
+			", format: slack}]": "slack does not check signatures",
 		"receivers: [{name: a, url: 'http://h/', format: xml}]":                                   `format: "xml": want json, slack`,
 		"receivers: [{name: a, url: 'http://h/', events: [all]}]":                                 "job_failed, session_ended, finding",
 		"receivers: [{name: a, url: 'http://h/', kinds: [bad]}]":                                  "actor_died",
