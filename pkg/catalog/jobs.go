@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 // learnJobs reads the newest answer about a running session's jobs, once, and keeps what it says. It returns the answer
@@ -90,4 +91,4 @@ func failures(jobs []packs.Job) (n int, cause string) {
 	return n, packs.Line(cause)
 }
 
-func failed(j packs.Job) bool { return j.Status == "FAILED" }
+func failed(j packs.Job) bool { return j.Status == jobstatus.Failed }

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -79,7 +80,7 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
 		jobs, err := m.Jobs(ctx)
 		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
-		return job != nil && moment.Terminal(job.Status), job != nil, err
+		return job != nil && jobstatus.Ended(job.Status), job != nil, err
 	}
 	output, ok := logname.ParseOutput(path.Base(log.Path))
 	if !ok || output.Rotated {

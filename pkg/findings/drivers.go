@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -154,9 +155,9 @@ func (e *driverEnd) hasException() bool { return e.at >= 0 && e.raised.Type != "
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
 	stored := j
-	if !moment.Terminal(j.Status) { // the head was lost before it could record the end
+	if !jobstatus.Ended(j.Status) { // the head was lost before it could record the end
 		ended := *j
-		ended.Status, ended.End = moment.Failed, cmp.Or(j.End, b.until(log))
+		ended.Status, ended.End = jobstatus.Failed, cmp.Or(j.End, b.until(log))
 		j = &ended
 	}
 	e := driverEndOf(j, log)
@@ -202,7 +203,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showStatus(f, stored, logged)
 	b.linkDriver(f, j, &e)
 	// With a node's raylet end its servers, and whoever records how its drivers end.
-	if len(f.because) == 0 && !moment.Terminal(stored.Status) && connection().MatchString(e.raised.String()) {
+	if len(f.because) == 0 && !jobstatus.Ended(stored.Status) && connection().MatchString(e.raised.String()) {
 		f.causedBy(b.lost[j.Node])
 	}
 	if len(f.because) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -55,7 +56,7 @@ func (g *group) waited(b *builder) bool {
 		return !j.wanted()
 	case "REMOVED":
 		return !g.Placed && g.withJob && g.ended-g.Requested >= longWait &&
-			(j == nil || j.SubmissionID == "" || j.Status == "FAILED")
+			(j == nil || j.SubmissionID == "" || j.Status == jobstatus.Failed)
 	}
 	return false
 }

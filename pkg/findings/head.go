@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -44,7 +45,7 @@ func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 func (b *builder) readSilentHead() {
 	head := b.head()
 	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil ||
-		!slices.ContainsFunc(b.jobs, func(j job) bool { return !moment.Terminal(j.Status) }) {
+		!slices.ContainsFunc(b.jobs, func(j job) bool { return !jobstatus.Ended(j.Status) }) {
 		return
 	}
 	last, shown := int64(0), Evidence{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -38,7 +39,7 @@ func (b *builder) readJobs() {
 	_, b.jobsSaved = saved.([]any) // what answers with something else is no dashboard
 	if len(known) > maxJobs {
 		known = slices.Clone(known)
-		place := map[string]int{moment.Failed: -1} // the others have 0
+		place := map[string]int{jobstatus.Failed: -1} // the others have 0
 		slices.SortStableFunc(known, func(x, y moment.Job) int { return cmp.Compare(place[x.Status], place[y.Status]) })
 	}
 	drivers := map[string][]rayid.Job{}
@@ -54,7 +55,7 @@ func (b *builder) readJobs() {
 			b.unexamined = map[rayid.Job]bool{}
 			for _, j := range known[i:] {
 				for _, id := range drivers[j.SubmissionID] {
-					b.unexamined[id] = j.Status != moment.Failed
+					b.unexamined[id] = j.Status != jobstatus.Failed
 				}
 			}
 			break
@@ -84,7 +85,7 @@ func (b *builder) readUnrecordedEnds() {
 			break
 		}
 		if log := b.driverLog(j); endedUnseen(log) || log != nil && output.EndsInError(log.text) {
-			j.Status = moment.Failed
+			j.Status = jobstatus.Failed
 		} else {
 			unknown = append(unknown, j.name())
 		}
@@ -97,7 +98,7 @@ func (b *builder) readUnrecordedEnds() {
 
 // wanted reports whether a job succeeded or somebody stopped it, so that nothing that it left behind is a failure.
 func (j *job) wanted() bool {
-	return j != nil && j.SubmissionID != "" && (j.Status == moment.Succeeded || j.Status == moment.Stopped)
+	return j != nil && j.SubmissionID != "" && (j.Status == jobstatus.Succeeded || j.Status == jobstatus.Stopped)
 }
 
 // is reports whether an ID is that of a driver of the job.
@@ -135,13 +136,13 @@ func (b *builder) readDrivers() {
 					f.addEvidence(d.evident)
 				}
 			}
-		case j.Status == "STOPPED":
+		case j.Status == jobstatus.Stopped:
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
-		case j.Status == "FAILED", j.Status == "RUNNING" && !b.running && b.r.At == 0:
+		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.running && b.r.At == 0:
 			log := b.driverLog(j)
-			if !b.driverLostGCS(j, log) && (j.Status == "FAILED" || endedUnseen(log)) {
+			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedUnseen(log)) {
 				b.driverFailed(j, log)
 			}
 		}
@@ -228,11 +229,11 @@ func (b *builder) setLostApart(known []moment.Job) {
 	logs := b.r.LogNames().Jobs
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
 		_, logged := logs[j.SubmissionID]
-		if !logged || recorded[j.SubmissionID] || !j.id.Nil() || moment.Terminal(j.Status) {
+		if !logged || recorded[j.SubmissionID] || !j.id.Nil() || jobstatus.Ended(j.Status) {
 			return false
 		}
 		b.lostJobs = append(b.lostJobs, j.SubmissionID)
-		return j.Status == moment.Pending
+		return j.Status == jobstatus.Pending
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -181,11 +182,11 @@ func causesFirst(mine []*finding) []*finding {
 func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
 	switch {
-	case j.Status == "FAILED", j.SubmissionID == "" && j.End != 0 && failed:
+	case j.Status == jobstatus.Failed, j.SubmissionID == "" && j.End != 0 && failed:
 		return catalog.Failed
-	case j.Status == "STOPPED":
+	case j.Status == jobstatus.Stopped:
 		return catalog.Stopped
-	case j.Status == "SUCCEEDED":
+	case j.Status == jobstatus.Succeeded:
 		return catalog.Succeeded
 	case b.running, b.goesOn:
 		return catalog.Running

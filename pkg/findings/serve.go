@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -133,7 +134,7 @@ func paragraphEnd(log *logText, at int) int {
 // replicasRaised finds replicas that did not start. Where a job ended, how it ended says whether that mattered.
 func (b *builder) replicasRaised(log *logText, broken deployments) {
 	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs,
-		func(j job) bool { return moment.Terminal(j.Status) })
+		func(j job) bool { return jobstatus.Ended(j.Status) })
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]

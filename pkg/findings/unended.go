@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -22,7 +23,7 @@ func (b *builder) readUnended() {
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if !moment.Terminal(j.Status) && b.finished(j) == nil {
+		if !jobstatus.Ended(j.Status) && b.finished(j) == nil {
 			b.unended(j, b.driverLog(j))
 		}
 	}
@@ -200,7 +201,7 @@ func (b *builder) unended(j *job, log *logText) {
 // and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time; but
 // somebody's open shell that went on after it did not.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
-	gaveUp := moment.Terminal(j.Status)
+	gaveUp := jobstatus.Ended(j.Status)
 	for _, f := range b.all {
 		if f.intended || f.jobEnd || f.unrecovered == 0 || !j.is(f.job) || len(f.names) == 0 {
 			continue
@@ -238,7 +239,7 @@ func (b *builder) until(log *logText) int64 {
 // waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something
 // of an open job was running, it is normal that others waited for their turn.
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
-	busy = busy && !moment.Terminal(j.Status)
+	busy = busy && !jobstatus.Ended(j.Status)
 	for _, f := range b.all {
 		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -175,7 +176,7 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 		return false
 	case j.wanted():
 		return true
-	case !moment.Terminal(j.Status):
+	case !jobstatus.Ended(j.Status):
 		return b.lastSubmitted(j.id) > f.last // it went on after it
 	}
 	// The finding about the job's end may say why it failed, and this is not the reason.
@@ -198,11 +199,11 @@ func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {
 		switch b.jobs[i].Status {
-		case "FAILED":
+		case jobstatus.Failed:
 			failed = true
-		case "STOPPED":
+		case jobstatus.Stopped:
 			stopped = true
-		case "SUCCEEDED":
+		case jobstatus.Succeeded:
 		default:
 			open = true
 		}
@@ -308,8 +309,8 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		catalog.Failed: "It failed", catalog.Stopped: "Its jobs were stopped", catalog.Running: runs,
 		catalog.Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
-	if r.Outcome == catalog.Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
-		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], human.Count(len(jobs), "job"))
+	if r.Outcome == catalog.Failed && ends[jobstatus.Failed] > 0 && len(jobs) > 1 {
+		how = fmt.Sprintf("%d of %s failed", ends[jobstatus.Failed], human.Count(len(jobs), "job"))
 	}
 	if len(findings) > 0 && findings[0].Severity == Error {
 		return how + ": " + strings.TrimSuffix(findings[0].Title, ".") + "."

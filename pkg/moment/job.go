@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -15,26 +16,13 @@ import (
 // RayMetadata says that a name in a job's metadata is Ray's own.
 func RayMetadata(name string) bool { return name == entities.SubmissionKey || name == "job_name" }
 
-// Statuses of jobs, besides Pending.
-const (
-	Running   = "RUNNING"
-	Succeeded = "SUCCEEDED"
-	Failed    = "FAILED"
-	Stopped   = "STOPPED"
-)
-
-// Terminal says whether a job in this status has ended.
-func Terminal(status string) bool {
-	return status == Succeeded || status == Failed || status == Stopped
-}
-
 // Job is a submission with its driver, or a driver without a submission, at one moment. Texts are "" if they are not
 // known.
 type Job struct {
 	ID           string // of the driver, hex; "" if a submission had none
 	SubmissionID string // "" for a driver without a submission
 	Entrypoint   string
-	Status       string // PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED
+	Status       string // one of jobstatus
 	Message      string
 	ErrorType    string
 	ExitCode     any               // of the driver, a number; nil: not known
@@ -155,7 +143,7 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 		at:      DriverAt,
 		savedID: func(row *pyjson.Object) string { return row.String("job_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
-		ended:   func(row *pyjson.Object) bool { return Terminal(row.String("status")) },
+		ended:   func(row *pyjson.Object) bool { return jobstatus.Ended(row.String("status")) },
 		agrees:  func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
 	}, rows, b.taken)
 	slices.SortStableFunc(joined, func(x, y Stored[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
@@ -194,7 +182,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 			id := row.String("submission_id")
 			known[id] = true
 			// its events and logs count, unless they show the same state, which is not known before they are read
-			if b.m.Overrides(b.taken, false, Terminal(row.String("status"))) && !b.onlyInSnapshot(id) {
+			if b.m.Overrides(b.taken, false, jobstatus.Ended(row.String("status"))) && !b.onlyInSnapshot(id) {
 				open = append(open, id)
 			}
 		}
@@ -229,7 +217,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 // or if it did not exist yet.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	same := byEvents != nil && byEvents.Status == j.Status
-	newer := b.m.Overrides(b.taken, same, Terminal(j.Status))
+	newer := b.m.Overrides(b.taken, same, jobstatus.Ended(j.Status))
 	if byEvents == nil {
 		return j, !newer || b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
 	}
@@ -258,9 +246,9 @@ type DriverState struct {
 // status is the driver's as that of a job: Ray has no other end of a driver.
 func (s *DriverState) status() string {
 	if s.Ended != 0 {
-		return Succeeded
+		return jobstatus.Succeeded
 	}
-	return Running
+	return jobstatus.Running
 }
 
 // DriverAt returns a driver's state at a moment and whether it was there at all.

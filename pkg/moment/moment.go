@@ -93,7 +93,7 @@ const (
 	Unready    = "DEPENDENCIES_UNREADY"
 )
 
-// Pending is the state of jobs and placement groups at first.
+// Pending is the state of placement groups at first.
 const Pending = "PENDING"
 
 // nsPerMilli is the nanoseconds in a millisecond.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -178,12 +179,14 @@ func TestGroupAt(t *testing.T) {
 // TestLearn: only what Ray's own sentence says about the submission counts, not what the reason of a failure repeats.
 func TestLearn(t *testing.T) {
 	for message, want := range map[string]evidence{
-		"Started a ray job a.":                               {started: int64(7 * time.Second)},
-		"Completed a ray job a with a status STOPPED.":       {completed: int64(7 * time.Second), status: Stopped},
+		"Started a ray job a.": {started: int64(7 * time.Second)},
+		"Completed a ray job a with a status STOPPED.": {
+			completed: int64(7 * time.Second), status: jobstatus.Stopped,
+		},
 		"Completed a ray job other with a status SUCCEEDED.": {},
 		"Completed a ray job a with a status UNKNOWN.":       {},
 		"Completed a ray job a with a status FAILED. Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0": {
-			completed: int64(7 * time.Second), status: Failed,
+			completed: int64(7 * time.Second), status: jobstatus.Failed,
 			failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
 		},
 	} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -89,7 +90,7 @@ func (e *evidence) learn(id string, event *pyjson.Object) {
 	if strings.HasPrefix(message, "Started a ray job") {
 		e.started = at
 	} else if said, ok := strings.CutPrefix(message, "Completed a ray job "+id+" with a status "); ok {
-		if status, why, _ := strings.Cut(said, "."); Terminal(status) {
+		if status, why, _ := strings.Cut(said, "."); jobstatus.Ended(status) {
 			e.completed, e.status, e.failure = at, status, strings.TrimPrefix(why, " ")
 		}
 	}
@@ -135,7 +136,7 @@ func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 	if own.Entrypoint == "" { // its definition was lost
 		own.Entrypoint, own.Metadata, own.RuntimeEnv = other.Entrypoint, other.Metadata, other.RuntimeEnv
 	}
-	if !e.hasEnd() && Terminal(other.Status) {
+	if !e.hasEnd() && jobstatus.Ended(other.Status) {
 		own.endAs(other)
 	}
 	return own
@@ -143,7 +144,10 @@ func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 
 // hasEnd says whether the submission's own events contain its end.
 func (e *evidence) hasEnd() bool {
-	return e.own != nil && len(e.own.Transitions) > 0 && Terminal(e.own.Transitions[len(e.own.Transitions)-1].State)
+	if e.own == nil || len(e.own.Transitions) == 0 {
+		return false
+	}
+	return jobstatus.Ended(e.own.Transitions[len(e.own.Transitions)-1].State)
 }
 
 // byDriverAndLogs returns a submission by its driver, logs and Ray's list of events, without its own events; nil if it
@@ -177,7 +181,7 @@ func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
 	if j.Driver != nil {
 		j.ID = j.Driver.ID.String()
 	}
-	j.Status = Pending
+	j.Status = jobstatus.Pending
 	for i, t := range s.Transitions {
 		if !b.m.existed(t.Time) {
 			if i == 0 {
@@ -186,7 +190,7 @@ func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
 			break
 		}
 		j.Status, j.Message, j.ErrorType, j.Start = t.State, t.Message, t.ErrorType, cmp.Or(j.Start, millis(t.Time))
-		if Terminal(t.State) {
+		if jobstatus.Ended(t.State) {
 			j.End = millis(t.Time)
 		}
 		if !t.DriverNode.Nil() {
@@ -203,8 +207,9 @@ func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
 // statusMessages are Ray's messages of a status without further details (JobInfo in
 // ray/dashboard/modules/job/common.py).
 var statusMessages = map[string]string{
-	Pending: "Job has not started yet.", Running: "Job is currently running.", Succeeded: "Job finished successfully.",
-	Stopped: "Job was intentionally stopped.", Failed: "Job failed.",
+	jobstatus.Pending: "Job has not started yet.", jobstatus.Running: "Job is currently running.",
+	jobstatus.Succeeded: "Job finished successfully.", jobstatus.Stopped: "Job was intentionally stopped.",
+	jobstatus.Failed: "Job failed.",
 }
 
 // EndNotRecorded is the message of a submission of which only the end of its driver is known.
@@ -214,14 +219,14 @@ const EndNotRecorded = "The driver ended; its exit code was not recorded."
 // then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
 // driver.
 func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
-	j.Status, j.Node, j.Start = Pending, facts.node, e.started
+	j.Status, j.Node, j.Start = jobstatus.Pending, facts.node, e.started
 	b.supervised(j, e.supervisor)
 	driverEnded := b.driven(j)
 	j.Start = cmp.Or(facts.started, j.Start)
 	if facts.entrypoint != "" {
 		j.Entrypoint = facts.entrypoint
 		if e.supervisor == nil && b.m.existed(j.Start) {
-			j.Status = Running // only its log shows that it ran
+			j.Status = jobstatus.Running // only its log shows that it ran
 		}
 	}
 	switch {
@@ -235,10 +240,10 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 			return
 		}
 	case driverEnded != 0:
-		j.Status, j.End, j.Message = Succeeded, driverEnded, EndNotRecorded
+		j.Status, j.End, j.Message = jobstatus.Succeeded, driverEnded, EndNotRecorded
 		return
 	case j.End != 0:
-		j.Status, j.Message = Failed, "The job supervisor ended; how the job ended was not recorded."
+		j.Status, j.Message = jobstatus.Failed, "The job supervisor ended; how the job ended was not recorded."
 		return
 	}
 	j.Message = statusMessages[j.Status]
@@ -248,10 +253,10 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 func (j *Job) exit(facts logFacts) {
 	j.ExitCode, j.End = facts.exitCode, facts.ended
 	if facts.exitCode == 0 {
-		j.Status, j.Message = Succeeded, statusMessages[Succeeded]
+		j.Status, j.Message = jobstatus.Succeeded, statusMessages[jobstatus.Succeeded]
 		return
 	}
-	j.Status, j.ErrorType, j.Message = Failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
+	j.Status, j.ErrorType, j.Message = jobstatus.Failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
 }
 
 // failureTypes are the types of error of what a job manager says about a submission that it let fail, by the beginnings
@@ -284,7 +289,7 @@ func (b *jobBuilder) supervised(j *Job, a *entities.Actor) {
 		return
 	}
 	if state.Started != 0 {
-		j.Status = Running
+		j.Status = jobstatus.Running
 	}
 	j.End = state.Ended
 	j.Node = state.Node // nil if it never ran: Ray then names no node, whoever wrote the log
@@ -297,6 +302,7 @@ func (b *jobBuilder) driven(j *Job) int64 {
 		return 0
 	}
 	state, _ := DriverAt(d, b.m.At)
-	j.Status, j.Entrypoint, j.Node, j.Start = Running, d.Entrypoint, d.DriverNode, cmp.Or(j.Start, state.Started)
+	j.Status, j.Entrypoint, j.Node = jobstatus.Running, d.Entrypoint, d.DriverNode
+	j.Start = cmp.Or(j.Start, state.Started)
 	return state.Ended
 }

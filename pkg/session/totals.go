@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -78,12 +79,8 @@ func (s *Session) Unfinished() (u Unfinished) {
 	}
 	for i := range s.Submissions {
 		sub := &s.Submissions[i]
-		if n := len(sub.Transitions); n > 0 && !driven[sub.ID] {
-			switch sub.Transitions[n-1].State {
-			case "STOPPED", "SUCCEEDED", "FAILED":
-			default:
-				u.Jobs++
-			}
+		if n := len(sub.Transitions); n > 0 && !driven[sub.ID] && !jobstatus.Ended(sub.Transitions[n-1].State) {
+			u.Jobs++
 		}
 	}
 	for i := range s.Actors {

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 const (
@@ -134,7 +135,7 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 // failedOf returns the jobs that failed, those that ended first first. Their messages are the report's summaries.
 func failedOf(r *findings.Report) (failed []moment.Job) {
 	for _, j := range r.Jobs {
-		if j.Status != "FAILED" {
+		if j.Status != jobstatus.Failed {
 			continue
 		}
 		job := moment.Job{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 // maxRows limits the rows of each table that are counted one by one.
@@ -192,7 +193,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		}
 		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
 			if row := rowOf(s, "users", s.users, user, user.usage()); row != nil {
-				row.add(j.Status == "FAILED", hours, share)
+				row.add(j.Status == jobstatus.Failed, hours, share)
 			}
 		}
 		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
@@ -200,8 +201,8 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		if row == nil {
 			continue
 		}
-		row.Usage.add(j.Status == "FAILED", hours, share)
-		if j.Status == "SUCCEEDED" && j.Start > 0 && j.End > 0 {
+		row.Usage.add(j.Status == jobstatus.Failed, hours, share)
+		if j.Status == jobstatus.Succeeded && j.Start > 0 && j.End > 0 {
 			half := &row.after
 			if time.UnixMilli(j.Start).Before(s.middle) {
 				half = &row.before

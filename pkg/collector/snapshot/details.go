@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -98,7 +99,7 @@ func readJobs(r io.Reader) (map[string]bool, error) {
 	}
 	err := answer.Each(r, nil, "jobs", answer.MaxJobs, func(job row) error {
 		if _, err := rayid.Parse[rayid.Job](job.ID); err == nil {
-			ended[job.ID] = job.Status == "SUCCEEDED" || job.Status == "FAILED" || job.Status == "STOPPED"
+			ended[job.ID] = jobstatus.Ended(job.Status)
 		}
 		return nil
 	})

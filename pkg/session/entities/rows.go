@@ -102,7 +102,7 @@ type Submission struct {
 	Transitions []SubmissionTransition `lifecycle:"stateTransitions"`
 }
 
-// SubmissionTransition is one change of a submission's status (PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED).
+// SubmissionTransition is one change of a submission's status, one of jobstatus.
 type SubmissionTransition struct {
 	State        string     `lifecycle:"state,enum"`
 	Time         int64      `lifecycle:"timestamp,time"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -210,8 +211,7 @@ func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 			r.StartTime = micros(t.Time)
 		}
 		r.Status, r.Message = t.State, t.Message
-		switch t.State {
-		case "STOPPED", "SUCCEEDED", "FAILED":
+		if jobstatus.Ended(t.State) {
 			r.EndTime = micros(t.Time)
 		}
 	}
