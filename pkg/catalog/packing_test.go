@@ -115,9 +115,11 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 		f.Labels["team"] != "search" || !strings.Contains(f.Text, "team=search") {
 		t.Errorf("facts %+v", f)
 	}
-	if f.Hours == nil || !reflect.DeepEqual(*f.Hours,
-		packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}, Nodes: []packs.NodeHours{
-			{Labels: map[string]string{"ray.io/market-type": "spot"}, Amounts: packs.Amounts{Node: 0.5, CPU: 2}}}}) {
+	spot := packs.NodeHours{Labels: map[string]string{"ray.io/market-type": "spot"},
+		Amounts: packs.Amounts{Node: 0.5, CPU: 2}}
+	if f.Hours == nil || !reflect.DeepEqual(*f.Hours, packs.Hours{
+		Amounts: packs.Amounts{Node: 1.5, CPU: 10, GPU: 2, Memory: 16}, Used: &packs.Used{CPU: 3},
+		Nodes: []packs.NodeHours{spot}}) {
 		t.Errorf("hours %+v", f.Hours)
 	}
 	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" ||

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -59,14 +60,7 @@ type Head struct {
 	Cause string `json:"cause"`
 	Bytes int64  `json:"bytes"` // size of the report
 	// Used is what the session's nodes used; nil if it is not known.
-	Used *Used `json:"used,omitempty"`
-}
-
-// Used is how much of their resources nodes used, multiplied by hours.
-type Used struct {
-	CPU    float64 `json:"cpu"`
-	GPU    float64 `json:"gpu"`
-	Memory float64 `json:"memory"` // GiB
+	Used *packs.Used `json:"used,omitempty"`
 }
 
 // errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored
@@ -75,7 +69,7 @@ var errNotKept = errors.New("not the findings of what is stored now")
 
 // Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes
 // used; nil if it is not known.
-func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
+func Encode(s *session.Session, r *Report, used *packs.Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
 	}

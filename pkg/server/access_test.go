@@ -135,7 +135,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "classified failure",
 				Title: "classified failure", Count: 1}},
 			Jobs:  []packs.Job{{Name: "classified job", Status: "FAILED"}},
-			Hours: &packs.Hours{Node: 1234, CPU: 1234},
+			Hours: &packs.Hours{Amounts: packs.Amounts{Node: 1234, CPU: 1234}},
 		})
 		withNotes(o, store)
 		must.Get(o.Notes.Change(t.Context(), ref, func(n *notes.Note) error {

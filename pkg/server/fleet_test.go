@@ -57,8 +57,9 @@ func TestFleet(t *testing.T) {
 			OwnerKind: catalog.RayJob, OwnerName: "nightly", Outcome: "failed",
 			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed",
 				Title: "Task <f> failed", Count: 1}},
-			Jobs:  []packs.Job{{Name: "train <x>", Status: "FAILED"}},
-			Hours: &packs.Hours{Node: 1, CPU: 8, Memory: 3, Used: &packs.Used{CPU: 2, Memory: 3}},
+			Jobs: []packs.Job{{Name: "train <x>", Status: "FAILED"}},
+			Hours: &packs.Hours{Amounts: packs.Amounts{Node: 1, CPU: 8, Memory: 3},
+				Used: &packs.Used{CPU: 2, Memory: 3}},
 		})
 	})
 	f.waitDescribed(t)
@@ -115,7 +116,8 @@ func TestCostsOnPages(t *testing.T) {
 			withPack(t, o, store, packs.Facts{
 				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began,
 				End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), Outcome: "failed",
-				Jobs: []packs.Job{{Name: "train", User: "ada"}}, Hours: &packs.Hours{Node: 1, CPU: 8}})
+				Jobs:  []packs.Job{{Name: "train", User: "ada"}},
+				Hours: &packs.Hours{Amounts: packs.Amounts{Node: 1, CPU: 8}}})
 			o.Fleet.Prices = prices
 			o.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
 				return &findings.Report{Outcome: catalog.Failed}, nil

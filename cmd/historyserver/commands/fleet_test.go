@@ -28,7 +28,7 @@ func TestFleet(t *testing.T) {
 		Outcome: "failed", Findings: []packs.Finding{{Kind: "out_of_memory", Severity: "error",
 			Signature: "out_of_memory", Title: "Node ran out of memory", Count: 1}},
 		Jobs:  []packs.Job{{Name: "train", Status: "FAILED"}},
-		Hours: &packs.Hours{Node: 2, CPU: 16, Memory: 64, Used: &packs.Used{CPU: 4, Memory: 16}},
+		Hours: &packs.Hours{Amounts: packs.Amounts{Node: 2, CPU: 16, Memory: 64}, Used: &packs.Used{CPU: 4, Memory: 16}},
 	}
 	all := packs.Packs{Store: store, Root: "log"}
 	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))

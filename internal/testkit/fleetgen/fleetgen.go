@@ -41,7 +41,7 @@ func (o *Options) Facts(n int) packs.Facts {
 		OwnerKind: "RayJob", OwnerName: fmt.Sprintf("training-%d", n%5000), RayVersion: "2.60.0", Start: start,
 		End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
 		Seen: start.Add(2 * time.Hour), Bytes: int64(n) * 1000, Objects: 200, Nodes: 4, Outcome: "succeeded",
-		Findings: []packs.Finding{}, Hours: &packs.Hours{Node: 4},
+		Findings: []packs.Finding{}, Hours: &packs.Hours{Amounts: packs.Amounts{Node: 4}},
 		Jobs: []packs.Job{{
 			ID: "01000000", Submission: fmt.Sprintf("raysubmit_%08d", n), Status: "SUCCEEDED",
 			Entrypoint: fmt.Sprintf("python train.py --seed %d", n), User: fmt.Sprintf("user-%d", n%300),

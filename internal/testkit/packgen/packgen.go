@@ -30,7 +30,7 @@ func Write(ctx context.Context, to packs.Packs, o Options) error {
 		if n%10 == 0 && f.Outcome != "" && f.Hours != nil && f.Jobs != nil {
 			early := f
 			early.Seen, early.Outcome, early.Hours = f.Seen.Add(-time.Hour), "unfinished",
-				&packs.Hours{Node: 1000, CPU: 1000}
+				&packs.Hours{Amounts: packs.Amounts{Node: 1000, CPU: 1000}}
 			day[0] = append(day[0], early)
 			day[1] = append(day[1], f)
 		} else {
@@ -76,7 +76,8 @@ func facts(r *rand.Rand, n, days int) packs.Facts {
 	}
 	if r.IntN(8) > 0 {
 		hours := end.Sub(start).Hours() * float64(f.Nodes)
-		f.Hours = &packs.Hours{Node: hours, CPU: 8 * hours, GPU: float64(r.IntN(3)) * hours, Memory: 32 * hours}
+		f.Hours = &packs.Hours{Amounts: packs.Amounts{Node: hours, CPU: 8 * hours, GPU: float64(r.IntN(3)) * hours,
+			Memory: 32 * hours}}
 		if r.IntN(3) > 0 {
 			f.Hours.Used = &packs.Used{CPU: r.Float64() * f.Hours.CPU, GPU: r.Float64() * f.Hours.GPU,
 				Memory: r.Float64() * f.Hours.Memory}

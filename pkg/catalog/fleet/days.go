@@ -166,7 +166,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 	if h == nil || len(h.Nodes) == 0 {
 		return h
 	}
-	copied := packs.Hours{Used: h.Used}
+	var copied packs.Hours
 	for _, n := range h.Nodes {
 		if !sane(n.Node, n.CPU, n.GPU, n.Memory) {
 			continue
@@ -179,7 +179,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 		}
 		copied.AddNode(labels, n.Amounts)
 	}
-	copied.Node, copied.CPU, copied.GPU, copied.Memory = h.Node, h.CPU, h.GPU, h.Memory
+	copied.Amounts, copied.Used = h.Amounts, h.Used // the sum of all nodes
 	return &copied
 }
 

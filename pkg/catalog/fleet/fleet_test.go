@@ -38,7 +38,8 @@ func facts(namespace, cluster string, day int) packs.Facts {
 		Seen: start.Add(24 * time.Hour), OwnerKind: catalog.RayJob, OwnerName: "nightly", Start: start,
 		End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
 		Bytes: 1000, Objects: 3, Outcome: "succeeded", Findings: []packs.Finding{},
-		Hours: &packs.Hours{Node: 2, CPU: 6, GPU: 2, Memory: 8, Used: &packs.Used{CPU: 3, GPU: 0.5, Memory: 2}},
+		Hours: &packs.Hours{Amounts: packs.Amounts{Node: 2, CPU: 6, GPU: 2, Memory: 8},
+			Used: &packs.Used{CPU: 3, GPU: 0.5, Memory: 2}},
 	}
 }
 

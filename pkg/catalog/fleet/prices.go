@@ -172,7 +172,7 @@ func (n NodePrice) matches(labels map[string]string) bool {
 
 // cost returns what the nodes of a session cost. Hours of nodes whose labels are not known have the price of all nodes.
 func (p *Prices) cost(h *packs.Hours) (sum float64) {
-	rest := packs.Amounts{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory}
+	rest := h.Amounts
 	for _, n := range h.Nodes {
 		sum += p.Of(n.Labels, n.Amounts)
 		rest.Node, rest.CPU = max(0, rest.Node-n.Node), max(0, rest.CPU-n.CPU)

@@ -85,10 +85,7 @@ type Finding struct {
 
 // Hours are sums over the session's nodes, of the time that each was alive.
 type Hours struct {
-	Node   float64 `json:"node"`
-	CPU    float64 `json:"cpu"`    // CPUs that the nodes offered to Ray, times hours; GPU and Memory likewise
-	GPU    float64 `json:"gpu"`    //
-	Memory float64 `json:"memory"` // GiB
+	Amounts // that the nodes offered to Ray
 	// Used is the part of these that was in use, from metrics or hardware figures; nil: not known.
 	Used *Used `json:"used,omitempty"`
 	// Nodes are the parts of these of nodes with the same PriceLabels, at most maxNodeKinds; nodes without such labels
@@ -110,6 +107,10 @@ type Amounts struct {
 	Memory float64 `json:"memory"` // GiB
 }
 
+func (a *Amounts) add(b Amounts) {
+	a.Node, a.CPU, a.GPU, a.Memory = a.Node+b.Node, a.CPU+b.CPU, a.GPU+b.GPU, a.Memory+b.Memory
+}
+
 // PriceLabels are the labels of nodes by which prices may differ: those that Ray and KubeRay set (NodeLabel in
 // ray/_private/ray_constants and src/ray/common/constants.h), and that of Kubernetes for the machine's type.
 var PriceLabels = []string{"ray.io/accelerator-type", "ray.io/market-type", "ray.io/node-group",
@@ -120,7 +121,7 @@ func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
 
 // AddNode adds the hours of a node with these labels.
 func (h *Hours) AddNode(labels map[string]string, a Amounts) {
-	h.Node, h.CPU, h.GPU, h.Memory = h.Node+a.Node, h.CPU+a.CPU, h.GPU+a.GPU, h.Memory+a.Memory
+	h.Amounts.add(a)
 	priced := make(map[string]string)
 	for _, name := range PriceLabels {
 		if value := labels[name]; value != "" {
@@ -130,8 +131,7 @@ func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, priced) })
 	switch {
 	case at >= 0:
-		n := &h.Nodes[at]
-		n.Node, n.CPU, n.GPU, n.Memory = n.Node+a.Node, n.CPU+a.CPU, n.GPU+a.GPU, n.Memory+a.Memory
+		h.Nodes[at].add(a)
 	case len(priced) > 0 && len(h.Nodes) < maxNodeKinds:
 		h.Nodes = append(h.Nodes, NodeHours{priced, a})
 	}
@@ -221,7 +221,7 @@ func (f Facts) Bounded() Facts {
 		case !finite(h.Node, h.CPU, h.GPU, h.Memory):
 			f.Hours = nil
 		case u != nil && !finite(u.CPU, u.GPU, u.Memory):
-			f.Hours = &Hours{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory, Nodes: h.Nodes}
+			f.Hours = &Hours{Amounts: h.Amounts, Nodes: h.Nodes}
 		}
 	}
 	f.Jobs = slices.Clone(f.Jobs[:min(len(f.Jobs), maxJobs)])

@@ -45,7 +45,7 @@ func detailed(n int) Facts {
 		Title: f.Cause, Count: 3}}
 	f.Jobs = []Job{{ID: "01000000", Submission: "raysubmit_ABC", Status: "FAILED", Entrypoint: "python Train.py",
 		Message: "exit 1", User: "ana", Start: 1, End: 2}}
-	f.Hours = &Hours{Node: 3, CPU: 24, GPU: 1.5, Memory: 96, Used: &Used{CPU: 2}}
+	f.Hours = &Hours{Amounts: Amounts{Node: 3, CPU: 24, GPU: 1.5, Memory: 96}, Used: &Used{CPU: 2}}
 	f.Labels = map[string]string{"team": "Search"}
 	return f
 }
@@ -129,7 +129,8 @@ func TestMergeByClocksThatDiffer(t *testing.T) {
 	stale.Seen, stale.Version = stale.Seen.AddDate(1, 0, 0), 4
 	stored, explained := detailed(1), detailed(1)
 	stored.LastWrite, stored.Bytes = stored.LastWrite.Add(time.Minute), 7
-	explained.Version, explained.Outcome, explained.Hours = 5, "succeeded", &Hours{CPU: 2, Used: &Used{CPU: 1}}
+	explained.Version, explained.Outcome = 5, "succeeded"
+	explained.Hours = &Hours{Amounts: Amounts{CPU: 2}, Used: &Used{CPU: 1}}
 	explained.Cause, explained.Findings = "", nil
 	stale.Text, explained.Text = stale.search(), explained.search()
 	for _, pair := range [][2]Facts{{stale, stored}, {stored, stale}} {
@@ -312,8 +313,8 @@ func TestOddFactsDamageNoPack(t *testing.T) {
 		},
 		"fewer than no nodes": func(f *Facts) { f.Nodes = -1 },
 		"countless nodes":     func(f *Facts) { f.Nodes = math.MaxInt },
-		"infinite hours":      func(f *Facts) { f.Hours = &Hours{CPU: math.Inf(1)} },
-		"hours of no number":  func(f *Facts) { f.Hours = &Hours{Node: math.NaN()} },
+		"infinite hours":      func(f *Facts) { f.Hours = &Hours{Amounts: Amounts{CPU: math.Inf(1)}} },
+		"hours of no number":  func(f *Facts) { f.Hours = &Hours{Amounts: Amounts{Node: math.NaN()}} },
 		"infinitely used":     func(f *Facts) { f.Hours = &Hours{Used: &Used{CPU: math.Inf(1)}} },
 		"control characters": func(f *Facts) {
 			long := strings.Repeat("\x01", maxShort)

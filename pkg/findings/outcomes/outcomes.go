@@ -208,8 +208,8 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 				return err
 			}
 			if head.Holds(e.LastWrite) {
-				ending.Outcome, ending.Cause, ending.Used, ending.Version = head.Outcome, head.Cause,
-					(*packs.Used)(head.Used), head.Tried()
+				ending.Outcome, ending.Cause = head.Outcome, head.Cause
+				ending.Used, ending.Version = head.Used, head.Tried()
 			}
 			return readFindings(in, &ending)
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -82,8 +83,8 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 		if err != nil {
 			return nil, err
 		}
-		// Used has the fields of compare.Hours, which it cannot name: compare imports findings.
-		return findings.Encode(s, report, (*findings.Used)(used))
+		// compare.Hours are the same under other names in JSON.
+		return findings.Encode(s, report, (*packs.Used)(used))
 	}
 }
 
