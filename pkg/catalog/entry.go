@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -21,24 +22,9 @@ type Entry struct {
 	Described bool
 }
 
-// Summary is what lists show of a session besides its name, its state and its times. Programs get it as JSON.
-type Summary struct {
-	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a
-	// RayCluster it is the cluster's own name.
-	OwnerKind  string `json:"ownerKind"`
-	OwnerName  string `json:"ownerName"`
-	RayVersion string `json:"rayVersion,omitempty"` // "2.60.0"; "" if not known
-	Nodes      int    `json:"nodes,omitempty"`      // 0 if not known
-	Objects    int    `json:"objects"`
-	Bytes      int64  `json:"bytes"` // of all stored objects
-	// Outcome is one of Outcomes; "" is not known yet. Cause is the first error in one line, or why the server could not
-	// find out; of a running session it is what Ray says about the first job that failed. Both are as of when the
-	// session's details were read.
-	Outcome string `json:"outcome,omitempty"`
-	Cause   string `json:"cause,omitempty"`
-	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
-	FailedJobs int `json:"failedJobs,omitempty"`
-}
+// Summary is what lists show of a session. Outcome and Cause are as of when the session's details were read. Of a
+// running session, Cause is what Ray says about the first job that failed.
+type Summary = packs.Summary
 
 // LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if
 // nobody has looked yet.

@@ -106,9 +106,8 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
-		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Start: e.Start, End: e.End, LastWrite: d.lastWrite,
-		Bytes: d.Bytes, Objects: d.Objects, Nodes: d.Nodes, Labels: from.labels,
+		Ref: ref, Seen: d.readAt, Summary: e.Summary, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
+		Labels: from.labels,
 	}
 	if f.End.IsZero() && d.Objects > 0 {
 		f.End = d.lastWrite
@@ -141,9 +140,8 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 // facts are the details as a row of a pack, without what the list does not hold.
 func (d *details) facts(ref layout.Session) packs.Facts {
 	return packs.Facts{
-		Ref: ref, Seen: d.readAt, OwnerKind: d.OwnerKind, OwnerName: d.OwnerName, RayVersion: d.RayVersion,
-		Start: d.start, End: d.end, LastWrite: d.lastWrite, Bytes: d.Bytes, Objects: d.Objects, Nodes: d.Nodes,
-		Outcome: d.Outcome, Cause: d.Cause, Version: d.explained, Text: d.text,
+		Ref: ref, Seen: d.readAt, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite,
+		Version: d.explained, Text: d.text,
 	}
 }
 
@@ -153,9 +151,7 @@ func (d *details) take(f *packs.Facts) {
 	if d.end.After(d.lastWrite) && (d.lastWrite.After(d.start) || d.end.After(d.readAt)) {
 		d.end = d.lastWrite // packed by a version that believed the clocks of nodes
 	}
-	d.Summary = Summary{OwnerKind: f.OwnerKind, OwnerName: f.OwnerName, RayVersion: f.RayVersion, Nodes: f.Nodes,
-		Objects: f.Objects, Bytes: f.Bytes, Outcome: f.Outcome, Cause: f.Cause}
-	d.text, d.explained = f.Text, f.Version
+	d.Summary, d.text, d.explained = f.Summary, f.Text, f.Version
 }
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a

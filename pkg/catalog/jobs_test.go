@@ -178,7 +178,7 @@ func TestFailedJobsOfAPackedSession(t *testing.T) {
 	r.want(1, 1)
 	now := time.Now()
 	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now,
-		Outcome: "failed"})
+		Summary: Summary{Outcome: "failed"}})
 	if e := entriesOf(r.c.Cached())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
 		t.Errorf("%+v, %v", e, r.c.jobs)
 	}

@@ -174,8 +174,8 @@ func TestPackOfAClockAhead(t *testing.T) {
 	c, _ := server(store)
 	fresh(t, c)
 	now := entriesOf(c.Cached())[0]
-	before := packs.Facts{Ref: ref, Seen: time.Now().AddDate(1, 0, 0), Start: now.Start, End: now.End, Objects: 1,
-		LastWrite: now.LastWrite.Add(-time.Minute), Outcome: "succeeded"}
+	before := packs.Facts{Ref: ref, Seen: time.Now().AddDate(1, 0, 0), Start: now.Start, End: now.End,
+		LastWrite: now.LastWrite.Add(-time.Minute), Summary: Summary{Objects: 1, Outcome: "succeeded"}}
 	since := before
 	since.Seen, since.LastWrite = before.Seen.AddDate(-2, 0, 0), now.LastWrite.Add(time.Minute)
 	for _, pack := range []struct {

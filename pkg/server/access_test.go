@@ -131,7 +131,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		o.Access = a
 		withPack(t, o, store, packs.Facts{
 			Ref: ref, Seen: time.Now(), Start: began, End: began.Add(time.Hour), LastWrite: began.Add(time.Hour),
-			OwnerKind: catalog.RayCluster, OwnerName: "classified", Outcome: "failed",
+			Summary: packs.Summary{OwnerKind: catalog.RayCluster, OwnerName: "classified", Outcome: "failed"},
 			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "classified failure",
 				Title: "classified failure", Count: 1}},
 			Jobs:  []packs.Job{{Name: "classified job", Status: "FAILED"}},

@@ -54,7 +54,7 @@ func TestFleet(t *testing.T) {
 		withPack(t, o, store, packs.Facts{
 			Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began,
 			End: began.Add(time.Hour), LastWrite: began.Add(time.Hour),
-			OwnerKind: catalog.RayJob, OwnerName: "nightly", Outcome: "failed",
+			Summary: packs.Summary{OwnerKind: catalog.RayJob, OwnerName: "nightly", Outcome: "failed"},
 			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed",
 				Title: "Task <f> failed", Count: 1}},
 			Jobs: []packs.Job{{Name: "train <x>", Status: "FAILED"}},
@@ -115,7 +115,7 @@ func TestCostsOnPages(t *testing.T) {
 		f := start(t, func(o *Options, store *gatedStore) {
 			withPack(t, o, store, packs.Facts{
 				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began,
-				End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), Outcome: "failed",
+				End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), Summary: packs.Summary{Outcome: "failed"},
 				Jobs:  []packs.Job{{Name: "train", User: "ada"}},
 				Hours: &packs.Hours{Amounts: packs.Amounts{Node: 1, CPU: 8}}})
 			o.Fleet.Prices = prices

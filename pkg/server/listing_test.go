@@ -102,7 +102,7 @@ func TestBeginning(t *testing.T) {
 			at := start.Add(time.Duration(i) * time.Second)
 			all[i] = packs.Facts{Ref: layout.Session{Namespace: "default", Cluster: "lab",
 				Name: at.Format("session_2006-01-02_15-04-05_000000_1")}, Seen: at, Start: at, End: at, LastWrite: at,
-				Objects: 1}
+				Summary: packs.Summary{Objects: 1}}
 		}
 		days = append(days, layout.PackDay(all[0].Ref))
 		must.OK(t, packs.Packs{Store: store, Root: root}.Append(t.Context(), days[n], nil, all))

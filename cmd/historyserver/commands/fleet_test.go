@@ -23,9 +23,10 @@ func TestFleet(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	facts := packs.Facts{
 		Ref:  layout.Session{Namespace: "prod", Cluster: "a", Name: "session_2026-11-20_10-00-00_000000_1"},
-		Seen: start.Add(24 * time.Hour), OwnerKind: "RayJob", OwnerName: "nightly", Start: start,
-		End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
-		Outcome: "failed", Findings: []packs.Finding{{Kind: "out_of_memory", Severity: "error",
+		Seen: start.Add(24 * time.Hour), Start: start, End: start.Add(2 * time.Hour),
+		LastWrite: start.Add(2 * time.Hour),
+		Summary:   packs.Summary{OwnerKind: "RayJob", OwnerName: "nightly", Outcome: "failed"},
+		Findings: []packs.Finding{{Kind: "out_of_memory", Severity: "error",
 			Signature: "out_of_memory", Title: "Node ran out of memory", Count: 1}},
 		Jobs:  []packs.Job{{Name: "train", Status: "FAILED"}},
 		Hours: &packs.Hours{Amounts: packs.Amounts{Node: 2, CPU: 16, Memory: 64}, Used: &packs.Used{CPU: 4, Memory: 16}},

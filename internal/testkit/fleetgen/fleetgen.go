@@ -38,9 +38,9 @@ func (o *Options) Facts(n int) packs.Facts {
 			Namespace: fmt.Sprintf("team-%d", n*3/10%40), Cluster: fmt.Sprintf("rayjob-%05d", n*3/10),
 			Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_%d", n%1_000_000, n%30_000),
 		},
-		OwnerKind: "RayJob", OwnerName: fmt.Sprintf("training-%d", n%5000), RayVersion: "2.60.0", Start: start,
-		End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
-		Seen: start.Add(2 * time.Hour), Bytes: int64(n) * 1000, Objects: 200, Nodes: 4, Outcome: "succeeded",
+		Seen: start.Add(2 * time.Hour), Start: start, End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
+		Summary: packs.Summary{OwnerKind: "RayJob", OwnerName: fmt.Sprintf("training-%d", n%5000), RayVersion: "2.60.0",
+			Bytes: int64(n) * 1000, Objects: 200, Nodes: 4, Outcome: "succeeded"},
 		Findings: []packs.Finding{}, Hours: &packs.Hours{Amounts: packs.Amounts{Node: 4}},
 		Jobs: []packs.Job{{
 			ID: "01000000", Submission: fmt.Sprintf("raysubmit_%08d", n), Status: "SUCCEEDED",

@@ -55,11 +55,9 @@ func facts(r *rand.Rand, n, days int) packs.Facts {
 	f := packs.Facts{
 		Ref: layout.Session{Namespace: namespace, Cluster: fmt.Sprintf("c%05d", n),
 			Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
-		Seen: end.Add(2 * time.Hour), OwnerKind: "RayJob", OwnerName: fmt.Sprintf("owner-%d", r.IntN(20)),
-		RayVersion: "2.60.0",
-		Start:      start, End: end, LastWrite: end.Add(time.Minute), Bytes: int64(r.IntN(1e9)),
-		Objects: 1 + r.IntN(1000),
-		Nodes:   1 + r.IntN(8),
+		Seen: end.Add(2 * time.Hour), Start: start, End: end, LastWrite: end.Add(time.Minute),
+		Summary: packs.Summary{OwnerKind: "RayJob", OwnerName: fmt.Sprintf("owner-%d", r.IntN(20)),
+			RayVersion: "2.60.0", Bytes: int64(r.IntN(1e9)), Objects: 1 + r.IntN(1000), Nodes: 1 + r.IntN(8)},
 	}
 	switch r.IntN(6) {
 	case 0:

@@ -136,7 +136,7 @@ const maxText = 300
 // summed returns the parts of a row that are added up.
 func (t texts) summed(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
-		Outcome: t.intern(f.Outcome), Version: f.Version, Hours: t.hours(f.Hours)}
+		Summary: packs.Summary{Outcome: t.intern(f.Outcome)}, Version: f.Version, Hours: t.hours(f.Hours)}
 	k.Ref.Namespace, k.Ref.Cluster = t.intern(f.Ref.Namespace), t.intern(f.Ref.Cluster)
 	k.Ref.Name = strings.Clone(f.Ref.Name)
 	k.Ref.OwnerKind, k.Ref.OwnerName = t.intern(f.Ref.OwnerKind), t.intern(f.Ref.OwnerName)

@@ -35,9 +35,10 @@ func facts(namespace, cluster string, day int) packs.Facts {
 	return packs.Facts{
 		Ref: layout.Session{Namespace: namespace, Cluster: cluster,
 			Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
-		Seen: start.Add(24 * time.Hour), OwnerKind: catalog.RayJob, OwnerName: "nightly", Start: start,
-		End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
-		Bytes: 1000, Objects: 3, Outcome: "succeeded", Findings: []packs.Finding{},
+		Seen: start.Add(24 * time.Hour), Start: start, End: start.Add(2 * time.Hour),
+		LastWrite: start.Add(2 * time.Hour), Findings: []packs.Finding{},
+		Summary: packs.Summary{OwnerKind: catalog.RayJob, OwnerName: "nightly", Bytes: 1000, Objects: 3,
+			Outcome: "succeeded"},
 		Hours: &packs.Hours{Amounts: packs.Amounts{Node: 2, CPU: 6, GPU: 2, Memory: 8},
 			Used: &packs.Used{CPU: 3, GPU: 0.5, Memory: 2}},
 	}

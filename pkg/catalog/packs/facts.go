@@ -30,19 +30,12 @@ type Facts struct {
 	// Seen is when these facts were read, by the clock of the server that read them. See Merge.
 	Seen time.Time
 
-	OwnerKind  string // RayCluster, RayJob or RayService
-	OwnerName  string // the name of the object that the user created; for a RayCluster its own name
-	RayVersion string // "2.60.0"
-	Start      time.Time
-	End        time.Time
-	LastWrite  time.Time // when the newest object was stored
-	Bytes      int64     // of all stored objects
-	Objects    int
-	Nodes      int // during the session, including dead ones; 0: not known
+	Summary
+	Start     time.Time
+	End       time.Time
+	LastWrite time.Time // when the newest object was stored
 
-	// Outcome is one of catalog.Outcomes; Cause is the first error in one line. Both are known if findings are kept.
-	Outcome, Cause string
-	// Version is that of the rules by which these and Findings were found out; 0: not known.
+	// Version is that of the rules by which Outcome, Cause and Findings were found out; 0: not known.
 	Version int
 	// Findings are the kept findings, the first cause first; empty but not nil if there are none.
 	Findings []Finding
@@ -57,6 +50,24 @@ type Facts struct {
 	// team=search, one for each label, and an empty one, which older versions wrote only after such lines.
 	// Append makes it from the other fields.
 	Text string
+}
+
+// Summary is what lists show of a session besides its name, its state and its times. Programs get it as JSON.
+type Summary struct {
+	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a
+	// RayCluster it is the cluster's own name.
+	OwnerKind  string `json:"ownerKind"`
+	OwnerName  string `json:"ownerName"`
+	RayVersion string `json:"rayVersion,omitempty"` // "2.60.0"; "" if not known
+	Nodes      int    `json:"nodes,omitempty"`      // during the session, including dead ones; 0 if not known
+	Objects    int    `json:"objects"`
+	Bytes      int64  `json:"bytes"` // of all stored objects
+	// Outcome is one of catalog.Outcomes; "" is not known yet. Cause is the first error in one line, or why the server
+	// could not find out.
+	Outcome string `json:"outcome,omitempty"`
+	Cause   string `json:"cause,omitempty"`
+	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
+	FailedJobs int `json:"failedJobs,omitempty"`
 }
 
 // Job is a driver, a submission, or both.

@@ -30,10 +30,9 @@ func sample(n int) Facts {
 	return Facts{
 		Ref: layout.Session{Namespace: "default", Cluster: fmt.Sprintf("lab-%d", n%7),
 			Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_1", n)},
-		Seen:      start.Add(2 * time.Hour),
-		OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0", Start: start, End: start.Add(time.Hour),
-		LastWrite: start.Add(time.Hour),
-		Bytes:     1 << 40, Objects: 12, Nodes: 3,
+		Seen: start.Add(2 * time.Hour), Start: start, End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
+		Summary: Summary{OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0", Bytes: 1 << 40, Objects: 12,
+			Nodes: 3},
 	}
 }
 
