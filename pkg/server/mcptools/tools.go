@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,13 +179,14 @@ type filters struct {
 
 // form returns the filters as the parameters of the server's routes.
 func (f filters) form() url.Values {
-	return url.Values{
-		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster},
-		"owner": {f.Owner}, "user": {f.User}, "label": {f.Label}, "finding": {f.Finding},
-		"kind": {f.Kind}, "state": {f.State}, "outcome": {f.Outcome},
-		"from": {f.From}, "to": {f.To}, "longer": {f.Longer}, "shorter": {f.Shorter}, "larger": {f.Larger},
-		"smaller": {f.Smaller}, "version": {f.Version},
+	form := url.Values{}
+	for field, value := range reflect.ValueOf(f).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		form.Set(name, value.String())
 	}
+	form.Set("q", form.Get("query"))
+	form.Del("query")
+	return form
 }
 
 type listSessions struct {
@@ -311,16 +314,13 @@ type listEntities struct {
 	Limit   int    `json:"limit,omitempty" jsonschema:"at most so many, 20 if not given, 1000 at most"`
 }
 
-var kinds = map[string]bool{
-	"jobs": true, "tasks": true, "actors": true, "nodes": true, "workers": true, "placement_groups": true,
-	"objects": true, "runtime_envs": true, "cluster_events": true,
-}
+var kinds = []string{"jobs", "tasks", "actors", "nodes", "workers", "placement_groups", "objects", "runtime_envs",
+	"cluster_events"}
 
 // listEntities is the tool list_entities.
 func (t *tools) listEntities(ctx context.Context, in listEntities) (string, error) {
-	if !kinds[in.Kind] {
-		return "", fmt.Errorf("kind %.*q: want jobs, tasks, actors, nodes, workers, placement_groups, objects, "+
-			"runtime_envs or cluster_events", maxShown, in.Kind)
+	if !slices.Contains(kinds, in.Kind) {
+		return "", fmt.Errorf("kind %.*q: want %s", maxShown, in.Kind, strings.Join(kinds, ", "))
 	}
 	query := url.Values{"limit": {strconv.Itoa(bounded(in.Limit, 20, 1000))}, "detail": {strconv.FormatBool(in.Detail)}}
 	for _, given := range in.Filters {

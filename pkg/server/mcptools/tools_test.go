@@ -56,14 +56,22 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestFiltersNameChoices: where a filter takes one of some words, assistants are told all of them.
-func TestFiltersNameChoices(t *testing.T) {
-	for name, choices := range map[string][]string{"Outcome": catalog.FilterOutcomes, "Kind": catalog.Kinds} {
-		field, _ := reflect.TypeFor[filters]().FieldByName(name)
+// TestChoicesAreNamed: where an argument is one of some words, assistants are told all of them.
+func TestChoicesAreNamed(t *testing.T) {
+	for _, of := range []struct {
+		tool    reflect.Type
+		name    string
+		choices []string
+	}{
+		{reflect.TypeFor[filters](), "Outcome", catalog.FilterOutcomes},
+		{reflect.TypeFor[filters](), "Kind", catalog.Kinds},
+		{reflect.TypeFor[listEntities](), "Kind", kinds},
+	} {
+		field, _ := of.tool.FieldByName(of.name)
 		said := field.Tag.Get("jsonschema")
-		for _, choice := range choices {
+		for _, choice := range of.choices {
 			if !strings.Contains(said, choice) {
-				t.Errorf("%s: %q does not name %s", name, said, choice)
+				t.Errorf("%s of %s: %q does not name %s", of.name, of.tool, said, choice)
 			}
 		}
 	}
