@@ -30,7 +30,7 @@ type Filter struct {
 	// Submission is the complete ID of a submission that the session has; "" for all.
 	Submission string
 
-	State string // running, ended or ""
+	State string // Running, Ended or ""
 	Kind  string // RayCluster, RayJob, RayService or ""
 	// Outcome is one of FilterOutcomes or ""; a running session has none, whatever its jobs did.
 	Outcome    string
@@ -80,7 +80,7 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	f.Cluster, f.Owner, f.User = form.Get("cluster"), form.Get("owner"), strings.ToLower(form.Get("user"))
 	f.Finding = strings.ReplaceAll(strings.ToLower(form.Get("finding")), " ", "_")
 	form.Parse("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
-	f.State = form.OneOf("state", "running", "ended")
+	f.State = form.OneOf("state", Running, Ended)
 	form.Parse("kind", func(s string) bool {
 		f.Kind = Kind(s)
 		return f.Kind != ""

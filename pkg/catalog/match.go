@@ -224,7 +224,7 @@ func (m *matcher) columns(r *row) bool {
 		m.versions != nil && !m.versions[r.version],
 		m.from != 0 && r.start < m.from, m.to != 0 && r.start >= m.to,
 		f.Larger > 0 && r.bytes < f.Larger, f.Smaller > 0 && (!r.described || r.bytes > f.Smaller),
-		f.State != "" && (f.State == "running") != r.running(m.now, m.quiet):
+		f.State != "" && (f.State == Running) != r.running(m.now, m.quiet):
 		return false
 	}
 	if f.Longer > 0 || f.Shorter > 0 {

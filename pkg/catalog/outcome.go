@@ -15,6 +15,17 @@ const (
 	NotKnownYet = "not-known-yet"
 )
 
+// Ended is, beside Running, the state of a session.
+const Ended = "ended"
+
+// State is the state of a session: Running or Ended.
+func State(running bool) string {
+	if running {
+		return Running
+	}
+	return Ended
+}
+
 // Outcomes are those of ended sessions.
 var Outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 

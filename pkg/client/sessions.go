@@ -62,7 +62,7 @@ func (r *Row) session() Session {
 	}
 	s := Session{Path: r.Path, Entry: catalog.Entry{
 		Ref:     layout.Session{Namespace: r.Namespace, Cluster: r.Name, Name: r.Session},
-		Summary: r.Summary, Running: r.State == "running", Described: true, // it has what the server knows
+		Summary: r.Summary, Running: r.State == catalog.Running, Described: true, // it has what the server knows
 		Start: at(cmp.Or(r.StartTime, r.CreateTime)), End: at(r.EndTime), LastWrite: at(r.LastWrite),
 	}}
 	if r.Note != nil {

@@ -231,7 +231,7 @@ func (q Query) Chosen() (chips []Chip) {
 
 // States are the chips of what people look for first.
 func (q Query) States() []Chip {
-	chips := []Chip{q.chip("state", "running")}
+	chips := []Chip{q.chip("state", catalog.Running)}
 	for _, outcome := range []string{catalog.Failed, catalog.Unfinished, catalog.Succeeded} {
 		chips = append(chips, q.chip("outcome", outcome))
 	}

@@ -41,13 +41,6 @@ func newListed(e catalog.Entry) listed {
 	}
 }
 
-func state(running bool) string {
-	if running {
-		return "running"
-	}
-	return "ended"
-}
-
 func listCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "ls [SESSION]...",
@@ -176,7 +169,7 @@ func outcomeOf(e catalog.Entry) string {
 	case e.FailedJobs > 0:
 		return fmt.Sprintf("failed jobs: %d", e.FailedJobs)
 	case e.Running:
-		return "running"
+		return catalog.Running
 	}
 	return cmp.Or(e.Outcome, "-")
 }
@@ -194,7 +187,7 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 	}
 	for _, e := range entries {
 		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, fleet.Cell(e.OwnerName),
-			fleet.Cell(e.RayVersion), state(e.Running), e.Outcome, fleet.Cell(e.Cause),
+			fleet.Cell(e.RayVersion), catalog.State(e.Running), e.Outcome, fleet.Cell(e.Cause),
 			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes),
 			strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
@@ -41,7 +42,7 @@ func (s *shown) table(w io.Writer) {
 	row(w, "session", s.Session)
 	row(w, "cluster", s.Namespace+"/"+s.Cluster)
 	row(w, "owner", s.OwnerKind+" "+s.OwnerName)
-	row(w, "state", state(s.Running))
+	row(w, "state", catalog.State(s.Running))
 	if s.Outcome != "" {
 		row(w, "outcome", s.Outcome)
 	}

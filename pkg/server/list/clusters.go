@@ -110,12 +110,12 @@ func clusterOf(e catalog.Entry, now time.Time) client.Row {
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
-		Session: e.Ref.Name, State: "ended", Seconds: e.Duration(now).Seconds(),
+		Session: e.Ref.Name, State: catalog.State(e.Running), Seconds: e.Duration(now).Seconds(),
 		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: web.SessionPath(e.Ref),
 	}
 	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {
-		row.SessionName, row.State = catalog.Live, "running"
+		row.SessionName = catalog.Live
 	}
 	return row
 }

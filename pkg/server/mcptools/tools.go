@@ -237,12 +237,10 @@ type session struct {
 // session is a session as list_sessions shows it.
 func (t *tools) session(s client.Session) (session, error) {
 	row := session{
-		Session: s.Ref.String(), Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace, State: "ended",
-		Created: s.Start, Ended: s.End, Seconds: s.Duration(time.Now()).Round(time.Second).Seconds(),
+		Session: s.Ref.String(), Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace,
+		State: catalog.State(s.Running), Created: s.Start, Ended: s.End,
+		Seconds: s.Duration(time.Now()).Round(time.Second).Seconds(),
 		Summary: s.Summary, NotKnownYet: s.IsNotKnownYet(), Note: s.Note.Text,
-	}
-	if s.Running {
-		row.State = "running"
 	}
 	var err error
 	row.Path, err = t.Address(s.Path)

@@ -59,7 +59,7 @@ func (v Sessions) coverage(ctx context.Context, version string,
 		return coverage.Report{}, err
 	}
 	f := coverage.Facts{Running: map[coverage.Key]time.Time{}, Version: version, Now: time.Now(), Idle: lifetime.Idle}
-	for e := range stored.Matching(catalog.Filter{State: "running"}, f.Now) {
+	for e := range stored.Matching(catalog.Filter{State: catalog.Running}, f.Now) {
 		namespace, ok := v.own(e.Ref.Namespace)
 		key := coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}
 		if ok && e.LastWrite.After(f.Running[key]) {
