@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
@@ -107,7 +106,6 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		"retention.rules.outcomes": catalog.Outcomes,
-		"storage.backend":          backend.Names(),
 		"notify.receivers.events":  webhooks.EventTypes,
 		"notify.receivers.format":  webhooks.Formats(),
 	} {

@@ -151,8 +151,8 @@ func shortLine(text string) string {
 // givenUp is what the cause begins with of a session whose findings could not be computed.
 const givenUp = "The server could not find out: "
 
-// GivenUp says whether a cause tells that how a session ended could not be found out: then its outcome, catalog.Unknown, does
-// not say that nothing of its jobs is stored.
+// GivenUp says whether a cause tells that how a session ended could not be found out: then its outcome, which is
+// catalog.Unknown, does not say that nothing of its jobs is stored.
 func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 
 // EncodeGivenUp returns what is kept of a session whose findings cannot be computed: what another version found out, if
@@ -320,8 +320,8 @@ func keptMemory(text []byte) int64 {
 // pages only.
 func (r *Report) check(ref layout.Session) error {
 	base := PageOf(ref)
-	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
-		len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
+	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil ||
+		r.Missing == nil || len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")
 	}
 	for _, j := range r.Jobs {
