@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
@@ -20,7 +21,7 @@ var version = "unknown"
 
 func main() {
 	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "collector:", err)
+		fmt.Fprintln(os.Stderr, "collector:", human.PrintableLines(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
@@ -31,7 +32,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	if err := command().ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, commands.ErrNoMatches) {
-			fmt.Fprintln(os.Stderr, "historyserver:", err)
+			fmt.Fprintln(os.Stderr, "historyserver:", human.PrintableLines(err.Error()))
 		}
 		stop()
 		os.Exit(commands.ExitCode(err))

@@ -2,6 +2,10 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -180,5 +184,25 @@ func TestBare(t *testing.T) {
 				t.Errorf("a server that %s configures is taken for a typed name", variable)
 			}
 		}
+	}
+}
+
+// TestErrorsArePrintable: what a server answers, which may be a running cluster's head, does not act on a terminal.
+func TestErrorsArePrintable(t *testing.T) {
+	const variable = "TEST_PRINTED_SERVER"
+	if server := os.Getenv(variable); server != "" {
+		os.Args = []string{"historyserver", "ls", "--server", server}
+		main()
+		return
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "a\x1b]0;title\x07b\u202ec", http.StatusTeapot)
+	}))
+	defer server.Close()
+	child := exec.Command(os.Args[0], "-test.run=^TestErrorsArePrintable$")
+	child.Env = []string{variable + "=" + server.URL, "HOME=" + t.TempDir()}
+	printed, err := child.CombinedOutput()
+	if err == nil || !strings.Contains(string(printed), "a\ufffd]0;title\ufffdb\ufffdc") {
+		t.Errorf("%v, %q", err, printed)
 	}
 }

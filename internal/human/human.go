@@ -1,12 +1,14 @@
-// Package human writes sizes, counts, times and durations for people. The pages of the history server and its commands
-// use the same forms.
+// Package human writes sizes, counts, times and durations for people, and what others wrote. The pages of the history
+// server and its commands use the same forms.
 package human
 
 import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Bytes writes a size in units of 1024 with about three digits: 17 B, 4.25 KiB, 1.21 GiB.
@@ -110,4 +112,24 @@ func Change(now, before float64) string {
 		sign = "−"
 	}
 	return fmt.Sprintf("%s%.0f %%", sign, 100*math.Abs(now-before)/before)
+}
+
+// Printable replaces control characters, also those that turn text around: what others wrote must not act on a
+// terminal.
+func Printable(line string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c) {
+			return '\uFFFD'
+		}
+		return c
+	}, line)
+}
+
+// PrintableLines is Printable for a text of several lines.
+func PrintableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -46,7 +46,7 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 				Quiet: o.quiet, Progress: &done})
 			stop()
 			for _, left := range result.Left {
-				bar.Print(printable("not joined: " + left))
+				bar.Print(human.Printable("not joined: " + left))
 			}
 			line := fmt.Sprintf("joined %s, removed %s", human.Count(result.Joined, "file"),
 				human.Count(result.Removed, "chunk"))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 )
@@ -89,7 +90,7 @@ func (o *operator) printCoverage(report coverage.Report) error {
 	}
 	fmt.Fprintln(o.errOut, strings.Join(counts, ", "))
 	if report.Warning != "" {
-		fmt.Fprintln(o.errOut, "Warning:", printable(report.Warning))
+		fmt.Fprintln(o.errOut, "Warning:", human.Printable(report.Warning))
 	}
 	return nil
 }

@@ -167,6 +167,6 @@ func (p *matchPrinter) match(m *logsearch.Match) error {
 }
 
 func (p *matchPrinter) line(format string, values ...any) error {
-	_, err := fmt.Fprintln(p.w, printable(fmt.Sprintf(format, values...)))
+	_, err := fmt.Fprintln(p.w, human.Printable(fmt.Sprintf(format, values...)))
 	return err
 }

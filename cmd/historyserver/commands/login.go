@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
@@ -108,7 +109,7 @@ func (l *login) run(ctx context.Context) error {
 	}
 	as := ""
 	if credentials.User != "" {
-		as = " as " + printable(credentials.User)
+		as = " as " + human.Printable(credentials.User)
 	}
 	fmt.Fprintf(l.out, "Signed in at %s%s. Set RAYHISTORY_SERVER=%s to have commands ask it without --server.\n",
 		credentials.Server, as, credentials.Server)

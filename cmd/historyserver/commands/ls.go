@@ -91,7 +91,7 @@ func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error 
 		case err != nil && first:
 			return err
 		case err != nil && err.Error() != trouble:
-			fmt.Fprintln(o.errOut, "historyserver:", printableLines(err.Error()))
+			fmt.Fprintln(o.errOut, "historyserver:", human.PrintableLines(err.Error()))
 		case err == nil && (text.String() != last || erase != "" && trouble != ""):
 			last = text.String()
 			if _, err := io.WriteString(out, erase+last); err != nil {
@@ -115,7 +115,7 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	switch o.output {
 	case "name":
 		for _, e := range entries {
-			if _, err := fmt.Fprintln(o.out, printable(e.Ref.String())); err != nil {
+			if _, err := fmt.Fprintln(o.out, human.Printable(e.Ref.String())); err != nil {
 				return err
 			}
 		}

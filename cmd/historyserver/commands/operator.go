@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -284,7 +285,7 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry,
 			failed = append(failed, e.Ref.String())
 			done.line = err.Error()
 		}
-		bar.Print(e.Ref.String() + ": " + printableLines(done.line))
+		bar.Print(e.Ref.String() + ": " + human.PrintableLines(done.line))
 	}
 	var err error
 	if len(failed) > 0 {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -84,26 +84,7 @@ func row(w io.Writer, cells ...any) {
 		if i > 0 {
 			_, _ = io.WriteString(w, "\t")
 		}
-		_, _ = io.WriteString(w, printable(fmt.Sprint(cell)))
+		_, _ = io.WriteString(w, human.Printable(fmt.Sprint(cell)))
 	}
 	_, _ = io.WriteString(w, "\n")
-}
-
-// printable replaces control characters, also those that turn text around: what is stored must not act on a terminal.
-func printable(line string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c) {
-			return '\uFFFD'
-		}
-		return c
-	}, line)
-}
-
-// printableLines is printable for a text of several lines.
-func printableLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = printable(line)
-	}
-	return strings.Join(lines, "\n")
 }

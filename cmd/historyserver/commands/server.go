@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
@@ -81,11 +82,11 @@ func (s *Server) patient(errOut io.Writer) (*client.Client, error) {
 	c, err := s.NewClient()
 	if err == nil {
 		c.Patient = true
-		c.Waiting = func(why string) { fmt.Fprintln(errOut, printable(why)) }
+		c.Waiting = func(why string) { fmt.Fprintln(errOut, human.Printable(why)) }
 		said := ""
 		c.Warned = func(warning string) {
 			if warning != said {
-				fmt.Fprintln(errOut, "Warning:", printable(warning))
+				fmt.Fprintln(errOut, "Warning:", human.Printable(warning))
 			}
 			said = warning
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 )
 
@@ -37,7 +38,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 		if o.output != "table" {
 			return o.printResult(sessionResult{nameOf(ref), clusterStatus{text}})
 		}
-		_, err = io.WriteString(o.out, printableLines(text)+"\n")
+		_, err = io.WriteString(o.out, human.PrintableLines(text)+"\n")
 		return err
 	}
 }

@@ -66,7 +66,7 @@ func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
 	for _, m := range r.Missing {
 		fmt.Fprintf(b, "  %s\n", m)
 	}
-	_, err := io.WriteString(w, printableLines(b.String()))
+	_, err := io.WriteString(w, human.PrintableLines(b.String()))
 	return err
 }
 
