@@ -80,7 +80,8 @@ func runningCluster(namespace, name string) []client.Object {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-head-svc",
 			OwnerReferences: []metav1.OwnerReference{{UID: c.UID}}},
 		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1",
-			Ports: []corev1.ServicePort{{Name: "dashboard", Port: 8265}}},
+			Selector: map[string]string{"ray.io/cluster": name, "ray.io/node-type": "head"},
+			Ports:    []corev1.ServicePort{{Name: "dashboard", Port: 8265}}},
 	}}
 }
 

@@ -52,7 +52,8 @@ func kubernetes(t *testing.T, head net.Addr) string {
 				"ownerReferences": []object{{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "lab",
 					"uid": "uid"}}},
 			"spec": object{"clusterIP": "127.0.0.1",
-				"ports": []object{{"name": "dashboard", "port": head.(*net.TCPAddr).Port}}},
+				"selector": object{"ray.io/cluster": "lab", "ray.io/node-type": "head"},
+				"ports":    []object{{"name": "dashboard", "port": head.(*net.TCPAddr).Port}}},
 		},
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -104,8 +104,8 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 // forget removes a cached head, so that the next request looks it up again.
 func (s *site) forget(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
-// dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's
-// description could be made to lead anywhere.
+// dashboard is the address of a head's service. The service must be the cluster's own, and lead to its head: a name in
+// the cluster's description, and a service without a selector, could be made to lead anywhere.
 func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, error) {
 	name := c.Status.Head.ServiceName
 	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
@@ -120,7 +120,9 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 		return nil, fmt.Errorf("find the head's service of RayCluster %s/%s: %w", c.Namespace, c.Name, withAdvice(err))
 	}
 	owned := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
-	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName {
+	selector := service.Spec.Selector
+	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName ||
+		selector[kuberay.LabelCluster] != c.Name || selector[kuberay.LabelNodeType] != kuberay.Head {
 		return nil, fmt.Errorf("service %s/%s is not the one KubeRay made for the head of RayCluster %s: nothing is "+
 			"sent to it", c.Namespace, name, c.Name)
 	}

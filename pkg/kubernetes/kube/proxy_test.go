@@ -37,7 +37,7 @@ func headService(c *rayv1.RayCluster) *corev1.Service {
 			OwnerReferences: []metav1.OwnerReference{{Kind: "RayCluster", Name: c.Name, UID: c.UID}}},
 		Spec: corev1.ServiceSpec{ClusterIP: "10.96.7.7", Ports: []corev1.ServicePort{
 			{Name: "gcs-server", Port: 6379}, {Name: "dashboard", Port: 8265, TargetPort: intstr.FromInt32(8266)},
-		}},
+		}, Selector: map[string]string{"ray.io/cluster": c.Name, "ray.io/node-type": "head"}},
 	}
 }
 
@@ -284,6 +284,14 @@ func TestHead(t *testing.T) {
 			want: "https://api.example:6443/k8s/api/v1/namespaces/a/services/lab-head-svc:dashboard/proxy"},
 		"not the cluster's service": {
 			change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.OwnerReferences[0].UID = "someone" },
+			err:    "nothing is sent to it",
+		},
+		"of no pods": {
+			change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Spec.Selector = nil },
+			err:    "nothing is sent to it",
+		},
+		"of other pods": {
+			change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Spec.Selector["ray.io/cluster"] = "other" },
 			err:    "nothing is sent to it",
 		},
 		"a name elsewhere": {

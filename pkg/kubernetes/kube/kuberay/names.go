@@ -8,6 +8,13 @@ const (
 	LabelOwnerName = "ray.io/originated-from-cr-name"
 )
 
+// Labels of a RayCluster's pods, by which the service of its head finds that.
+const (
+	LabelCluster  = "ray.io/cluster"
+	LabelNodeType = "ray.io/node-type"
+	Head          = "head" // of LabelNodeType
+)
+
 // Collector is the name of the collector's container in the pods of a RayCluster.
 const Collector = "collector"
 
