@@ -115,8 +115,15 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e
 	}
 	defer func() { _ = f.Close() }()
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", frontendPolicy)
 	return s.withBar(w, r, f, e, u)
 }
+
+// frontendPolicy has browsers run nothing in Ray's frontend but its own files: it puts what a running cluster's head
+// says, as the address of its Grafana, into frames and links unchecked, and javascript: is an address, too. That
+// Grafana may be anywhere. The frontend writes its style sheets itself.
+const frontendPolicy = "script-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; " +
+	"frame-src 'self' http: https:; style-src 'self' 'unsafe-inline'"
 
 // missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its
 // own.

@@ -46,8 +46,9 @@ func TestDashboardPage(t *testing.T) {
 			headers = append(headers, tc.cookie)
 		}
 		if got := f.ask(t, http.MethodGet, tc.path, headers...); got.status != 200 ||
-			!strings.Contains(got.body, tc.want) || got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: %d %s", tc.path, tc.cookie, got.status, got.body)
+			!strings.Contains(got.body, tc.want) || got.header.Get("Cache-Control") != "no-store" ||
+			!strings.HasPrefix(got.header.Get("Content-Security-Policy"), "script-src 'self'; ") {
+			t.Errorf("%s %s: %d %s %s", tc.path, tc.cookie, got.status, got.header, got.body)
 		}
 	}
 	for path, location := range map[string]string{

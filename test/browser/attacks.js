@@ -59,6 +59,10 @@ async function attack(context, { server, token, sites, rebind }) {
   const page = await context.newPage();
   await page.goto(server + LIVE + 'evil.html');
   attempts['evil.html'] = await page.title();
+  await page.goto(server + LIVE);
+  await page.getByText('View in Grafana').click();
+  await page.waitForTimeout(500);
+  attempts.Grafana = (await page.evaluate(() => window.name)) === 'owned' ? 'run' : 'not run';
   const stays = () => new URL(page.url()).origin === server ? 'stays' : page.url();
   await page.goto(server + LIVE + 'api/away').catch(() => {});
   attempts.away = stays();

@@ -54,6 +54,8 @@ func (h *head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `self.owned = true`)
 	case "/api/away":
 		http.Redirect(w, r, "http://evil.example/", http.StatusFound)
+	case "/api/grafana_health":
+		_, _ = io.WriteString(w, `{"result":true,"data":{"grafanaHost":"javascript:void(top.name='owned')//"}}`)
 	case "/api/kept":
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
 		_, _ = io.WriteString(w, "kept")
@@ -81,15 +83,25 @@ func (h *head) count(prefix string) (n int) {
 	return n
 }
 
-// frontend stands for the dashboard: a page that asks on a click, relative to itself and, as one version of Ray's does,
-// from the root.
-const frontend = `<html><head></head><body><button id="ask">ask</button><pre id="said"></pre><script>
+// frontend stands for the dashboard: a page that frames what is said to be Grafana, as Ray's does, and asks on a click,
+// relative to itself and, as one version of Ray's does, from the root.
+const frontend = `<html><head></head><body><button id="ask">ask</button><pre id="said"></pre><script
+src="static/js/ask.js"></script></body></html>`
+
+const frontendScript = `
 ask.onclick = async () => {
   said.textContent = "";
   const path = "api/v0/logs/file?filename=raylet.out&node_id=%[1]s";
   const texts = await Promise.all([fetch(path), fetch("/" + path)].map(async answer => (await answer).text()));
   said.textContent = texts.map(text => text.trim()).join(" and ");
-};</script></body></html>`
+};
+fetch("api/grafana_health").then(answer => answer.json()).then(({ data }) => {
+  if (!data?.grafanaHost) return;
+  const frame = document.createElement("iframe"), link = document.createElement("a");
+  frame.src = link.href = data.grafanaHost + "/d-solo/default";
+  link.textContent = "View in Grafana";
+  document.body.append(frame, link);
+});`
 
 func prepare(t *testing.T, flags ...string) *stage {
 	t.Helper()
@@ -107,7 +119,8 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	node := rayid.Node{1}
-	write(filepath.Join(dashboards, "v2.60.0", "index.html"), fmt.Sprintf(frontend, node))
+	write(filepath.Join(dashboards, "v2.60.0", "index.html"), frontend)
+	write(filepath.Join(dashboards, "v2.60.0", "static", "js", "ask.js"), fmt.Sprintf(frontendScript, node))
 	for _, cluster := range []string{"one", "two"} {
 		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: session}
 		write(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot, ref)), "")
@@ -178,7 +191,8 @@ func TestAttacks(t *testing.T) {
 					}, &got)
 					want := map[string]string{
 						"own page: POST": "200", "own page: WebSocket": "secret",
-						"evil.html": "calm", "away": "stays", "https: session": "stays", "script": "not run",
+						"evil.html": "calm", "Grafana": "not run", "script": "not run",
+						"away": "stays", "https: session": "stays",
 						"clear": "cookies stay", "still signed in": "yes",
 					}
 					if mode == "off" {

@@ -65,6 +65,7 @@ async function visit(context, job, spec, report) {
     if (why !== 'net::ERR_ABORTED') report.requests.push({ page: spec.name, method: r.method(), url: r.url(), status: 0, error: why });
   });
   page.on('pageerror', e => report.errors.push({ page: spec.name, message: (e.stack || e.message).slice(0, 1000) }));
+  page.on('console', m => { if (m.text().includes('Content Security Policy')) report.errors.push({ page: spec.name, message: m.text() }); });
   const result = { name: spec.name, missing: [], downloads: [] };
   const downloads = [];
   page.on('download', d => downloads.push(d));
