@@ -148,9 +148,6 @@ func (d *details) facts(ref layout.Session) packs.Facts {
 // take keeps the facts that the list needs.
 func (d *details) take(f *packs.Facts) {
 	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
-	if d.end.After(d.lastWrite) && (d.lastWrite.After(d.start) || d.end.After(d.readAt)) {
-		d.end = d.lastWrite // packed by a version that believed the clocks of nodes
-	}
 	d.Summary, d.text, d.explained = f.Summary, f.Text, f.Version
 }
 

@@ -306,7 +306,7 @@ func TestTags(t *testing.T) {
 		case i%3 == 0:
 			text = "finding=node_died\nuser=bob\nteam=ml\ntier=1\n\n"
 		case i%7 == 0:
-			text = "raysubmit_2\na=b\n" // as older versions packed it
+			text = "\nraysubmit_2\na=b\n"
 		}
 		start := now64.Add(time.Duration(i) * time.Minute)
 		tab.put(layout.Session{Namespace: fmt.Sprint("team-", i%2), Cluster: "lab",

@@ -234,16 +234,13 @@ func (m *matcher) columns(r *row) bool {
 	return true
 }
 
-// tagged returns those of some rows, from the first one on, whose text has a line before its empty line. A text of an
-// older version may have no empty line, and its tags anywhere.
+// tagged returns those of some rows, from the first one on, whose text has a line before its empty line.
 func (b *block) tagged(line []byte, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
 		text := b.text[b.nameFrom(i)+int(b.rows[i].nameLen) : b.rows[i].textEnd]
-		if end := bytes.Index(text, []byte("\n\n")); end >= 0 {
-			text = text[:end+1]
-		}
-		if bytes.Contains(text, line) {
+		tags := text[:bytes.Index(text, []byte("\n\n"))+1]
+		if bytes.Contains(tags, line) {
 			has |= rows & -rows
 		}
 	}

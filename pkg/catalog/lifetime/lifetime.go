@@ -80,7 +80,6 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 // ended and that they are those of a copy, more may come of it: then it has not ended before nothing was stored for
 // quiet, nor for Idle.
 func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
-	silent := now.Sub(f.LastWrite) >= max(quiet, Idle)
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
@@ -88,11 +87,11 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
-		if silent {
+		if now.Sub(f.LastWrite) >= max(quiet, Idle) {
 			life.End = f.copiedUntil()
 		}
 		return life
-	case f.continued(end, stored) && !(silent && f.rewritten(end, stored)):
+	case f.continued(end, stored):
 		return life
 	}
 	if end.Before(life.Start) { // by a clock that was behind
@@ -183,22 +182,6 @@ func (f *Facts) continued(end, stored time.Time) bool {
 		}
 	}
 	return false
-}
-
-// rewritten says whether first chunks of each node were stored long after the end, also of the head that had ended, and
-// nothing else: earlier versions' compaction replaced first chunks by joined ones and recorded nothing.
-func (f *Facts) rewritten(end, stored time.Time) bool {
-	if f.hasJoined() || f.named.After(end) ||
-		f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
-		return false
-	}
-	late := stored.Add(grace)
-	for node, w := range f.nodes {
-		if w.grown.After(late) || !node.Nil() && !w.last.After(late) {
-			return false
-		}
-	}
-	return len(f.nodes) > 0
 }
 
 // copied says whether everything was stored after the session's end, so by somebody who copied it.

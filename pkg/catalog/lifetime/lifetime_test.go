@@ -77,12 +77,6 @@ func (w *world) end(at time.Time) {
 func (w *world) join(end time.Time) {
 	w.t.Helper()
 	w.put(layout.MetadataKey(root, ref, layout.Joined), fmt.Sprintf(`{"end":%q}`, end.Format(time.RFC3339)))
-	w.replace()
-}
-
-// replace replaces the first chunks of streams by joined ones.
-func (w *world) replace() {
-	w.t.Helper()
 	for stream, size := range w.chunks {
 		if size > int64(len("a line\n")) {
 			w.put(stream, strings.Repeat("a line\n", int(size)/len("a line\n")))
@@ -151,12 +145,11 @@ func readAll(t *testing.T, store blob.Reader, key string) string {
 type step func(w *world)
 
 var (
-	over     step = func(w *world) { w.over = time.Now() } // the end that is to be told, unless another one follows
-	goesOn   step = func(w *world) { w.over = time.Time{} }
-	told     step = func(w *world) { w.end(w.over) }
-	end      step = func(w *world) { w.end(time.Now()) }
-	joined   step = func(w *world) { w.join(w.over) }
-	replaced step = (*world).replace
+	over   step = func(w *world) { w.over = time.Now() } // the end that is to be told, unless another one follows
+	goesOn step = func(w *world) { w.over = time.Time{} }
+	told   step = func(w *world) { w.end(w.over) }
+	end    step = func(w *world) { w.end(time.Now()) }
+	joined step = func(w *world) { w.join(w.over) }
 	// patient: more than usual is needed to say that a session without an end ended.
 	patient step = func(w *world) { w.quiet = time.Hour }
 	folder  step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
@@ -193,8 +186,6 @@ func TestStates(t *testing.T) {
 		"an end, and a new head at once":       {end, wait(2 * time.Second), write(newHead)},
 		"an end, and a new head's start":       {end, wait(2 * time.Second), start(newHead)},
 		"an end, and the same collector again": {over, told, wait(2 * time.Minute), start(head)},
-		"an end, then compaction by an earlier version": {write(head), write(worker), write(worker), over, told,
-			wait(24 * time.Hour), replaced, wait(Idle)},
 		"an end, a new head, its end": {end, wait(2 * time.Second), start(newHead),
 			write(newHead), wait(time.Hour), write(newHead), over, told},
 		"two ends, and a third head": {end, wait(time.Minute), write(newHead), end,
@@ -228,8 +219,6 @@ func TestStates(t *testing.T) {
 			copied(0), wait(time.Hour - time.Second)},
 		"a store that answered late, and again not": {patient, events(head), hourIsOver, wait(5 * time.Hour), copied(0),
 			wait(time.Hour)},
-		"an end, then what an earlier version or a worker may have written": {patient, write(head), write(worker), end,
-			wait(24 * time.Hour), replaced, wait(Idle)},
 		"no end, one late object": {events(head), wait(5 * time.Hour), write(worker), over, wait(Idle)},
 		"copied, two ends": {end, wait(2 * time.Second), write(newHead),
 			wait(time.Hour), over, told, wait(5 * time.Hour), copied(2 * time.Minute)},

@@ -47,8 +47,7 @@ type Facts struct {
 
 	// Text is the text for searches: users, labels, names, jobs and causes in lower case, separated by newlines. It
 	// begins with lines such as finding=node_died, one for each kind of finding, user=ana, one for each user, and
-	// team=search, one for each label, and an empty one, which older versions wrote only after such lines.
-	// Append makes it from the other fields.
+	// team=search, one for each label, and an empty one. Append makes it from the other fields.
 	Text string
 }
 

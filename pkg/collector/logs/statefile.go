@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -281,8 +280,8 @@ func (t *tree) loadIdle() error {
 
 // removeState removes what is kept of the session on disk.
 func (t *tree) removeState() error {
-	old, err := filepath.Glob(t.state + ".*.empty") // lists of empty logs, as earlier versions had them
-	for _, file := range append(old, t.state, t.idlePath()) {
+	var err error
+	for _, file := range []string{t.state, t.idlePath()} {
 		if failed := os.Remove(file); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
 			err = errors.Join(err, failed)
 		}

@@ -110,27 +110,8 @@ func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	all := P(&e.row).transitions()
 	before := MemoryBytes(&e.row)
 	*all = slices.Clone(*all)
-	sortTransitions[E, T](P(&e.row))
+	end := P(&e.row).end()
+	slices.SortStableFunc(*all, func(a, b T) int { return compareMoments(a.moment(), b.moment(), end) })
 	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.moment() == b.moment() }))
 	*bytes -= before - MemoryBytes(&e.row)
-}
-
-func sortTransitions[E any, T transition, P row[E, T]](r P) {
-	end := r.end()
-	slices.SortStableFunc(*r.transitions(), func(a, b T) int { return compareMoments(a.moment(), b.moment(), end) })
-}
-
-// Sort sorts the transitions of all rows: indexes of earlier builds have them by time alone.
-func (s *Set) Sort() {
-	sortAll[Actor, ActorTransition](s.Actors)
-	sortAll[Node, NodeTransition](s.Nodes)
-	sortAll[Job, JobTransition](s.Jobs)
-	sortAll[Worker, WorkerTransition](s.Workers)
-	sortAll[PlacementGroup, PlacementGroupTransition](s.PlacementGroups)
-}
-
-func sortAll[E any, T transition, P row[E, T]](rows []E) {
-	for i := range rows {
-		sortTransitions[E, T](P(&rows[i]))
-	}
 }

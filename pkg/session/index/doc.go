@@ -18,6 +18,6 @@
 package index
 
 // formatVersion changes when older readers could not read the tables, or would read them wrongly.
-const formatVersion = 6
+const formatVersion = 7
 
 const application = "rayhistory"

@@ -20,9 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -253,20 +251,6 @@ func TestSameAnswers(t *testing.T) {
 		sameAnswers(t, events, runs, taskURLs(events)[:24])
 		sameAnswers(t, events, s.indexed(runs), taskURLs(events)[:6])
 	})
-}
-
-// TestTransitionsOfEarlierBuilds: an index that has transitions by time alone is read with what ended a row last.
-func TestTransitionsOfEarlierBuilds(t *testing.T) {
-	s := generated(t, 20)
-	loaded := s.load()
-	loaded.Workers = []entities.Worker{{ID: rayid.Worker{1},
-		Transitions: []entities.WorkerTransition{{State: "DEAD", Time: 930}, {State: "ALIVE", Time: 1000}}}}
-	loaded.Actors = []entities.Actor{{ID: rayid.Actor{1},
-		Transitions: []entities.ActorTransition{{State: "DEAD", Time: 930}, {State: "ALIVE", Time: 1000}}}}
-	again := s.indexed(loaded)
-	if w, a := again.Workers[0].Transitions, again.Actors[0].Transitions; w[1].State != "DEAD" || a[1].State != "DEAD" {
-		t.Errorf("a worker's are %v, an actor's %v", w, a)
-	}
 }
 
 // loadWithin loads the session from its events with so little room that its rows are in a file.

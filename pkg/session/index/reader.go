@@ -116,7 +116,6 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 	if err := r.group.Wait(); err != nil {
 		return nil, err
 	}
-	out.Sort()
 	return out, nil
 }
 
