@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -270,16 +269,13 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n 
 // isOwn says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been
 // lost. A damaged claim is nobody's.
 func (l *ledger) isOwn(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
-	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+scope+"claim."+strconv.Itoa(n), 0, 1<<10)
-	if err != nil {
-		return false, err
-	}
-	data, err := io.ReadAll(body)
-	if err = errors.Join(err, body.Close()); err != nil {
-		return false, err
-	}
 	var claim record
-	return json.Unmarshal(data, &claim) == nil && claim.By == l.name, nil
+	key := layout.WebhooksPrefix(l.root, ref) + scope + "claim." + strconv.Itoa(n)
+	err := blob.ReadJSON(ctx, l.store, key, maxRecord, &claim)
+	if errors.Is(err, blob.ErrMalformed) {
+		return false, nil
+	}
+	return err == nil && claim.By == l.name, err
 }
 
 type sinceJSON struct {
@@ -326,22 +322,14 @@ func (l *ledger) setWatermark(ctx context.Context, t time.Time) error {
 
 // time reads a time that setWatermark or since stored; os.ErrNotExist: none is stored.
 func (l *ledger) time(ctx context.Context, key string) (time.Time, error) {
-	body, err := l.store.Get(ctx, key, 0, 1<<10)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(body)
 	var s sinceJSON
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
+	err := blob.ReadJSON(ctx, l.store, key, maxRecord, &s)
 	if err == nil && s.Since.IsZero() {
-		err = errors.New("no time")
+		err = fmt.Errorf("read %s: no time", key)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf(
-			"read %s (if it is damaged, remove it: then nothing is sent about sessions before now): %w", key, err)
+			"%w; if it is damaged, remove it: then nothing is sent about sessions before now", err)
 	}
 	return s.Since, nil
 }

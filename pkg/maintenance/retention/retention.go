@@ -3,10 +3,8 @@ package retention
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -102,12 +100,13 @@ func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *
 	if named, ok := layout.NamedStart(ref.Name); ok {
 		starts = append(starts, named)
 	}
-	start, ok, err := readStart(ctx, store, root, ref)
-	if err != nil {
-		return fmt.Errorf("read when the session began: %w", err)
-	}
-	if ok {
-		starts = append(starts, start)
+	var recorded layout.StartMetadata
+	err := blob.ReadJSON(ctx, store, layout.MetadataKey(root, ref, layout.Start), layout.MaxMetadata, &recorded)
+	switch {
+	case err == nil:
+		starts = append(starts, recorded.Start)
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, blob.ErrMalformed):
+		return fmt.Errorf("find when the session began: %w", err)
 	}
 	var keys []string
 	for _, start := range starts {
@@ -122,27 +121,6 @@ func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *
 		}
 	}
 	return nil
-}
-
-// readStart reads from a session's metadata when it began; false if there is none, or it is damaged.
-func readStart(ctx context.Context, store blob.Store, root string, ref layout.Session) (start time.Time, ok bool,
-	err error) {
-	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, layout.MaxMetadata)
-	if errors.Is(err, os.ErrNotExist) {
-		return start, false, nil
-	}
-	if err != nil {
-		return start, false, err
-	}
-	data, err := io.ReadAll(body)
-	if err = errors.Join(err, body.Close()); err != nil {
-		return start, false, err
-	}
-	var metadata layout.StartMetadata
-	if json.Unmarshal(data, &metadata) != nil {
-		return start, false, nil
-	}
-	return metadata.Start, true, nil
 }
 
 // removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where
