@@ -236,7 +236,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 			end.handled.Same(f.raised)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
-			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
+			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j), root.last+atTheEnd
 		}
 		if f == root || f.jobEnd || f.intended || f.unrecovered == 0 || !ofJob || f.first >= until ||
 			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.hung() || f.Kind == ActorStart ||
@@ -253,6 +253,14 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		return nil
 	}
 	return first.root()
+}
+
+// ofEarlierJob reports whether a finding is about a job that had ended before another one began.
+func (b *builder) ofEarlierJob(f *finding, later *job) bool {
+	return slices.ContainsFunc(f.jobs, func(id rayid.Job) bool {
+		j := b.jobOfID(id)
+		return j != nil && j.End != 0 && j.End <= later.Start
+	})
 }
 
 // lacked reports whether the root of a job's end only says that something was not there, did not come in time, or

@@ -192,6 +192,31 @@ func TestBeforeTheJob(t *testing.T) {
 	}
 }
 
+// TestOfEarlierJob: what is served and made an earlier job fail is not told behind the words of the next one, though
+// Serve notices it only then.
+func TestOfEarlierJob(t *testing.T) {
+	for said, told := range map[string]bool{"deployment Cart failed": false, "no space left": true} {
+		events := []string{driverOf(1, "raysubmit_bad"), driverOf(2, "raysubmit_first")}
+		code := strings.NewReplacer(`"driverExitCode": 3`, `"driverExitCode": 1`)
+		earlier := strings.NewReplacer("raysubmit_bad", "raysubmit_first", "10:06:0", "10:05:0",
+			"10:16:00.5", "10:05:59.5", "X2Jh", "X2Zp")
+		for _, e := range submission("raysubmit_bad") {
+			e = code.Replace(e)
+			events = append(events, e, earlier.Replace(e))
+		}
+		dir := rareEvents(t, events)
+		storeLog(t, dir, "job-driver-raysubmit_bad.log", trace("AssertionError: p99 is 2.4 s"))
+		storeLog(t, dir, "job-driver-raysubmit_first.log", trace("RuntimeError: "+said))
+		storeLog(t, dir, "serve/controller_1560.log",
+			"WARNING 2026-11-22 10:06:03,857 controller 1560 -- Actor for Replica(id='z1', deployment='Cart', app='shop') crashed, marking it unhealthy immediately.\n"+
+				"ERROR 2026-11-22 10:06:03,858 controller 1560 -- The deployments ['Cart'] are UNHEALTHY.\n")
+		_, chain := badJob(t, dir)
+		if len(chain) != 1 || strings.Contains(chain[0].Title, "before that Replicas of deployment Cart") != told {
+			t.Errorf("%s: %+v", said, chain)
+		}
+	}
+}
+
 // TestRepairedCause: the only failure is no cause of a driver's end if the function succeeded later, unless the driver
 // counts; the title tells it behind what the driver said, which may be about it.
 func TestRepairedCause(t *testing.T) {

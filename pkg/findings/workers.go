@@ -152,7 +152,7 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	for _, log := range logs {
 		crash, at := output.CrashInPython(log.text)
 		ended, from := output.Signal(log.text)
-		if from >= 0 {
+		if from >= 0 && !strings.HasPrefix(log.file.Path, "python-core-") { // which is Ray's own
 			crash = cmp.Or(crash, output.LastError(log.text[:from], false)) // of a library that ends its process
 		}
 		said = cmp.Or(said, crash)

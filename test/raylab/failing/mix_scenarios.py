@@ -105,7 +105,7 @@ library("depot", NEW, "what an ingress asks is at work for minutes", "slow_depot
 mix("rows", NEW, "a task leaves rows out, the driver counts", "rows_of_shop", title="currency XTS is new")
 mix("postponed", PAST, "a task postpones its work, the next one lacks its file", "postponed", title="postponed to 04:00")
 library("find", NEW, "a handler answers 500 and prints why", "no_index", title="catalog-7 has no index yet")
-library("align", NEW, "a handler crashes its replica", "crashes", title="SIGSEGV|(?i)segmentation fault", names=["Align"])
+library("align", NEW, "a handler crashes its replica", "crashes", title="crashed: SIGSEGV(?:$|\n)", names=["Align"])
 library("demand", NEW, "trials report nothing", "no_rows", title="store 12 is closed")
 fine("mix_ok_lacks", NEW, "what is not there was expected", program("mix.py ok_lacks"))
 
@@ -167,3 +167,4 @@ together("mix_twice", *all_of("translate", "ok_run", "ok_replica"))
 together("mix_few", *all_of("score", "basket"))
 together("mix_few_past", *all_of("parts", "geo"))
 together("mix_later", *all_of("depot", "rows", "find", "align", "demand", "ok_lacks"))
+together("mix_crashed", *all_of("align", "demand"))
