@@ -21,7 +21,7 @@ func Keep(object, before map[string]any, o Options) {
 	// A collector depends on its cluster, and a worker's on the head too.
 	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])
 	for name, group := range groups {
-		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept && had[name] != nil {
+		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept {
 			dropRest(group, had[name], autoscaler(object, name))
 		}
 	}
@@ -32,10 +32,7 @@ func Keep(object, before map[string]any, o Options) {
 func Drop(object, before map[string]any) {
 	had := groupsOf(before)
 	for name, group := range groupsOf(object) {
-		pod, _ := descend(had[name], "template", "spec")
-		if was, err := newGroup(nil, pod, ""); err == nil && was.collector() != nil {
-			dropRest(group, had[name], autoscaler(object, name))
-		}
+		dropRest(group, had[name], autoscaler(object, name))
 	}
 }
 
@@ -77,26 +74,18 @@ func (o *Options) keep(group, had map[string]any) bool {
 	return true
 }
 
-// dropRest takes what was added out of a group if it is no longer whole: a merge patch replaces the lists that a
-// manifest has and leaves others, such as initContainers and volumes, as they were. A collector is not whole if it
-// shares no volume with Ray's container or mounts one that the pod has not, or if Ray's container lost a variable of
-// those that make it export events. The autoscaler is another container of the pod's, nil if there is none.
+// dropRest takes what was added out of a group if its collector was whole and is no longer: a merge patch replaces the
+// lists that a manifest has and leaves others, such as initContainers and volumes, as they were. One that was not whole
+// is a container of the user's that has the same name. Ray's container is to have the variables, too, by which it
+// exported events. The autoscaler is another container of the pod's, nil if there is none.
 func dropRest(spec, had, autoscaler map[string]any) {
 	pod, _ := descend(spec, "template", "spec")
 	g, err := newGroup(spec, pod, "")
 	volumes, errVolumes := list(pod, "volumes")
-	if err != nil || errVolumes != nil {
-		return // Mutate says so
+	if err != nil || errVolumes != nil { // Mutate says so
+		return
 	}
-	shares, whole := false, !lostExports(g.ray, had)
-	rays, _ := list(g.ray, "volumeMounts")
-	mounts, _ := mountsOf(g.collector())
-	for _, m := range mounts {
-		name := text(m, "name")
-		shares = shares || named(rays, name) >= 0
-		whole = whole && (name == tokenVolume || named(volumes, name) >= 0) // KubeRay adds the token's volume
-	}
-	if shares && whole {
+	if !hasWhole(had) || hasWhole(spec) && !lostExports(g.ray, had) {
 		return
 	}
 	for _, key := range []string{"containers", "initContainers"} {
@@ -120,6 +109,28 @@ func dropRest(spec, had, autoscaler map[string]any) {
 	if pod["volumes"] = volumes; len(volumes) == 0 {
 		delete(pod, "volumes")
 	}
+}
+
+// hasWhole reports whether a group's collector shares a volume with Ray's container and mounts none that the pod has
+// not.
+func hasWhole(group map[string]any) bool {
+	pod, _ := descend(group, "template", "spec")
+	g, err := newGroup(nil, pod, "")
+	if err != nil {
+		return false
+	}
+	volumes, _ := list(pod, "volumes")
+	rays, _ := list(g.ray, "volumeMounts")
+	mounts, _ := mountsOf(g.collector())
+	shares := false
+	for _, m := range mounts {
+		name := text(m, "name")
+		if name != tokenVolume && named(volumes, name) < 0 { // KubeRay adds the token's volume
+			return false
+		}
+		shares = shares || named(rays, name) >= 0
+	}
+	return shares
 }
 
 // lostExports reports whether a group's Ray container had a variable for Ray's events that it has no more.

@@ -288,6 +288,30 @@ func TestDropLeaves(t *testing.T) {
 	}
 }
 
+// TestOthersCollectorStays: a user's own container that is called like the collector stays, however the group changes.
+func TestOthersCollectorStays(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"volumes":[{"name":"ray-logs","emptyDir":{}}],` +
+		`"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"},{"name":"collector","image":"otel"%s}]}}}`
+	for name, mounts := range map[string]string{
+		"without volumes":            ``,
+		"with a volume of its own":   `,"volumeMounts":[{"name":"ray-logs","mountPath":"/x"}]`,
+		"with a volume that is none": `,"volumeMounts":[{"name":"x","mountPath":"/x"}]`,
+	} {
+		with := fmt.Sprintf(group, mounts)
+		changed := strings.Replace(with, "2.60.0", "2.61.0", 1)
+		want := rayService(t, "", "", changed, changed)
+		for function, of := range map[string]func(object, before map[string]any){
+			"Drop": Drop, "Keep": func(object, before map[string]any) { Keep(object, before, s3()) },
+		} {
+			after := rayService(t, "", "", changed, changed)
+			of(after, rayService(t, "", "", with, with))
+			if diff := cmp.Diff(want, after); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", function, name, diff)
+			}
+		}
+	}
+}
+
 // TestKubeRaysOwnCollector: where KubeRay itself adds a collector, pods get no other, and lose what is left of one.
 func TestKubeRaysOwnCollector(t *testing.T) {
 	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray"}]}}}`
