@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -8,13 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
@@ -90,5 +94,44 @@ func TestCoverageOfANamedKubernetesCluster(t *testing.T) {
 		if a.status != http.StatusOK || strings.Contains(a.body, `"ours"`) != sees {
 			t.Errorf("%s: %d %s, want of the running cluster: %t", user, a.status, a.body, sees)
 		}
+	}
+}
+
+// Clusters that ran before their Kubernetes cluster had its name store without it until their pods are made again.
+func TestCoverageOfClustersFromBeforeTheName(t *testing.T) {
+	before, moved := runningCluster("team", "before")[0], runningCluster("team", "moved")[0]
+	other := runningCluster("team", "other")[0]
+	for _, c := range []client.Object{before, moved, other} {
+		cluster := c.(*rayv1.RayCluster)
+		cluster.Status.State = kube.Ready
+		cluster.Spec.HeadGroupSpec.Template.Spec.InitContainers = []rayv1.Container{{Name: "collector", Image: "c:v1"}}
+	}
+	f := start(t, func(o *Options, store *gatedStore) {
+		o.KubernetesCluster = "home"
+		o.Live = kube.New(kube.Config{Live: kube.Storage}, kubernetes(t, before, moved, other), nil, silent.Logger())
+		o.Live.Start()
+		t.Cleanup(o.Live.Close)
+		o.Live.List(t.Context())
+		for _, ref := range []layout.Session{
+			{Namespace: "team", Cluster: "before", Name: name},
+			{Namespace: "team", Cluster: "moved", Name: name},
+			{Namespace: "team.away", Cluster: "other", Name: name},
+		} {
+			put(t, store, layout.MarkerKey(root, ref), "")
+		}
+		ended := layout.Session{Namespace: "team.home", Cluster: "moved", Name: old}
+		put(t, store, layout.MarkerKey(root, ended), "")
+		put(t, store, layout.MetadataKey(root, ended, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+	})
+	f.waitDescribed(t)
+	var report struct{ Data coverage.Report }
+	must.OK(t, json.Unmarshal([]byte(f.ask(t, http.MethodGet, "/api/history/coverage", asProgram).body), &report))
+	got := map[string]coverage.State{}
+	for _, c := range report.Data.Clusters {
+		got[c.Name] = c.State
+	}
+	want := map[string]coverage.State{"before": coverage.Covered, "moved": coverage.Silent, "other": coverage.Silent}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -58,15 +58,10 @@ func (v Sessions) coverage(ctx context.Context, version string,
 	if err != nil {
 		return coverage.Report{}, err
 	}
-	f := coverage.Facts{Running: map[coverage.Key]time.Time{}, Version: version, Now: time.Now(), Idle: lifetime.Idle}
-	for e := range stored.Matching(catalog.Filter{State: catalog.Running}, f.Now) {
-		namespace, ok := v.own(e.Ref.Namespace)
-		key := coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}
-		if ok && e.LastWrite.After(f.Running[key]) {
-			f.Running[key] = e.LastWrite
-		}
-	}
-	report := coverage.Of(clusters, f)
+	now := time.Now()
+	report := coverage.Of(clusters, coverage.Facts{
+		Running: v.lastWrites(clusters, stored, now), Version: version, Now: now, Idle: lifetime.Idle,
+	})
 	switch {
 	case running.Err != nil:
 		report.Warning = "the clusters may be old: " + running.Err.Error()
@@ -74,6 +69,34 @@ func (v Sessions) coverage(ctx context.Context, version string,
 		report.Warning = "what is stored may be old: the store could not be listed"
 	}
 	return report, nil
+}
+
+// lastWrites says of clusters that have a running stored session when its last object was stored. Pods from before the
+// Kubernetes cluster had its name store without it: their sessions count until one with the name is stored.
+func (v Sessions) lastWrites(clusters []kube.Cluster, stored Listing, now time.Time) map[coverage.Key]time.Time {
+	named, unnamed := map[coverage.Key]time.Time{}, map[coverage.Key]time.Time{}
+	for e := range stored.Matching(catalog.Filter{State: catalog.Running}, now) {
+		namespace, kubernetesCluster := layout.SplitNamespace(e.Ref.Namespace)
+		of := named
+		switch kubernetesCluster {
+		case v.KubernetesCluster:
+		case "":
+			of = unnamed
+		default:
+			continue
+		}
+		if key := (coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}); e.LastWrite.After(of[key]) {
+			of[key] = e.LastWrite
+		}
+	}
+	for _, c := range clusters {
+		f := catalog.Filter{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name}
+		key := coverage.Key{Namespace: c.Namespace, Name: c.Name}
+		if at, ok := unnamed[key]; ok && len(slices.Collect(stored.Newest(f, now, 1))) == 0 {
+			named[key] = at
+		}
+	}
+	return named
 }
 
 // seen keeps what is of namespaces that the caller may see. The error says why not all of that is known.
