@@ -111,7 +111,7 @@ func (f Facts) judge(c kube.Cluster) (State, string) {
 	if !stored && c.State == kube.Ready && f.Now.Sub(c.Created) >= f.Idle {
 		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", f.Idle)
 	}
-	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 {
+	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 && !c.AddedByKubeRay {
 		return Old, fmt.Sprintf("the collector is %s, want %s", kube.Tag(c.Collectors[i]), f.Version)
 	}
 	if !stored {

@@ -30,6 +30,8 @@ type Cluster struct {
 	// Collectors are the images of the collectors in the pods of the head and of each worker group; "" for a group
 	// without one.
 	Collectors []string
+	// AddedByKubeRay says that KubeRay itself adds the collectors, in a version that its users choose.
+	AddedByKubeRay bool
 }
 
 // clusterOf returns what is needed of a RayCluster. Its owner is the RayJob or RayService that it was made for, else
@@ -38,7 +40,8 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: state(c),
-		Collectors: []string{collector(c, c.Spec.HeadGroupSpec.Template)},
+		Collectors:     []string{collector(c, c.Spec.HeadGroupSpec.Template)},
+		AddedByKubeRay: c.Spec.HistoryServerOptions.CollectorOptions.Image != "",
 	}
 	for _, group := range c.Spec.WorkerGroupSpecs {
 		out.Collectors = append(out.Collectors, collector(c, group.Template))
