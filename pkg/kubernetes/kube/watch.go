@@ -57,7 +57,7 @@ func (w *watcher) run(ctx context.Context) {
 }
 
 // followOnce follows what happens to the clusters until the API server ends the watch, or ctx ends. It goes on where
-// the last watch ended: thousands of clusters are listed only at first, and after an error.
+// the last watch ended: thousands of clusters are listed only at first, and after an error that the API server told.
 func (w *watcher) followOnce(ctx context.Context) error {
 	if w.version == "" {
 		if err := w.list(ctx); err != nil {
@@ -65,9 +65,6 @@ func (w *watcher) followOnce(ctx context.Context) error {
 		}
 	}
 	err := w.follow(ctx)
-	if err != nil {
-		w.version = ""
-	}
 	if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return nil // run lists again if the API server has forgotten the changes since then
 	}
@@ -80,6 +77,11 @@ func (w *watcher) follow(ctx context.Context) error {
 		client.MatchingLabelsSelector{Selector: w.selector},
 		&client.ListOptions{Raw: listOptions(w.version)})
 	if err != nil {
+		// An API server that cannot be reached, or has too much to do, has forgotten nothing.
+		var answer apierrors.APIStatus
+		if errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) {
+			w.version = ""
+		}
 		return err
 	}
 	defer changes.Stop()
@@ -93,6 +95,7 @@ func (w *watcher) follow(ctx context.Context) error {
 				return nil
 			}
 			if change.Type == watch.Error { // the API server need not end the watch
+				w.version = ""
 				return apierrors.FromObject(change.Object)
 			}
 			w.apply(change)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,6 +283,48 @@ func TestWatchGoesOn(t *testing.T) {
 	})
 }
 
+// TestWatchErrors: clusters are listed again only where the API server's answer to a watch may mean that they must be.
+func TestWatchErrors(t *testing.T) {
+	rayclusters := schema.GroupResource{Group: "ray.io", Resource: "rayclusters"}
+	for name, tt := range map[string]struct {
+		err      error
+		listings int32 // in all
+	}{
+		"refused":   {syscall.ECONNREFUSED, 1},
+		"too much":  {apierrors.NewTooManyRequests("later", 1), 1},
+		"expired":   {apierrors.NewResourceExpired("too old resource version"), 2},
+		"forbidden": {apierrors.NewForbidden(rayclusters, "", errors.New("no watch")), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var listings, watches atomic.Int32
+				api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+						opts ...client.ListOption) error {
+						listings.Add(1)
+						err := c.List(ctx, list, opts...)
+						list.SetResourceVersion("5")
+						return err
+					},
+					Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+						opts ...client.ListOption) (watch.Interface, error) {
+						if watches.Add(1) == 1 {
+							return nil, tt.err
+						}
+						return c.Watch(ctx, list, opts...)
+					},
+				})
+				clusters := follow(t, api)
+				time.Sleep(time.Minute)
+				l := clusters.List(t.Context())
+				if listings.Load() != tt.listings || watches.Load() != 2 || l.Err != nil || len(l.Clusters) != 1 {
+					t.Errorf("%d listings, want %d; %d watches; %+v", listings.Load(), tt.listings, watches.Load(), l)
+				}
+			})
+		})
+	}
+}
+
 // An API server that has forgotten the changes since the listing says so, and may leave the watch open.
 func TestWatchThatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -374,7 +417,7 @@ func TestClusterOf(t *testing.T) {
 				c.Spec.WorkerGroupSpecs = make([]rayv1.WorkerGroupSpec, 1)
 				return c
 			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab",
-				Collectors: []string{"collector:v2", "collector:v2"}},
+				Collectors: []string{"collector:v2", "collector:v2"}, AddedByKubeRay: true},
 		},
 		"of an operator's own": {
 			func() *rayv1.RayCluster {
