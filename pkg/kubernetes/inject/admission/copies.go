@@ -22,7 +22,8 @@ import (
 const (
 	// owner manages the fields of copies. Where another manager has set a field to another value, that value stays.
 	owner = "ray-history-webhook"
-	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets, and for its accounts.
+	// prepareTimeout is how long an object of KubeRay waits at most for all that is asked of Kubernetes, which itself
+	// does not wait longer than webhook.timeoutSeconds.
 	prepareTimeout = time.Second
 	// copyTimeout is how long copying may take when nobody waits for it any more.
 	copyTimeout = 30 * time.Second
@@ -96,8 +97,6 @@ func (c *copier) prepare(ctx context.Context, to target) error {
 		defer cancel()
 		copied <- c.copyAll(ctx, to)
 	}()
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
 	select {
 	case err := <-copied:
 		return err
@@ -167,8 +166,6 @@ func annotations(source map[string]string) map[string]string {
 // name a missing account are not made, and what default gives them, such as images from a private registry or a cloud's
 // role, they lose with it.
 func (c *copier) mayUse(ctx context.Context, namespace, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
 	_, err := c.accounts.Load(ctx, namespace, func(ctx context.Context) (none struct{}, err error) {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
 		var account, usual corev1.ServiceAccount

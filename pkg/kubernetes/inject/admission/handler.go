@@ -98,6 +98,9 @@ func (h *handler) prepare(ctx context.Context, req admission.Request, object *un
 	if h.copier == nil {
 		return o, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, prepareTimeout,
+		fmt.Errorf("Kubernetes did not answer within %s", prepareTimeout))
+	defer cancel()
 	if req.Operation == admissionv1.Create {
 		h.copier.forget(req.Namespace)
 	}
