@@ -149,6 +149,26 @@ func TestChartNamesTheAccountThatTheStoreLetsIn(t *testing.T) {
 	}
 }
 
+// The webhook's own settings may name keys, another account or none.
+func TestChartNamesTheAccountOfTheWebhooksSettings(t *testing.T) {
+	for setting, want := range map[string]string{
+		"":                                `"RAYHISTORY_SERVICE_ACCOUNT":"ray-history-collector"`,
+		"RAYHISTORY_SERVICE_ACCOUNT=own":  `"RAYHISTORY_SERVICE_ACCOUNT":"own"`,
+		"RAYHISTORY_SERVICE_ACCOUNT=":     "",
+		"RAYHISTORY_ENV_FROM_SECRET=keys": "",
+	} {
+		values := []string{example("gcs"), "--set=webhook.enabled=true"}
+		if setting != "" {
+			values = append(values, "--set=webhook.settings."+setting)
+		}
+		settings, _ := find(must.Get(render(t, values...))(t), "ConfigMap", "historyserver-webhook")
+		if named := strings.Contains(settings.text, "RAYHISTORY_SERVICE_ACCOUNT"); named != (want != "") ||
+			!strings.Contains(settings.text, want) {
+			t.Errorf("%s: the settings are %s, want %q", setting, settings.text, want)
+		}
+	}
+}
+
 // A Kubernetes that does not know native sidecars would wait for the collector's end before it starts Ray.
 func TestChartRefusesNativeSidecarsThatWouldBlockRay(t *testing.T) {
 	for version, fails := range map[string]bool{"v1.28.9-gke.100": true, "v1.29.0-eks-1": false} {

@@ -79,10 +79,13 @@ priorityClassName: {{ . | quote }}
 {{ .Values.collectors.serviceAccount.name | default (include "collectorName" .) }}
 {{- end }}
 
-{{- /* The account for collectors' pods that name none; empty where they need none to get into the store. */}}
+{{- /* The account for collectors' pods that name none; empty where they need none to get into the store, and where the
+webhook's settings say so. */}}
 {{- define "podAccount" -}}
-{{- $keys := or .Values.storage.secret .Values.storage.existingSecret (eq .Values.storage.backend "local") }}
-{{- if or (not $keys) .Values.collectors.serviceAccount.annotations }}{{ include "collectorAccount" . }}{{ end -}}
+{{- $settings := .Values.webhook.settings }}
+{{- $keys := or .Values.storage.secret .Values.storage.existingSecret $settings.RAYHISTORY_ENV_FROM_SECRET (eq .Values.storage.backend "local") }}
+{{- if hasKey $settings "RAYHISTORY_SERVICE_ACCOUNT" }}{{ $settings.RAYHISTORY_SERVICE_ACCOUNT | default "" }}
+{{- else if or (not $keys) .Values.collectors.serviceAccount.annotations }}{{ include "collectorAccount" . }}{{ end -}}
 {{- end }}
 
 {{- /* The names by which browsers reach the server. */}}
