@@ -94,6 +94,12 @@ func Cut(text string, most int) string {
 	return text
 }
 
+// FirstBytes returns at most so many bytes from the beginning of a text, without what is no UTF-8, such as a part of a
+// character at the cut.
+func FirstBytes(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
 // Count writes a number of things whose plural ends in s: "1 object", "2 objects".
 func Count(n int, thing string) string {
 	if n == 1 {

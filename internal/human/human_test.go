@@ -23,6 +23,14 @@ func TestCut(t *testing.T) {
 	}
 }
 
+func TestFirstBytes(t *testing.T) {
+	for most, want := range map[int]string{0: "", 1: "l", 2: "l", 3: "lä", 6: "läng", 9: "läng"} {
+		if got := FirstBytes("läng\xff", most); got != want {
+			t.Errorf("%d bytes: %q, want %q", most, got, want)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s",
 		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -289,7 +290,7 @@ func (f *Facts) search() string {
 	for i := range f.Jobs {
 		add(f.Jobs[i].Message)
 	}
-	return cut(b.String(), maxSearch)
+	return human.FirstBytes(b.String(), maxSearch)
 }
 
 // tags are the lines of Text for kinds of findings, users and labels.
@@ -365,7 +366,7 @@ func millis(t time.Time) time.Time {
 
 // short cuts a text to one line of valid UTF-8, without characters that take six times as many bytes in JSON.
 func short(text string) string {
-	text = cut(text, maxShort)
+	text = human.FirstBytes(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {
 		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 			return unicode.IsSpace(r) ||
@@ -377,5 +378,3 @@ func short(text string) string {
 
 // Line cuts a text from outside to one line of the length that packs allow.
 func Line(text string) string { return short(text) }
-
-func cut(text string, bytes int) string { return strings.ToValidUTF8(text[:min(len(text), bytes)], "") }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -127,7 +128,7 @@ func TestSettings(t *testing.T) {
 				{"Ray", "2.60.0", "2.55.1"},
 				{prefix + "metadata.team", "", "a"},
 				{prefix + "runtime_env.env_vars.B", shown[0], shown[1]},
-				{clipped(prefix + "runtime_env.env_vars." + long), shown[0], ""},
+				{human.FirstBytes(prefix+"runtime_env.env_vars."+long, maxName), shown[0], ""},
 				{prefix + "runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
 			}
 		}

@@ -58,7 +58,7 @@ func (k key) String() string {
 	case len(job) > 2*end:
 		job = job[:end] + "…" + job[len(job)-end:]
 	}
-	return clipped(wholeLetters(job) + ": " + k.name)
+	return human.FirstBytes(job+": "+k.name, maxName)
 }
 
 // settings are a side's.
@@ -67,8 +67,8 @@ type settings map[key]value
 func (s settings) set(k key, text string) { s.put(k, value{text: text}) }
 
 func (s settings) put(k key, v value) {
-	if k.name = clipped(k.name); v.text != "" && (len(s) < maxSettings || s[k].text != "") {
-		v.text = clipped(v.text)
+	if k.name = human.FirstBytes(k.name, maxName); v.text != "" && (len(s) < maxSettings || s[k].text != "") {
+		v.text = human.FirstBytes(v.text, maxName)
 		s[k] = v
 	}
 }
@@ -183,7 +183,7 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 		if m := memory(t); m > 0 {
 			text += ", " + human.Bytes(int64(m))
 		}
-		k := key{name: clipped(nodesPrefix + t.name)}
+		k := key{name: human.FirstBytes(nodesPrefix+t.name, maxName)}
 		if before := s[k].text; before != "" {
 			text = before + " + " + text
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -258,12 +259,6 @@ func (f *Runs) time() {
 	f.Total, f.Median, f.P95, f.Max = round(total/1e9), rank(50), rank(95), rank(100)
 }
 
-// clipped returns the beginning of a name.
-func clipped(name string) string { return wholeLetters(name[:min(len(name), maxName)]) }
-
-// wholeLetters is a text without the parts of letters that are left where it was cut.
-func wholeLetters(text string) string { return strings.ToValidUTF8(text, "") }
-
 // Nodes counts nodes.
 type Nodes struct {
 	Count int `json:"count"`
@@ -348,7 +343,7 @@ func typeOf(n *moment.Node) nodeType {
 	if n.Machine != "" {
 		t.name += " (" + n.Machine + ")"
 	}
-	t.name = clipped(t.name)
+	t.name = human.FirstBytes(t.name, maxName)
 	return t
 }
 
