@@ -29,23 +29,24 @@ var (
 // driverEnd says how a driver ended, according to Ray and to the driver's log.
 type driverEnd struct {
 	code   int64
-	exited bool // code is known
-	signal string
+	exited bool   // code is known
+	signal string // by which it ended; "" if by none
 
 	log    *logText         // nil if there is none
 	at     int              // where the log's last traceback begins, -1 if there is none
 	trace  string           // the traceback
 	raised output.Exception // the exception of the traceback
-	// if what was raised by a process that the driver ran: the driver's own exception, which only says that this
-	// process failed
+	// the driver's own exception, if raised is of a process that the driver ran: it only says that this process failed
 	by    output.Exception
 	rank  string // if what was raised in a worker of Train: its rank
 	ranks int    // where the log tells of the ranks that failed
-	// wentOn: the driver handled the exception and ended for another reason, as far as its code and its log tell. later
-	// is the error that it printed then, "" if none; logged: the traceback belongs to a record of a log; replaced:
-	// another program of the entrypoint connected to Ray after it, and printed something
-	wentOn, logged, replaced bool
-	later                    string
+
+	// the driver handled the exception and ended for another reason, as far as its code and its log tell
+	wentOn   bool
+	later    string // the error that it printed after the exception; "" if none
+	logged   bool   // the traceback belongs to a record of a log
+	replaced bool   // another program of the entrypoint connected to Ray after it, and printed something
+
 	// where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 	dump []int
 }
@@ -148,8 +149,8 @@ func (e *driverEnd) said() string {
 	return e.raised.Message + " " + e.raised.Rest
 }
 
-// raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in
-// the log.
+// hasException reports whether the log has a traceback with an exception: it ended the driver, or is at least the last
+// one in the log.
 func (e *driverEnd) hasException() bool { return e.at >= 0 && e.raised.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
@@ -164,40 +165,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	if j.Message == moment.EndNotRecorded && e.by.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
 		e = driverEnd{log: log, at: -1} // it went on after the exception: its last words made it a failure
 	}
-	f := b.neverStarted(j, &e)
-	if f == nil && j.supervisorFailed() {
-		f = b.supervisorFailed(j, &e)
-	}
-	waited := isTimeout(e.raised)
-	switch {
-	case f != nil:
-	case e.missing():
-		f = b.entrypointMissing(j, &e)
-	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),
-		e.signal == "SIGKILL" && j.timeoutKilled():
-		waited = true
-		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(),
-			e.code, output.Clip(j.Entrypoint, output.MaxTitle))
-	case e.signal != "":
-		f = b.driverKilled(j, &e)
-	case e.dump != nil:
-		waited = true
-		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
-			log.text[e.dump[0]:e.dump[1]])
-	case e.hasException():
-		f = b.driverRaised(j, &e)
-	case e.exited:
-		f = b.jobFinding(JobFailed, j, "Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
-		if said := e.lastWords(); said != "" {
-			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
-		}
-	case j.Message == moment.EndNotRecorded && e.lastWords() != "":
-		f = b.jobFinding(JobFailed, j, "Job %s failed: %s (its exit code was not recorded)", j.name(), e.lastWords())
-	default:
-		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
-			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
-	}
-	f.printed, f.silent = e.printedBefore(f.Title), e.said() == ""
+	f, waited := b.driverFinding(j, &e)
+	f.earlierError, f.silent = e.earlierError(f.Title), e.said() == ""
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)
@@ -219,6 +188,44 @@ func (b *builder) driverFailed(j *job, log *logText) {
 // connection matches exceptions about a connection that was refused or lost.
 var connection = lazyregexp.New(`(?i)connect|broken ?pipe`)
 
+// driverFinding adds the finding about how a driver ended. waited says that it had waited for too long.
+func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) {
+	f = b.neverStarted(j, e)
+	if f == nil && j.supervisorFailed() {
+		f = b.supervisorFailed(j, e)
+	}
+	waited = isTimeout(e.raised)
+	switch {
+	case f != nil:
+	case e.missing():
+		f = b.entrypointMissing(j, e)
+	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),
+		e.signal == "SIGKILL" && j.timeoutKilled():
+		waited = true
+		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(),
+			e.code, output.Clip(j.Entrypoint, output.MaxTitle))
+	case e.signal != "":
+		f = b.driverKilled(j, e)
+	case e.dump != nil:
+		waited = true
+		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
+			e.log.text[e.dump[0]:e.dump[1]])
+	case e.hasException():
+		f = b.driverRaised(j, e)
+	case e.exited:
+		f = b.jobFinding(JobFailed, j, "Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
+		if said := e.lastWords(); said != "" {
+			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
+		}
+	case j.Message == moment.EndNotRecorded && e.lastWords() != "":
+		f = b.jobFinding(JobFailed, j, "Job %s failed: %s (its exit code was not recorded)", j.name(), e.lastWords())
+	default:
+		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
+			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
+	}
+	return f, waited
+}
+
 // trimmed begins the line above a traceback that ended a program, of which hydra leaves out the first frames.
 const trimmed = "Error executing job with overrides"
 
@@ -236,7 +243,7 @@ func (e *driverEnd) readLater() {
 	printed := strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
-	e.later = cmp.Or(output.LastCrash(after), output.LastError(after, false))
+	e.later = cmp.Or(output.LastCrash(after), output.LastError(after))
 	_, next, _ := strings.Cut(after, connected)
 	_, next, _ = strings.Cut(next, "\n")
 	said := output.LastWords(next) // a thread that connects once more as the program ends prints nothing
@@ -248,7 +255,7 @@ func (e *driverEnd) readLater() {
 	case e.logged:
 		e.wentOn = e.later != "" || !output.FromModule(e.trace)
 	case printed && !output.FromModule(e.trace):
-		e.later = output.LastError(after, true) // or another line: something was printed after it
+		e.later = output.LastErrorOrLine(after) // a line shows, too, that something was printed after it
 		e.wentOn = e.later != ""
 	}
 	if e.by.Type != "" {
@@ -263,11 +270,11 @@ func (e *driverEnd) handled() bool {
 	return e.wentOn && (e.logged || e.replaced || e.later != "" && !output.FromModule(e.trace))
 }
 
-// printedBefore returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
+// earlierError returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
 // says little: words that are no exception, an exception with words about failures, or about something that was not
 // there. The exception that ended another of its programs, as in a pipe, counts in any case. title is of the finding
 // about it. It returns "" if there is none.
-func (e *driverEnd) printedBefore(title string) string {
+func (e *driverEnd) earlierError(title string) string {
 	switch {
 	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted):
 		return ""
@@ -398,7 +405,7 @@ func (e *driverEnd) lastPrinted() string {
 	if text = output.BeforeSignal(text); !crashed && !output.EndsInError(text) {
 		return ""
 	}
-	return output.LastError(text, false)
+	return output.LastError(text)
 }
 
 // driverRaised is the finding about a driver whose log has an exception. With another exit code than that of an
@@ -466,12 +473,6 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.addEvidence(b.jobEvidence(j, message))
-}
-
-// isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
-// that did not answer.
-func isTimeout(raised output.Exception) bool {
-	return strings.HasSuffix(raised.Type, "TimeoutError") && (!raised.Library || notReady().MatchString(raised.Message))
 }
 
 // envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is

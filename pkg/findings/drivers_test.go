@@ -49,7 +49,7 @@ func TestMisses(t *testing.T) {
 	} {
 		f := &finding{Finding: Finding{Kind: TaskFailed},
 			raised: output.Exception{Type: "ValueError", Message: message}}
-		if f.misses(other) != want || f.lacked(other) {
+		if f.misses(other) != want || f.mayFollowOthers(other) {
 			t.Errorf("%q: %v", message, !want)
 		}
 	}

@@ -122,6 +122,16 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 	return nil
 }
 
+// jobOfEnd returns the job whose own end a finding is about; nil if its record is not stored.
+func (b *builder) jobOfEnd(end *finding) *job {
+	for i := range b.jobs {
+		if j := &b.jobs[i]; j.SubmissionID == end.SubmissionID && j.id == end.job {
+			return j
+		}
+	}
+	return nil
+}
+
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds
 // drivers that were not submitted and ended unexpectedly.
 func (b *builder) readDrivers() {

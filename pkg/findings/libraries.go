@@ -70,7 +70,7 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 	}
 	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", thing, name, status, detail)
 	if f.Count == 0 { // the saved runs and the controller's log tell of the same
-		f.count(at, false) // no retry succeeded
+		f.count(at)
 	}
 	f.describe(occurrence{job: job, name: name, entity: b.jobEntity(job, name), evidence: []Evidence{e}})
 	for _, m := range rankedWorker().FindAllStringSubmatch(detail, maxEntities) {

@@ -3,56 +3,14 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
-
-// rayErrors holds the kinds of findings that may be about the failure that exceptions of Ray tell of.
-var rayErrors = []struct {
-	exceptions string
-	kinds      []string
-}{
-	{"ActorDiedError RayActorError", []string{ActorDied, OutOfMemory, NodeDied}},
-	{"ActorUnavailableError", []string{ActorDied, NodeDied}},
-	{"OutOfMemoryError", []string{OutOfMemory}},
-	{"WorkerCrashedError", []string{WorkerDied, OutOfMemory, NodeDied}},
-	{"NodeDiedError LocalRayletDiedError PreemptionError", []string{NodeDied}},
-	{"RuntimeEnvSetupError", []string{RuntimeEnv}},
-	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved " +
-		"PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
-	{"ObjectLostError ObjectReconstructionFailedError ObjectFetchTimedOutError", []string{NodeDied, ObjectLost}},
-	{"OwnerDiedError", []string{NodeDied, ActorDied, WorkerDied, ObjectLost}},
-	{"ReferenceCountingAssertionError ObjectFreedError", []string{ObjectLost}},
-	{"OutOfDiskError ObjectStoreFullError", []string{ObjectStore}},
-	{"TaskCancelledError", []string{Cancelled}},
-	{"GetTimeoutError", []string{Unschedulable, Starved, WorkerStart}},
-	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
-}
-
-// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if
-// the exception tells of no other failure. text is the exception's traceback.
-func failuresBehind(raised output.Exception, text string) []string {
-	switch {
-	case (raised.Type == "RaySystemError" || raised.Type == "ActorUnschedulableError") &&
-		strings.Contains(text, startupFailed):
-		return []string{WorkerStart}
-	case raised.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+raised.Type):
-		return nil // PyTorch's exception of this name is about the memory of a GPU
-	}
-	for _, e := range rayErrors {
-		if slices.Contains(strings.Fields(e.exceptions), raised.Type) {
-			return e.kinds
-		}
-	}
-	return nil
-}
 
 // maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs
 // such a worker, and starts another one, when it has not registered for a minute.
@@ -79,20 +37,10 @@ func (b *builder) linkException(f *finding, text string) {
 			return
 		}
 	}
-	// A dead node must be the one that the text names. If it names none, what was over before the job began does not
-	// fit; nor does another deployment of Serve, nor a worker that did not start longer than maxStart ago.
 	for _, kind := range kinds {
 		for _, other := range b.all {
-			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
-				continue
-			}
-			if other == f || other.Kind != kind || ownerNode == "" && j.beganAfter(other) || other.aboutOther(text) ||
-				f.raised.Type == "RayServeException" && !other.namedIn(text) ||
-				kind == WorkerStart && f.last-other.last > maxStart {
-				continue
-			}
-			// a node belongs to no job, even if its finding names one
-			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() {
+			overBefore := ownerNode == "" && j.beganAfter(other)
+			if other != f && other.Kind == kind && !overBefore && f.mayTellOf(other, text, ownerNode) {
 				f.causedBy(other)
 			}
 		}
@@ -100,6 +48,21 @@ func (b *builder) linkException(f *finding, text string) {
 			return
 		}
 	}
+}
+
+// mayTellOf reports whether the exception of this finding may tell of another finding of a fitting kind. text is the
+// exception's traceback, and ownerNode the ID of the node that it names as that of an object's owner; "" if none.
+func (f *finding) mayTellOf(other *finding, text, ownerNode string) bool {
+	switch {
+	case other.Kind == NodeDied:
+		// a node belongs to no job, even if its finding names one
+		return ownerNode == "" || other.seen["node"+ownerNode]
+	case other.Kind == WorkerStart && f.last-other.last > maxStart:
+		return false
+	case other.aboutOther(text), f.raised.Type == "RayServeException" && !other.namedIn(text):
+		return false // it is about another deployment
+	}
+	return other.job == f.job || other.job.Nil() || f.job.Nil()
 }
 
 // linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether

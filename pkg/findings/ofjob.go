@@ -127,27 +127,7 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		if j.SubmissionID != "" {
 			mine = append(mine, ofSubmission[j.SubmissionID]...)
 		}
-		entry := Job{
-			JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
-			Status: shortLine(j.Status),
-			End:    stamp(j.End), Outcome: b.outcomeOf(j, mine),
-		}
-		mine = causesFirst(mine)
-		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })
-		if (entry.Outcome == catalog.Failed || entry.Outcome == catalog.Unfinished) && !explained {
-			// What is about no job may have been the reason, if it was while the job ran.
-			for _, f := range ofNone {
-				if !slices.Contains(mine, f) && !j.beganAfter(f) && (j.End == 0 || f.first <= j.End) {
-					mine = append(mine, f)
-				}
-			}
-		}
-		entry.Findings = make([]string, 0, min(len(mine), maxOfJob))
-		for _, f := range mine[:min(len(mine), maxOfJob)] {
-			entry.Findings = append(entry.Findings, f.ID)
-		}
-		entry.Summary = entry.summary(mine, j.Message)
-		all = append(all, entry)
+		all = append(all, b.jobOf(j, mine, ofNone))
 	}
 	place := map[string]int{} // of a finding in the report
 	for i, f := range ordered {
@@ -164,6 +144,30 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 			cmp.Compare(first(a), first(c)))
 	})
 	return all
+}
+
+// jobOf returns one job with its findings. ofNone are errors that are about no job.
+func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
+	entry := Job{
+		JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
+		Status: shortLine(j.Status), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
+	}
+	mine = causesFirst(mine)
+	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })
+	if (entry.Outcome == catalog.Failed || entry.Outcome == catalog.Unfinished) && !explained {
+		// What is about no job may have been the reason, if it was while the job ran.
+		for _, f := range ofNone {
+			if !slices.Contains(mine, f) && !j.beganAfter(f) && (j.End == 0 || f.first <= j.End) {
+				mine = append(mine, f)
+			}
+		}
+	}
+	entry.Findings = make([]string, 0, min(len(mine), maxOfJob))
+	for _, f := range mine[:min(len(mine), maxOfJob)] {
+		entry.Findings = append(entry.Findings, f.ID)
+	}
+	entry.Summary = entry.summary(mine, j.Message)
+	return entry
 }
 
 // causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each

@@ -56,32 +56,12 @@ const maxPending = 5000 // attempts whose demands one report examines
 // readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings
 // say whether no node could have taken them, or others held the resources.
 func (b *builder) readPending() {
-	states, err := b.s.Tasks.CountStates(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped})
+	running, err := b.countUnended()
 	if b.fail(err) {
 		return
 	}
-	running := 0
-	for _, c := range states {
-		if c.State == tasktable.StateFinished || c.State == tasktable.StateFailed {
-			continue
-		}
-		if b.counts.Tasks += c.Count; !pendingStates[c.State] {
-			running += c.Count
-		}
-	}
-	u := b.s.Unfinished()
-	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
 	demand := demands{b: b, running: running > 0, lacked: map[string]string{}}
-	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
-		switch string(a.row.Type()) {
-		case eventjson.TypeNormal:
-			b.atWork = append(b.atWork, a)
-		case eventjson.TypeActorCreation:
-			b.constructors = append(b.constructors, a)
-		default:
-			b.calls = append(b.calls, a)
-		}
-	}
+	b.readAtWork()
 	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
 		if b.stopped() != nil {
@@ -103,25 +83,46 @@ func (b *builder) readPending() {
 		}
 	}
 	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
-		if now, existed := moment.ActorAt(a, b.r.At); existed &&
-			(now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
-			demand.actor(a, now.Changed)
-		} else if existed && now.State == moment.Dead && (now.Started == 0 || now.Ended-now.Started < minHung) {
-			// It was given up or killed before it ran, or as it began, as drivers that end free what others waited for:
-			// for what it waited until then, if its constructor had not begun.
-			before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
-			inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
-			if demand.lacking(a.Resources, a.LabelSelector) != "" {
-				demand.actor(a, now.Changed)
-			} else if before.State == "PENDING_CREATION" && causeOf(now.Death).wanted() &&
-				!slices.ContainsFunc(b.constructors, inConstructor) {
-				demand.actor(a, before.Changed)
-			}
+		if since, waited := demand.waitedSince(&b.s.Actors[i]); waited {
+			demand.actor(&b.s.Actors[i], since)
 		}
 	}
 	for _, f := range demand.found {
 		b.showDemand(f, waiting(), func(match) bool { return true })
+	}
+}
+
+// countUnended counts what had not ended, and returns how many attempts were running.
+func (b *builder) countUnended() (running int, err error) {
+	states, err := b.s.Tasks.CountStates(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range states {
+		if c.State == tasktable.StateFinished || c.State == tasktable.StateFailed {
+			continue
+		}
+		b.counts.Tasks += c.Count
+		if !pendingStates[c.State] {
+			running += c.Count
+		}
+	}
+	u := b.s.Unfinished()
+	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
+	return running, nil
+}
+
+// readAtWork remembers the attempts that were running when the session ended.
+func (b *builder) readAtWork() {
+	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
+		switch string(a.row.Type()) {
+		case eventjson.TypeNormal:
+			b.atWork = append(b.atWork, a)
+		case eventjson.TypeActorCreation:
+			b.constructors = append(b.constructors, a)
+		default:
+			b.calls = append(b.calls, a)
+		}
 	}
 }
 
@@ -137,6 +138,28 @@ type demands struct {
 // supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the
 // submission asked for.
 const supervisor = "_ray_internal_job_actor_"
+
+// waitedSince reports whether an actor waited for resources at the end, and since when (Unix ns).
+func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
+	now, existed := moment.ActorAt(a, d.b.r.At)
+	switch {
+	case !existed:
+		return 0, false
+	case now.State == "PENDING_CREATION" || now.State == moment.Restarting:
+		return now.Changed, true
+	case now.State != moment.Dead || now.Started != 0 && now.Ended-now.Started >= minHung:
+		return 0, false
+	}
+	// It was given up or killed before it ran, or as it began, as drivers that end free what others waited for: for
+	// what it waited until then, if its constructor had not begun.
+	if d.lacking(a.Resources, a.LabelSelector) != "" {
+		return now.Changed, true
+	}
+	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
+	inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
+	return before.Changed, before.State == "PENDING_CREATION" && causeOf(now.Death).wanted() &&
+		!slices.ContainsFunc(d.b.constructors, inConstructor)
+}
 
 // actor adds an actor that had waited since a time (Unix ns).
 func (d *demands) actor(a *entities.Actor, since int64) {
@@ -327,7 +350,7 @@ func (b *builder) readRefusals() {
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
 		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+
 			output.FirstSentence(said.evidence.Text), output.MaxTitle)
-		f.count(said.at, false) // no retry
+		f.count(said.at)
 		f.Severity = Warning
 		f.addEvidence(said.evidence)
 	}

@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,36 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
-
-// replicaFailed returns the finding about an exception that the replicas of a deployment raised.
-func (b *builder) replicaFailed(app, deployment string, raised output.Exception) *finding {
-	f := b.find(Serve, app+"#"+deployment+raised.Type+output.Normalised(raised.Message))
-	f.raised = raised
-	f.ofDeployment(b, app, deployment)
-	return f
-}
-
-// replicaClass begins the name of the class of a deployment's replicas: "ServeReplica:app:deployment".
-const replicaClass = "ServeReplica:"
-
-func (f *finding) ofDeployment(b *builder, app, deployment string) {
-	f.addName("deployment " + deployment)
-	f.addName(replicaClass + app + ":" + deployment)
-	f.addEntity(b.deploymentEntity(app, deployment))
-}
-
-// aboutOther reports whether a text of Serve names a deployment, and the finding is about another deployment.
-func (f *finding) aboutOther(text string) bool {
-	const names = "Deployment(name='"
-	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
-		return strings.Contains(text, names+e.Name+"'")
-	})
-}
-
-func (b *builder) deploymentEntity(app, deployment string) Entity {
-	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment,
-		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
-}
 
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
@@ -63,24 +32,12 @@ var (
 	appDeleted = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Deleting app '([^']*)'\.`)
 )
 
-// deployments holds the findings about deployments of Serve, by the deployments' names.
-type deployments map[string][]*finding
-
-func (d deployments) add(deployment string, f *finding) {
-	if !slices.Contains(d[deployment], f) {
-		d[deployment] = append(d[deployment], f)
-	}
-}
-
-// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if
-// there is none.
-func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
-	for _, f := range d[deployment] {
-		if f.first <= at && (last == nil || last.first <= f.first) {
-			last = f
-		}
-	}
-	return last
+// controllerLog reads a log of Serve's controller.
+type controllerLog struct {
+	b       *builder
+	log     *logText
+	broken  deployments
+	started map[string]int // the last line that tells of a replica that started, by deployment='…' and by app='…'
 }
 
 // readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and
@@ -91,27 +48,62 @@ func (b *builder) readServe() {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
 		log := b.read(file)
-		b.replicasRaised(log, broken)
-		b.replicasCrashed(log, broken)
-		for _, m := range b.matches(log, appFailed()) {
-			end := m.entry()
-			f := b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
-			// whoever gives up at once deletes it, too, as a program does that ends
-			deleted := func(d match) bool { return d.groups[1] == m.groups[1] && d.at-m.at > atTheEnd }
-			if oneStarted(log.text[end:], "app", m.groups[1]) ||
-				slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
-				f.Severity = Warning // it was deployed again, or somebody gave it up
-			}
-		}
-		b.updatesFailed(log, broken)
-		b.replicasSlow(log, broken)
-		b.proxiesFailed(log)
+		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
+		c.replicasRaised()
+		c.replicasCrashed()
+		c.applicationsFailed()
+		c.updatesFailed()
+		c.replicasSlow()
+		c.proxiesFailed()
 	}
 	apps, err := b.r.Applications(b.ctx)
 	for i := range apps {
 		b.savedApplication(&apps[i], broken)
 	}
 	b.fail(err)
+}
+
+// ofReplica matches how the controller names the deployment and the application of a replica.
+var ofReplica = lazyregexp.New(`\b(?:deployment|app)='[^'\n]*'`)
+
+// startedIn returns where the last line of a controller's log begins that tells of a replica that started, by the
+// replica's deployment and by its application.
+func startedIn(log string) map[string]int {
+	started, at := map[string]int{}, 0
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, " started successfully") {
+			for _, of := range ofReplica().FindAllString(line, -1) {
+				started[of] = at
+			}
+		}
+		at += len(line)
+	}
+	return started
+}
+
+// deploymentStarted reports whether a replica of a deployment started after a place of the log.
+func (c *controllerLog) deploymentStarted(after int, name string) bool {
+	return c.startedAfter(after, "deployment='"+name+"'")
+}
+
+// startedAfter reports whether a replica of a deployment or an application started after a place of the log.
+func (c *controllerLog) startedAfter(after int, of string) bool {
+	at, ever := c.started[of]
+	return ever && at >= after
+}
+
+// applicationsFailed finds applications that could not be built or deployed.
+func (c *controllerLog) applicationsFailed() {
+	b, log := c.b, c.log
+	for _, m := range b.matches(log, appFailed()) {
+		end := m.entry()
+		f := b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+		// whoever gives up at once deletes it, too, as a program does that ends
+		deleted := func(d match) bool { return d.groups[1] == m.groups[1] && d.at-m.at > atTheEnd }
+		if c.startedAfter(end, "app='"+m.groups[1]+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+			f.Severity = Warning // it was deployed again, or somebody gave it up
+		}
+	}
 }
 
 // paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the
@@ -132,7 +124,8 @@ func paragraphEnd(log *logText, at int) int {
 }
 
 // replicasRaised finds replicas that did not start. Where a job ended, how it ended says whether that mattered.
-func (b *builder) replicasRaised(log *logText, broken deployments) {
+func (c *controllerLog) replicasRaised() {
+	b, log := c.b, c.log
 	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs,
 		func(j job) bool { return jobstatus.Ended(j.Status) })
 	for _, m := range b.matches(log, replicaRaised()) {
@@ -150,17 +143,17 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		// a deployment whose replicas are tried again and again counts once
 		if len(f.Evidence) == 0 || f.first > m.at {
-			f.count(m.at, false) // no retry
+			f.count(m.at)
 		} else {
 			f.last = max(f.last, m.at)
 		}
 		f.addEvidence(b.evidence(log, m.from, end))
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
 		f.Severity = Warning
-		if noJobEnded && !oneStarted(log.text[end:], "deployment", deployment) {
+		if noJobEnded && !c.deploymentStarted(end, deployment) {
 			f.Severity = Error
 		}
-		broken.add(deployment, f)
+		c.broken.add(deployment, f)
 	}
 }
 
@@ -192,7 +185,8 @@ var (
 
 // proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the
 // controller gave up because they did not answer.
-func (b *builder) proxiesFailed(log *logText) {
+func (c *controllerLog) proxiesFailed() {
+	b, log := c.b, c.log
 	givenUp := b.matches(log, proxyGivenUp())
 	for _, m := range b.matches(log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
@@ -220,27 +214,13 @@ func (b *builder) proxiesFailed(log *logText) {
 	}
 }
 
-// reasonOf describes the exception of a text in one line. The first lines of RuntimeEnvSetupError and ActorDiedError
-// have no reason, so it is taken from the rest of the text. Of a text without an exception it is the first sentence.
-func reasonOf(exception output.Exception, text string) string {
-	switch exception.Type {
-	case "RuntimeEnvSetupError":
-		_, message, _ := strings.Cut(text, exception.Type+": ")
-		return exception.Type + ": " + envReason(message)
-	case "ActorDiedError":
-		if reason, found := actorDeathReason(text); found {
-			return exception.Type + ": " + reason
-		}
-	}
-	return cmp.Or(exception.String(), output.FirstSentence(text))
-}
-
 // replicasCrashed finds replicas that failed after they had started.
-func (b *builder) replicasCrashed(log *logText, broken deployments) {
-	checks := b.failedChecks(log)
+func (c *controllerLog) replicasCrashed() {
+	b, log := c.b, c.log
+	checks := c.failedChecks()
 	for _, m := range b.matches(log, replicaCrashed()) {
 		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
-		if f := broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
+		if f := c.broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
 			continue // it crashed while replicas did not start
 		}
 		check, raised := checks[app+"#"+deployment]
@@ -270,7 +250,7 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 				f.causedBy(lost)
 			}
 		}
-		broken.add(deployment, f)
+		c.broken.add(deployment, f)
 	}
 }
 
@@ -292,20 +272,21 @@ func (b *builder) replicaEnded(app, deployment string, at int64) (how string, sh
 }
 
 // updatesFailed finds deployments that Serve gave up.
-func (b *builder) updatesFailed(log *logText, broken deployments) {
+func (c *controllerLog) updatesFailed() {
+	b, log := c.b, c.log
 	for _, m := range b.matches(log, updateFailed()) {
 		for name := range strings.SplitSeq(m.groups[1], ",") {
 			name = strings.Trim(name, "' ")
-			f := broken.lastBefore(name, m.at)
+			f := c.broken.lastBefore(name, m.at)
 			if f == nil {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
 				f.addName("deployment " + name)
-				f.count(m.at, false) // no retry
+				f.count(m.at)
 			}
 			f.addEvidence(b.evidence(log, m.from, m.to))
 			f.Severity = Error
-			if oneStarted(log.text[m.to:], "deployment", name) {
+			if c.deploymentStarted(m.to, name) {
 				f.Severity = Warning // it came back, or was deployed again
 			}
 		}
@@ -321,7 +302,8 @@ type failedCheck struct {
 
 // failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: one
 // that raised an exception, or else one that was not answered.
-func (b *builder) failedChecks(log *logText) map[string]failedCheck {
+func (c *controllerLog) failedChecks() map[string]failedCheck {
+	b, log := c.b, c.log
 	first := map[string]failedCheck{}
 	for _, expression := range []*regexp.Regexp{checkRaised(), notAnswered()} {
 		for _, m := range b.matches(log, expression) {
@@ -344,82 +326,6 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 	return first
 }
 
-// applicationFailed adds the finding about an application that could not be built or deployed.
-func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *finding {
-	f := b.find(Serve, app+"#")
-	f.raised = output.ExceptionOf(message)
-	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.raised, message))
-	entity := Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
-	e.Time = stamp(at)
-	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
-	f.Severity = Error
-	return f
-}
-
-// oneStarted reports whether a later line of the controller's log shows that a replica of a deployment or of an app
-// started.
-func oneStarted(rest, of, name string) bool {
-	for line := range strings.Lines(rest) {
-		if strings.Contains(line, of+"='"+name+"'") && strings.Contains(line, " started successfully") {
-			return true
-		}
-	}
-	return false
-}
-
-// savedApplication adds the findings from the last saved status of an application and its deployments.
-func (b *builder) savedApplication(app *moment.Application, broken deployments) {
-	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
-	explained := false // a finding about a deployment says why the application is bad
-	for _, d := range app.Deployments {
-		name, status, message := d.Name, d.Status, d.Message
-		e := Evidence{
-			Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
-			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger,
-				message),
-		}
-		for _, f := range broken[name] {
-			if status == "HEALTHY" && app.Taken >= f.last {
-				f.Severity = Warning
-			}
-		}
-		if f := broken.lastBefore(name, math.MaxInt64); f != nil {
-			if bad[status] || message != "" {
-				f.addEvidence(e)
-			}
-			if bad[status] {
-				f.Severity = Error
-			}
-			explained = explained || bad[status]
-			continue
-		}
-		if !bad[status] {
-			if status == "UPDATING" && message != "" {
-				b.notStarted(app.Name, name, message, app.Taken, e)
-			}
-			continue
-		}
-		explained = true
-		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
-		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status,
-			cmp.Or(f.raised.String(), output.FirstSentence(message)))
-		f.count(app.Taken, false) // no retry
-		f.addEvidence(e)
-		f.Severity = Error
-	}
-	// the finding about the application itself
-	if f := b.byKey[Serve+"\x00"+app.Name+"#"]; f != nil && app.Status == "RUNNING" && app.Taken >= f.last {
-		f.Severity = Warning
-	}
-	isBroken := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
-	if !bad[app.Status] || explained || slices.ContainsFunc(app.Deployments, isBroken) {
-		return
-	}
-	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
-	b.applicationFailed(app.Name, app.Message, app.Taken,
-		Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
-}
-
 // replicaSlow matches what Serve's controller logs about replicas that take long to start
 // (ray/serve/_private/deployment_state.py).
 var replicaSlow = lazyregexp.New(
@@ -427,10 +333,11 @@ var replicaSlow = lazyregexp.New(
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
 // they take long, and no later line that one started. More replicas for one that serves are none of this.
-func (b *builder) replicasSlow(log *logText, broken deployments) {
+func (c *controllerLog) replicasSlow() {
+	b, log := c.b, c.log
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if len(broken[deployment]) > 0 || oneStarted(log.text[m.to:], "deployment", deployment) ||
+		if len(c.broken[deployment]) > 0 || c.deploymentStarted(m.to, deployment) ||
 			scalesUp(log.text[:m.from], deployment) {
 			continue
 		}
@@ -446,45 +353,4 @@ func scalesUp(before, deployment string) bool {
 	at := strings.LastIndex(before, "Upscaling "+of)
 	line, _, _ := strings.Cut(before[max(0, at):], "\n")
 	return at > strings.LastIndex(before, "Deploying new version of "+of) && !strings.Contains(line, "running replicas: 0.")
-}
-
-// stillStarting ends the keys of findings about deployments that were still starting.
-const stillStarting = "starting"
-
-// notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
-// said about it.
-func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
-	f := b.find(Serve, app+"#"+deployment+stillStarting)
-	how := "had not started when the session ended"
-	if b.running || b.r.At != 0 {
-		how = "has not started"
-	}
-	said := output.FirstSentence(message)
-	if _, after, found := strings.Cut(said, "' has "); found {
-		said = after // the deployment is named already
-	}
-	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
-	f.ofDeployment(b, app, deployment)
-	f.lasted(at)
-	e.Time = stamp(at)
-	f.addEvidence(e)
-	if f.Severity = Error; b.running || b.r.At != 0 {
-		f.Severity = Warning
-	}
-}
-
-// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application.
-func (f *finding) namedIn(text string) bool {
-	for _, e := range f.Entities {
-		if e.Type != "deployment" {
-			continue
-		}
-		app, _, _ := strings.Cut(e.ID, "#")
-		ofApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
-		if len(e.Name) > 3 && mentions(text, e.Name) || ofApp("application %s ") || ofApp("application %q") ||
-			ofApp("'%s'") {
-			return true
-		}
-	}
-	return false
 }

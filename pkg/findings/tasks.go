@@ -332,7 +332,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	}
 	lost := b.nodeLost(node)
 	if lost.Count == 0 {
-		lost.count(failedAt(row), false) // no retry succeeded
+		lost.count(failedAt(row))
 	}
 	lost.describe(occurrence{job: callerOf(row), name: name, evidence: []Evidence{evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))

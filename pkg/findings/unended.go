@@ -47,7 +47,8 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	u.pending = b.withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
 	u.queued = append(ofJob(slices.Clone(b.queued), j, notScheduledYet), u.pending...)
 	u.unanswered = b.unanswered(j)
-	u.waits = b.waitsOf(j, log, len(u.running) > 0)
+	busy := len(u.running) > 0
+	u.waits = b.waitsOf(j, log, busy)
 	for _, w := range u.waits {
 		for _, lacked := range u.waits {
 			// A constructor waited for what was submitted after it began and found no resources.
@@ -61,8 +62,9 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	if names := namesOf(u.queued); u.env != nil && len(names) > 0 {
 		u.env.goOn("; it is what " + quoted(names) + " waited for")
 	}
-	u.broken = b.brokenAtEnd(j, until, len(u.waits)+len(u.running) == 0 && u.env == nil && !b.serving())
-	if len(u.waits)+len(u.broken)+len(u.running) == 0 && u.env == nil {
+	idle := len(u.waits) == 0 && !busy && u.env == nil
+	u.broken = b.brokenAtEnd(j, until, idle && !b.serving())
+	if idle && len(u.broken) == 0 {
 		u.running = b.withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 	}
 	return u
@@ -203,7 +205,7 @@ func (b *builder) unended(j *job, log *logText) {
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	gaveUp := jobstatus.Ended(j.Status)
 	for _, f := range b.all {
-		if f.intended || f.jobEnd || f.unrecovered == 0 || !j.is(f.job) || len(f.names) == 0 {
+		if !f.unrepaired() || !j.is(f.job) || len(f.names) == 0 {
 			continue
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
@@ -257,56 +259,6 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	return waits
 }
 
-// withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the oldest first.
-func (b *builder) withoutRaysOwn(all []attempt) []attempt {
-	all = slices.DeleteFunc(all, func(a attempt) bool {
-		class, _, _ := strings.Cut(string(a.row.Name()), ".")
-		return b.runsForRay(class, a.row.Job())
-	})
-	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
-	return all
-}
-
-// namesOf returns the names of attempts, each once.
-func namesOf(all []attempt) (names []string) {
-	known := map[string]bool{}
-	for _, a := range all {
-		if name := a.name(); !known[name] {
-			known[name] = true
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// waitedFor returns the names of attempts of one state, with how long the first one had been in it, as far as something
-// is stored of the time after it began.
-func waitedFor(all []attempt, until int64) string {
-	took := time.Duration(until - all[0].since).Round(time.Second)
-	if took <= 0 {
-		return quoted(namesOf(all))
-	}
-	how := "pending"
-	switch all[0].state {
-	case tasktable.StateRunning:
-		how = "running"
-	case sentToWorker:
-		how = "without an answer"
-	}
-	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.behind(all[0]) }))
-	told := fmt.Sprintf("%s, which had been %s for %s", quoted(first), how, took)
-	if later := namesOf(all); len(later) > len(first) {
-		later = slices.DeleteFunc(later, func(name string) bool { return slices.Contains(first, name) })
-		told += ", and " + quoted(later) + " after it"
-	}
-	return told
-}
-
-// behind reports whether a call began after another one in the same worker, where it may have waited for that one.
-func (a attempt) behind(first attempt) bool {
-	return len(a.row.Worker()) > 0 && string(a.row.Worker()) == string(first.row.Worker()) && a.since > first.since
-}
-
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
 
@@ -328,48 +280,6 @@ func (b *builder) saidLast(log *logText) string {
 			output.Clip(line, output.MaxTitle/2))
 	}
 	return "; the last it printed: " + output.Clip(line, output.MaxTitle/2)
-}
-
-// serving reports whether an application of Serve was deployed.
-func (b *builder) serving() bool {
-	return slices.ContainsFunc(b.s.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
-}
-
-// raysOwn holds the classes of actors that Ray's libraries run for themselves.
-var raysOwn = []string{
-	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
-	"SplitCoordinator", "_ActorPoolAutoscaler", "JobSupervisor",
-}
-
-// trainsOwn holds the classes of actors that the controller of a Train run makes for itself. Programs have classes of
-// such names, too, so they are Ray's only in jobs with a controller.
-var trainsOwn = []string{"DatasetManager", "PlacementGroupCleaner", "PreemptionWatcher", "SynchronizationActor"}
-
-const trainController = "TrainController" // the class of the actor that controls a Train run
-
-// readTraining returns the jobs that have a controller of a Train run.
-func (b *builder) readTraining() map[rayid.Job]bool {
-	training := map[rayid.Job]bool{}
-	for i := range b.s.Actors {
-		if b.s.Actors[i].Class == trainController {
-			training[b.s.Actors[i].Job] = true
-		}
-	}
-	return training
-}
-
-// runsForRay reports whether Ray calls the methods of a job's actors of a class. Their ends are reported by the
-// findings about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death
-// tells.
-func (b *builder) runsForRay(class string, job rayid.Job) bool {
-	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) ||
-		slices.Contains(trainsOwn, class) && b.training()[job]
-}
-
-// isRays reports whether what a job's actors of a class print is of Ray: Train's controller fails like users' actors,
-// and what replicas print is of users.
-func (b *builder) isRays(class string, job rayid.Job) bool {
-	return class == trainController || !strings.HasPrefix(class, replicaClass) && b.runsForRay(class, job)
 }
 
 // A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session

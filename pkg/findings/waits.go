@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -130,28 +127,11 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 	}
 }
 
-// notReady matches messages about something that was awaited and did not come in time.
-var notReady = lazyregexp.New(
-	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
-		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
-
-// sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
-const sentToWorker = "SUBMITTED_TO_WORKER"
-
 // unanswered returns the calls of a job that were sent to their actors, and of which no answer came.
 func (b *builder) unanswered(j *job) []attempt {
 	sent := slices.Concat(b.calls, b.sent())
 	return b.withoutRaysOwn(ofJob(sent, j, sentToWorker))
 }
-
-// outOf matches how many there are of how many.
-var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
-
-// emptyHanded matches what Python, NumPy and pandas say if a program takes something out of nothing, such as the first
-// of the calls that ray.wait says are ready.
-var emptyHanded = lazyregexp.New(
-	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
-		`^(?:need at least one array|zero-size array|No objects)\b`)
 
 // linkUndone links a driver to what its job had not done when it ended: if it waited too long, to what could not be
 // scheduled or started, or to the processes that had died again and again. If there is none of that, it links a driver
@@ -199,7 +179,7 @@ func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.left()
 	switch {
 	case general().MatchString(e.raised.Type):
-	case e.raised.Type == "KeyError" || f.foundNothing():
+	case e.raised.Type == "KeyError" || f.silent || foundNothing(f.raised):
 		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
 	default:
 		return
@@ -213,9 +193,9 @@ func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 
 // tellLeftBehind is tellLeft for the root of a driver's end, if the driver had gone on after all that failed before.
 func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
-	root, goneOn := f.root(), b.lastSubmitted(f.job)
+	root := f.root()
 	if f.Kind != JobFailed || root.job != f.job ||
-		slices.ContainsFunc(f.because, func(c *finding) bool { return c.last >= goneOn }) {
+		slices.ContainsFunc(f.because, func(c *finding) bool { return !b.goneOnAfter(c, f.job) }) {
 		return
 	}
 	u := b.undoneOf(j, e.log, j.End)
@@ -258,130 +238,3 @@ func (b *builder) addFailure(row tasktable.Row, f *finding) {
 }
 
 const maxLinked = 10_000 // failed attempts that are linked to those that they started
-
-// attempt is an attempt of a task that had not ended when its driver, the session or what waited for it did.
-type attempt struct {
-	row   tasktable.Row
-	state string // its last state before that
-	since int64  // Unix ns
-}
-
-// name is the name that the task was given; of a trial of Tune the function's, if that is known.
-func (a attempt) name() string {
-	name := string(a.row.GivenName())
-	if trial := strings.TrimSuffix(string(a.row.Name()), ".train"); name == trialRun && trial != "ImplicitFunc" {
-		return "Tune trial " + trial
-	}
-	return name
-}
-
-func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID(), a.name()) }
-
-func (b *builder) attemptEvidence(a attempt) Evidence {
-	return Evidence{
-		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state,
-			stamp(a.since)),
-		Link: b.link("#/tasks/%s", a.row.ID()),
-	}
-}
-
-// ofJob returns the attempts of a job that were in a state; none of a job without a driver.
-func ofJob(all []attempt, j *job, state string) []attempt {
-	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(callerOf(a.row)) || a.state != state })
-}
-
-// lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
-func lowest(all []attempt) []attempt {
-	started := map[string][]tasktable.Row{}
-	for _, a := range all {
-		started[string(a.row.Parent())] = append(started[string(a.row.Parent())], a.row)
-	}
-	return slices.DeleteFunc(all, func(a attempt) bool {
-		return slices.ContainsFunc(parentIDs(a.row), func(id string) bool {
-			return slices.ContainsFunc(started[id], func(row tasktable.Row) bool { return startedBy(row, a.row) })
-		})
-	})
-}
-
-// parentIDs returns which tasks Ray names as the parent of what an attempt starts: itself, or, of a coroutine of an
-// actor, the actor's creation, whose ID is 8 bytes of ones and the actor's ID.
-func parentIDs(row tasktable.Row) []string {
-	id := row.ID()
-	ids := []string{string(id[:])}
-	if string(row.Type()) == eventjson.TypeActor {
-		ids = append(ids, strings.Repeat("\xff", 8)+string(row.Actor()))
-	}
-	return ids
-}
-
-// byDriver reports whether a driver itself started an attempt: the ID of its parent is that of its job, filled up.
-func byDriver(row tasktable.Row) bool {
-	return strings.HasPrefix(string(row.Parent()), strings.Repeat("\xff", 20))
-}
-
-// startedBy reports whether an attempt was, as far as its parent's ID and its time tell, started by another one.
-func startedBy(row, parent tasktable.Row) bool {
-	at := slices.Index(parentIDs(parent), string(row.Parent()))
-	return at == 0 || at > 0 && firstState(row) >= firstState(parent)
-}
-
-// driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its
-// job, filled up.
-var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
-
-// isJobEnd reports whether an attempt ended because its driver did.
-func isJobEnd(text []byte) bool {
-	s := string(text[:min(len(text), 600)])
-	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
-		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ") ||
-		driverOwned().MatchString(s)
-}
-
-// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is
-// known about its end.
-func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
-	worker := idOf[rayid.Worker](row.Worker())
-	j := b.jobOfID(callerOf(row))
-	death, dead := b.deaths[worker]
-	atEnd := j != nil && j.End != 0 && at-j.End <= atTheEnd && j.End-at <= atTheEnd
-	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
-		driver := b.s.Job(callerOf(row))
-		if driver == nil {
-			return false
-		}
-		state, _ := moment.DriverAt(driver, b.r.At)
-		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
-	}
-	if kind == "ACTOR_DIED" && strings.Contains(string(text), "killed by `ray.kill`") {
-		return atEnd // a driver that gives up kills what still runs
-	}
-	return atEnd && !dead && (kind == "WORKER_DIED" && len(text) == 0 ||
-		kind == taskCancelled && worker.Nil()) // or cancels what still waits
-}
-
-// withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
-const withDriver = 5e8
-
-// addAbandoned remembers what an attempt was doing when its driver ended.
-func (b *builder) addAbandoned(row tasktable.Row) {
-	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
-		return
-	}
-	var room [8]tasktable.StateTime
-	a := attempt{row: row}
-	for _, s := range row.States(room[:0]) {
-		if s.State != tasktable.StateFailed {
-			a.state, a.since = s.State, s.Time
-		}
-	}
-	switch kind := string(row.Type()); {
-	case kind == eventjson.TypeNormal:
-		b.abandoned = append(b.abandoned, a)
-	case kind == eventjson.TypeActorCreation:
-		if a.state == tasktable.StateRunning {
-			b.constructors = append(b.constructors, a)
-		}
-	case a.state == tasktable.StateRunning || a.state == sentToWorker:
-		b.calls = append(b.calls, a)
-	}
-}

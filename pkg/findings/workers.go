@@ -153,7 +153,7 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 		crash, at := output.CrashInPython(log.text)
 		ended, from := output.Signal(log.text)
 		if from >= 0 && !strings.HasPrefix(log.file.Path, "python-core-") { // which is Ray's own
-			crash = cmp.Or(crash, output.LastError(log.text[:from], false)) // of a library that ends its process
+			crash = cmp.Or(crash, output.LastError(log.text[:from])) // of a library that ends its process
 		}
 		said = cmp.Or(said, crash)
 		if from >= 0 && (at < 0 || from < at) {
@@ -197,13 +197,13 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
 	}
-	for _, others := range []bool{false, true} {
+	for _, lastOf := range []func(log string) string{output.LastError, output.LastErrorOrLine} {
 		for _, file := range b.logsOf(worker) {
 			if !strings.HasPrefix(file.Path, "worker-") {
 				continue
 			}
 			log := b.readOf(worker, file)
-			if said = output.LastError(log.text, others); said != "" {
+			if said = lastOf(log.text); said != "" {
 				return lastPrinted + said, b.evidence(log, log.lastLines(5), len(log.text))
 			}
 		}

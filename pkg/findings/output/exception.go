@@ -176,8 +176,7 @@ func raisedIn(text, program string) (e Exception) {
 			continue
 		}
 		m := raised().FindStringSubmatch(line)
-		if m == nil || inMessage || !typical().MatchString(m[2]) &&
-			!(indented && (m[1] != "" || strings.ToUpper(m[2][:1]) == m[2][:1]) && m[2] != "Traceback") {
+		if m == nil || inMessage || !isException(m[1], m[2], indented) {
 			indented = false
 			continue
 		}
@@ -196,14 +195,7 @@ func raisedIn(text, program string) (e Exception) {
 		}
 		e = Exception{Type: m[2], Message: shortened(message), Function: function}
 		if inMessage && frame != nil {
-			library := libraryOf(frame[1])
-			e.Library = library != "" && library != program || ofNetworks().MatchString(frame[1])
-			switch {
-			case m[2] == "NotImplementedError" && frame[2] != "":
-				e.Code = "in " + Clip(frame[2], MaxMessage)
-			case m[2] == "AssertionError" && strings.HasPrefix(code, "assert "):
-				e.Code = Clip(Printable(code), MaxMessage)
-			}
+			e.setPlace(frame[1], frame[2], code, program)
 		}
 		rest = -1
 		switch {
@@ -232,6 +224,26 @@ func shortened(message string) string {
 		return Clip(message, MaxMessage)
 	}
 	return Clip(message, MaxMessage/2) + strings.ToValidUTF8(message[len(message)-MaxMessage/2:], "")
+}
+
+// isException reports whether a line names an exception: by a usual ending of its type, or, behind a traceback's
+// frames, by its module or a capital letter.
+func isException(module, name string, behindFrames bool) bool {
+	capital := strings.ToUpper(name[:1]) == name[:1]
+	return typical().MatchString(name) || behindFrames && (module != "" || capital) && name != "Traceback"
+}
+
+// setPlace sets what the last frame of a traceback tells: its file, its function, and its line of code. program is the
+// library in which the program begins.
+func (e *Exception) setPlace(file, function, code, program string) {
+	library := libraryOf(file)
+	e.Library = library != "" && library != program || ofNetworks().MatchString(file)
+	switch {
+	case e.Type == "NotImplementedError" && function != "":
+		e.Code = "in " + Clip(function, MaxMessage)
+	case e.Type == "AssertionError" && strings.HasPrefix(code, "assert "):
+		e.Code = Clip(Printable(code), MaxMessage)
+	}
 }
 
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.

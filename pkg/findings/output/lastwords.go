@@ -114,7 +114,7 @@ func LastCrash(log string) string {
 	if at < 0 {
 		return ""
 	}
-	said := LastError(behindStack(log[at:]), false) // no other lines
+	said := LastError(behindStack(log[at:]))
 	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) {
 		return crash
 	}
@@ -188,25 +188,34 @@ func deeper(line, other string) bool {
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own, or else, if others count, the last of these lines without a level, or that only says that a step failed; "" if
-// there is none.
-func LastError(log string, others bool) (plain string) {
+// own and says more than that a step failed; "" if there is none.
+func LastError(log string) string {
+	said, _ := lastError(log)
+	return said
+}
+
+// LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
+// "" if there is none.
+func LastErrorOrLine(log string) string { return cmp.Or(lastError(log)) }
+
+// lastError returns both: the last line that speaks of an error, or else another one.
+func lastError(log string) (said, other string) {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
 			break
 		}
-		switch worth, said := worthOf(line); {
-		case worth == anError && !onlyStatus().MatchString(said):
-			return Clip(said, MaxTitle)
-		case (worth == anError || worth == ownLine) && others:
-			plain = cmp.Or(plain, Clip(said, MaxTitle))
+		switch worth, text := worthOf(line); {
+		case worth == anError && !onlyStatus().MatchString(text):
+			return Clip(text, MaxTitle), ""
+		case worth == anError || worth == ownLine:
+			other = cmp.Or(other, Clip(text, MaxTitle))
 		}
 		if looked++; looked == maxErrorLines {
 			break
 		}
 	}
-	return plain
+	return "", other
 }
 
 // EndsInError reports whether the last line that a program printed itself is about an error.
@@ -282,8 +291,10 @@ func Plain(line string) bool {
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
-// that speaks of an error, or the last line that counts also; both are "" if there is none of that either.
-func SaidByWorkers(log, known string, also func(line string) bool, isRays func(class string) bool) (who, said string) {
+// that speaks of an error, or the last line of which orElse says that it counts, too; both are "" if there is none.
+// isRays says whether a class is one of Ray's own actors.
+func SaidByWorkers(log, known string, orElse func(line string) bool, isRays func(class string) bool) (who,
+	said string) {
 	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
 	for i, line := range slices.Backward(lines) {
 		m := marked().FindStringSubmatch(line)
@@ -306,7 +317,7 @@ func SaidByWorkers(log, known string, also func(line string) bool, isRays func(c
 			return Printable(worker), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
 		case worth == anError:
 			return Printable(worker), Clip(message, MaxTitle)
-		case said == "" && (worth == errorWarning || also(line)):
+		case said == "" && (worth == errorWarning || orElse(line)):
 			who, said = Printable(worker), Clip(message, MaxTitle)
 		}
 	}

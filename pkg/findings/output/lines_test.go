@@ -116,18 +116,18 @@ func TestLastError(t *testing.T) {
 		"Ray's own":       {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
 		"Ray's in Python": {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
 	} {
-		if got := LastError(c.log, false); got != c.want {
+		if got := LastError(c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	const plain = ":job_id:04000000\nlist of part 4: slow down\n"
-	if got := LastError(plain, true); got != "list of part 4: slow down" {
+	if got := LastErrorOrLine(plain); got != "list of part 4: slow down" {
 		t.Errorf("a line of stderr without a level: %q", got)
 	}
-	if got := LastError(plain+"- (ip=10.0.0.1, pid=7) world_rank=0\n", true); got != "list of part 4: slow down" {
+	if got := LastErrorOrLine(plain + "- (ip=10.0.0.1, pid=7) world_rank=0\n"); got != "list of part 4: slow down" {
 		t.Errorf("the same line before one of Ray Train's: %q", got)
 	}
-	if got := LastError(plain, false); got != "" {
+	if got := LastError(plain); got != "" {
 		t.Errorf("the same line where others do not count: %q", got)
 	}
 }
@@ -160,9 +160,9 @@ func TestSaidByWorkers(t *testing.T) {
 	noOthers := func(string) bool { return false }
 	const waits, fails = "\x1b[36m(f pid=7)\x1b[0m waiting for the lock of table a\n", "\x1b[36m(f pid=7)\x1b[0m error: batch 3 has 0 rows\n"
 	for _, c := range []struct {
-		log  string
-		also func(string) bool
-		want string
+		log    string
+		orElse func(string) bool
+		want   string
 	}{
 		{fails + waits + "\x1b[36m(Controller pid=9)\x1b[0m error: it failed\n", AboutWaits, "error: batch 3 has 0 rows"},
 		{waits + "\x1b[36m(f pid=7)\x1b[0m loaded\n", AboutWaits, "waiting for the lock of table a"},
@@ -179,7 +179,7 @@ func TestSaidByWorkers(t *testing.T) {
 		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:v7 is in quarantine\n\x1b[36m(f pid=7)\x1b[0m 2026-11-27 10:00:00,002 INFO a.py:1 - GET /score 503\n", Plain, "WARNING:root:v7 is in quarantine"},
 		{"\x1b[36m(f pid=7)\x1b[0m geo.acme.example did not answer in 2 s\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "geo.acme.example did not answer in 2 s"},
 	} {
-		who, said := SaidByWorkers(c.log, "", c.also, func(class string) bool { return class == "Controller" })
+		who, said := SaidByWorkers(c.log, "", c.orElse, func(class string) bool { return class == "Controller" })
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
 			t.Errorf("%q: %q of %q, want %q", c.log, said, who, c.want)
 		}

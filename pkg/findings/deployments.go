@@ -1,0 +1,207 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// deployments holds the findings about deployments of Serve, by the deployments' names.
+type deployments map[string][]*finding
+
+func (d deployments) add(deployment string, f *finding) {
+	if !slices.Contains(d[deployment], f) {
+		d[deployment] = append(d[deployment], f)
+	}
+}
+
+// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if
+// there is none.
+func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
+	for _, f := range d[deployment] {
+		if f.first <= at && (last == nil || last.first <= f.first) {
+			last = f
+		}
+	}
+	return last
+}
+
+// replicaFailed returns the finding about an exception that the replicas of a deployment raised.
+func (b *builder) replicaFailed(app, deployment string, raised output.Exception) *finding {
+	f := b.find(Serve, app+"#"+deployment+raised.Type+output.Normalised(raised.Message))
+	f.raised = raised
+	f.ofDeployment(b, app, deployment)
+	return f
+}
+
+// replicaClass begins the name of the class of a deployment's replicas: "ServeReplica:app:deployment".
+const replicaClass = "ServeReplica:"
+
+func (f *finding) ofDeployment(b *builder, app, deployment string) {
+	f.addName("deployment " + deployment)
+	f.addName(replicaClass + app + ":" + deployment)
+	f.addEntity(b.deploymentEntity(app, deployment))
+}
+
+func (b *builder) deploymentEntity(app, deployment string) Entity {
+	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment,
+		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
+}
+
+// notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
+// said about it.
+func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
+	f := b.find(Serve, app+"#"+deployment+stillStarting)
+	how := "had not started when the session ended"
+	if b.running || b.r.At != 0 {
+		how = "has not started"
+	}
+	said := output.FirstSentence(message)
+	if _, after, found := strings.Cut(said, "' has "); found {
+		said = after // the deployment is named already
+	}
+	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
+	f.ofDeployment(b, app, deployment)
+	f.lasted(at)
+	e.Time = stamp(at)
+	f.addEvidence(e)
+	if f.Severity = Error; b.running || b.r.At != 0 {
+		f.Severity = Warning
+	}
+}
+
+// stillStarting ends the keys of findings about deployments that were still starting.
+const stillStarting = "starting"
+
+// applicationFailed adds the finding about an application that could not be built or deployed.
+func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *finding {
+	f := b.find(Serve, app+"#")
+	f.raised = output.ExceptionOf(message)
+	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.raised, message))
+	entity := Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
+	e.Time = stamp(at)
+	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
+	f.Severity = Error
+	return f
+}
+
+// reasonOf describes the exception of a text in one line. The first lines of RuntimeEnvSetupError and ActorDiedError
+// have no reason, so it is taken from the rest of the text. Of a text without an exception it is the first sentence.
+func reasonOf(exception output.Exception, text string) string {
+	switch exception.Type {
+	case "RuntimeEnvSetupError":
+		_, message, _ := strings.Cut(text, exception.Type+": ")
+		return exception.Type + ": " + envReason(message)
+	case "ActorDiedError":
+		if reason, found := actorDeathReason(text); found {
+			return exception.Type + ": " + reason
+		}
+	}
+	return cmp.Or(exception.String(), output.FirstSentence(text))
+}
+
+// isBad reports whether the status of an application or a deployment tells of a failure.
+func isBad(status string) bool { return status == "UNHEALTHY" || status == "DEPLOY_FAILED" }
+
+// savedApplication adds the findings from the last saved status of an application and its deployments. A finding about
+// the application itself is only added if none of its deployments has one.
+func (b *builder) savedApplication(app *moment.Application, broken deployments) {
+	explained := false
+	for _, d := range app.Deployments {
+		if b.savedDeployment(app, d, broken) || len(broken[d.Name]) > 0 {
+			explained = true
+		}
+	}
+	if f := b.byKey[Serve+"\x00"+app.Name+"#"]; f != nil && app.Status == "RUNNING" && app.Taken >= f.last {
+		f.Severity = Warning // it could not be deployed at first
+	}
+	if !isBad(app.Status) || explained {
+		return
+	}
+	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
+	b.applicationFailed(app.Name, app.Message, app.Taken,
+		Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
+}
+
+// savedDeployment decides by the last saved status of a deployment how grave the findings about it are. If there is
+// none, it adds one. It reports whether the status is bad, so that a finding says why the application is bad.
+func (b *builder) savedDeployment(app *moment.Application, d moment.Deployment, broken deployments) (bad bool) {
+	name, status, message := d.Name, d.Status, d.Message
+	e := Evidence{
+		Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
+		Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger,
+			message),
+	}
+	for _, f := range broken[name] {
+		if status == "HEALTHY" && app.Taken >= f.last {
+			f.Severity = Warning
+		}
+	}
+	f, bad := broken.lastBefore(name, math.MaxInt64), isBad(status)
+	switch {
+	case f != nil:
+		if bad || message != "" {
+			f.addEvidence(e)
+		}
+		if bad {
+			f.Severity = Error
+		}
+	case bad:
+		f = b.replicaFailed(app.Name, name, output.ExceptionOf(message))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status,
+			cmp.Or(f.raised.String(), output.FirstSentence(message)))
+		f.count(app.Taken)
+		f.addEvidence(e)
+		f.Severity = Error
+	case status == "UPDATING" && message != "":
+		b.notStarted(app.Name, name, message, app.Taken, e)
+	}
+	return bad
+}
+
+// aboutOther reports whether a text of Serve names a deployment, and the finding is about another deployment.
+func (f *finding) aboutOther(text string) bool {
+	const names = "Deployment(name='"
+	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
+		return strings.Contains(text, names+e.Name+"'")
+	})
+}
+
+// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application.
+func (f *finding) namedIn(text string) bool {
+	for _, e := range f.Entities {
+		if e.Type != "deployment" {
+			continue
+		}
+		app, _, _ := strings.Cut(e.ID, "#")
+		ofApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
+		if len(e.Name) > 3 && mentions(text, e.Name) || ofApp("application %s ") || ofApp("application %q") ||
+			ofApp("'%s'") {
+			return true
+		}
+	}
+	return false
+}
+
+// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
+// Serve's controller.
+func (f *finding) replicaIn(text string) bool {
+	return slices.ContainsFunc(f.names, func(name string) bool {
+		class, is := strings.CutPrefix(name, "actor "+replicaClass)
+		app, deployment, _ := strings.Cut(class, ":")
+		deployment, _, _ = strings.Cut(deployment, " ")
+		return is && (strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'") ||
+			strings.Contains(text, "Deployment(name='"+deployment+"', app='"+app+"')"))
+	})
+}
+
+// serving reports whether an application of Serve was deployed.
+func (b *builder) serving() bool {
+	return slices.ContainsFunc(b.s.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
+}

@@ -1,0 +1,211 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// beforeThat is between how a job ended, in a title, and what had failed in it before.
+const beforeThat = "; before that "
+
+// addEarlierFailures adds to the title of what ended a job what had failed in the job before and was not repaired:
+// whoever waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so
+// the title tells both.
+func (b *builder) addEarlierFailures() {
+	for _, end := range b.all {
+		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv || end.Kind == Entrypoint {
+			continue
+		}
+		root := end.root()
+		if strings.Contains(root.Title, beforeThat) {
+			continue
+		}
+		earlier := ""
+		if before := b.earlierFailure(end, root); before != nil {
+			earlier = before.Title
+			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
+				root.addEvidence(e)
+			}
+		} else if root.mayFollowOthers(end) {
+			earlier = cmp.Or(b.printedInJob(end, root), b.lostActor(end, root))
+		}
+		if earlier != "" {
+			earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
+			root.Title = output.Clip(root.Title, 2*output.MaxTitle-len(earlier))
+			root.goOn(earlier)
+		}
+	}
+}
+
+// earlierFailure returns the first failure in a job before the root of the job's end, of which it is neither a cause
+// nor a consequence; nil if there is none. What has to do with the root comes before others, and what failed after the
+// driver had submitted its last task before that after which the driver went on. If the root tells why it failed, only
+// what has to do with it counts.
+func (b *builder) earlierFailure(end, root *finding) *finding {
+	j := b.jobOfID(end.job)
+	if j == nil {
+		return nil
+	}
+	children := map[*finding]bool{} // of tasks that a task of the root had called
+	for _, failed := range b.failures {
+		if b.failures[failed.parent].finding == root {
+			children[failed.finding] = true
+		}
+	}
+	related := func(f *finding) bool {
+		return children[f] || root.actor() != "" && f.actor() == root.actor() || root.misses(f) ||
+			end.handled.Same(f.raised)
+	}
+	rank := func(f *finding) int {
+		switch {
+		case related(f):
+			return 0
+		case b.goneOnAfter(f, end.job):
+			return 2
+		}
+		return 1
+	}
+	mayFollow := root.mayFollowOthers(end)
+	var failures []*finding
+	for _, f := range b.all {
+		if b.failedBefore(j, f, end, root) && (mayFollow || related(f)) {
+			failures = append(failures, f)
+		}
+	}
+	slices.SortStableFunc(failures, func(x, y *finding) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.first, y.first))
+	})
+	for _, f := range failures {
+		if f == end.repaired || !b.succeededLater(f) {
+			return f.root()
+		}
+	}
+	return nil
+}
+
+// failedBefore reports whether a finding is about another failure in the job than the one that ended it, and began
+// before that one's root was over.
+func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
+	ofJob, until := j.is(f.job), root.last
+	if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
+		ofJob = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j)
+		until = root.last + atTheEnd
+	}
+	switch {
+	case !ofJob || f.first >= until || !f.unrepaired():
+		return false
+	case f == root || end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.raised.Same(root.raised):
+		return false // it is told already
+	case f.hung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
+		return false // it did not come to an end, or only repeats what its tasks raised
+	}
+	return true
+}
+
+// ofEarlierJob reports whether a finding is about a job that had ended before another one began.
+func (b *builder) ofEarlierJob(f *finding, later *job) bool {
+	return slices.ContainsFunc(f.jobs, func(id rayid.Job) bool {
+		j := b.jobOfID(id)
+		return j != nil && j.End != 0 && j.End <= later.Start
+	})
+}
+
+// mayFollowOthers reports whether the root of a job's end may have failed because of something else that failed before:
+// it only says that something was not there, did not come in time, or failed as was told before, or it is what the
+// driver itself said.
+func (f *finding) mayFollowOthers(end *finding) bool {
+	raised := f.raised
+	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
+		raised.Type == "BrokenBarrierError"
+	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message)
+	toldBefore := general().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
+		toldElsewhere().MatchString(raised.String())
+	return f == end || notInTime || notThere || toldBefore
+}
+
+// misses reports whether a task found nothing of what another one should have brought, as its name says: "no rates to
+// revalue with" and fetch_rates. The driver may have given it something else instead.
+func (f *finding) misses(other *finding) bool {
+	m := hasNone().FindStringSubmatch(f.raised.Message)
+	return m != nil && f.Kind == TaskFailed && other.Kind == TaskFailed && len(other.names) > 0 &&
+		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
+}
+
+// lostActor returns how an actor had ended, if a job then ended only with words of its own: a detached one of another
+// job, as others may need it, or one of its own that somebody killed shortly before; "" if none had.
+func (b *builder) lostActor(end, root *finding) (how string) {
+	if root != end || !general().MatchString(end.raised.Type) {
+		return ""
+	}
+	for _, lost := range b.all {
+		shared := lost.detached && lost.job != end.job
+		killed := lost.intended && lost.Kind == ActorDied && lost.job == end.job && end.last-lost.last <= atTheEnd
+		if (shared || killed) && lost.unrecovered > 0 && lost.last < end.last {
+			how = lost.Title
+		}
+	}
+	return how
+}
+
+// printedInJob returns what a job had printed about an error before it ended: the last error of one of its workers,
+// with the worker's name, or else of the entrypoint itself, if the job ended for no other reason; "" if there is none
+// that the root of the end does not tell. If the root names things, also a worker's line that names one of them counts,
+// and if it waited, one that tells of waits. If it found nothing, any other line does, as what gives nothing
+// often says why in words that are no error.
+func (b *builder) printedInJob(end, root *finding) string {
+	byEntrypoint := ""
+	if root == end {
+		byEntrypoint = end.earlierError
+	}
+	j := b.jobOfEnd(end)
+	if j == nil {
+		return byEntrypoint
+	}
+	log := b.driverLog(j)
+	if log == nil {
+		return byEntrypoint
+	}
+	orElse := func(line string) bool { return alsoNames(root.raised, line) }
+	if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
+		orElse = output.AboutWaits
+	}
+	said := b.saidByWorkers(j, log, root, orElse)
+	switch {
+	case said != "":
+		return said
+	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
+		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint)
+	case byEntrypoint == "" && (root.silent || foundNothing(root.raised)):
+		return b.saidByWorkers(j, log, root, output.Plain)
+	}
+	return byEntrypoint
+}
+
+// saidByWorkers returns what a worker had printed into the log of a job's driver and a root does not tell, with its
+// name: an error, or else a line of which orElse says that it counts; "" if there is none.
+func (b *builder) saidByWorkers(j *job, log *logText, root *finding, orElse func(line string) bool) string {
+	isRays := func(class string) bool { return b.isRays(class, j.id) }
+	who, said := output.SaidByWorkers(log.text, root.Title, orElse, isRays)
+	return around(who+" printed: ", said, "")
+}
+
+// printedByWorkers returns the error that a worker of a job printed last, as its own log has it; "" if there is none
+// that the root does not tell.
+func (b *builder) printedByWorkers(j *job, root *finding) string {
+	b.sortLogs()
+	for _, file := range b.printed[j.id] {
+		worker, _ := workerOf(file.Path)
+		said := output.LastError(b.readOf(worker, file).text)
+		if said == "" || strings.Contains(root.Title, said) {
+			continue
+		}
+		if a := b.actorIn(worker); a == nil || !b.isRays(a.Class, a.Job) {
+			return "a worker printed: " + said
+		}
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package findings
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+)
+
+// general matches the types of exceptions that programs raise to say that they cannot go on, whatever the reason is, or
+// that nothing came out of a queue or no more went into it; also "", as of an end without an exception.
+var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
+
+// ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
+// not end because tasks had failed.
+var ownBugs = map[string]bool{
+	"KeyError": true, "IndexError": true, "TypeError": true, "AttributeError": true, "NameError": true,
+	"UnboundLocalError": true, "ZeroDivisionError": true,
+	"ImportError": true, "ModuleNotFoundError": true, "SyntaxError": true, "IndentationError": true,
+	"RecursionError": true, "NotImplementedError": true,
+	"FileNotFoundError": true, "PermissionError": true, "IsADirectoryError": true, "NotADirectoryError": true,
+	"UnicodeDecodeError": true, "MemoryError": true,
+	"KeyboardInterrupt": true, "JSONDecodeError": true, "ConnectionError": true, "ConnectionRefusedError": true,
+}
+
+// aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
+// "No best trial found". In an exception of a type of its own aboutThings are no such words: "Missing value: lr".
+var (
+	aboutFailures = lazyregexp.New(
+		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
+			`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
+	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
+)
+
+// tellsOfOthers reports whether what a program says as it raises an exception, or ends, is about failures of others.
+// Words about an error in an exception that a library raises are about that error, unless they count.
+func tellsOfOthers(raised output.Exception, said string) bool {
+	if general().MatchString(raised.Type) {
+		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
+	}
+	return aboutFailures().MatchString(said) && (!raised.Library || outOf().MatchString(said))
+}
+
+// outOf matches how many there are of how many.
+var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
+
+// processFailed matches exceptions that only say that a process failed, and toldAbove messages that say so. The process
+// may have written the reason to the same log.
+const (
+	processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b`
+	toldAbove     = `(?i)\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b`
+)
+
+var (
+	ofProcesses = lazyregexp.New(processFailed)
+	seeAbove    = lazyregexp.New(toldAbove)
+)
+
+// toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
+// one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
+// as its values are of several types, the worker that made it said so.
+var toldElsewhere = lazyregexp.New(processFailed + `|` + toldAbove + `|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
+	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
+	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
+
+// isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
+// that did not answer.
+func isTimeout(raised output.Exception) bool {
+	return strings.HasSuffix(raised.Type, "TimeoutError") && (!raised.Library || notReady().MatchString(raised.Message))
+}
+
+// notReady matches messages about something that was awaited and did not come in time.
+var notReady = lazyregexp.New(
+	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
+		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
+
+// emptyHanded matches what Python, NumPy and pandas say if a program takes something out of nothing, such as the first
+// of the calls that ray.wait says are ready.
+var emptyHanded = lazyregexp.New(
+	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
+		`^(?:need at least one array|zero-size array|No objects)\b`)
+
+// foundNothing reports whether an exception says that nothing was there where a value was needed, or only that a server
+// had failed.
+func foundNothing(raised output.Exception) bool {
+	message := raised.Message
+	return strings.Contains(message, "'NoneType'") || raised.Type == "FileNotFoundError" ||
+		emptyHanded().MatchString(message) || noneFound().MatchString(message) || serverError().MatchString(message)
+}
+
+var (
+	// noneFound matches what says that nothing of a kind was found, as Tune does of trials.
+	noneFound = lazyregexp.New(`^No [\w ]{1,40} found\b`)
+	// serverError matches what clients of HTTP say of a server that failed.
+	serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
+)
+
+// alsoNames reports whether a line names what the message of an exception does: who left it out, or made less of it,
+// may say so at any level. Messages about other mistakes in code name types and attributes.
+func alsoNames(raised output.Exception, line string) bool {
+	if t := raised.Type; ownBugs[t] && t != "KeyError" && t != "FileNotFoundError" {
+		return false
+	}
+	return slices.ContainsFunc(named().FindAllString(raised.Message, 3),
+		func(name string) bool { return mentions(line, strings.Trim(name, "'")) })
+}
+
+// named matches the names of things in a message: in quotes, or a word with a number, as in "part 3".
+var named = lazyregexp.New(`'[^'\n]{4,200}'|\b\pL{3,}[ -]\d+\b`)
+
+// hasNone matches what says that there is nothing of a kind: "no rates".
+var hasNone = lazyregexp.New(`^[Nn]o (\w+)`)
+
+// wrappers holds exceptions that only say that another exception was raised. Ray's events do not contain the other
+// exception.
+var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true,
+	"ControllerError": true}
+
+// rayErrors holds the kinds of findings that may be about the failure that exceptions of Ray tell of.
+var rayErrors = []struct {
+	exceptions string
+	kinds      []string
+}{
+	{"ActorDiedError RayActorError", []string{ActorDied, OutOfMemory, NodeDied}},
+	{"ActorUnavailableError", []string{ActorDied, NodeDied}},
+	{"OutOfMemoryError", []string{OutOfMemory}},
+	{"WorkerCrashedError", []string{WorkerDied, OutOfMemory, NodeDied}},
+	{"NodeDiedError LocalRayletDiedError PreemptionError", []string{NodeDied}},
+	{"RuntimeEnvSetupError", []string{RuntimeEnv}},
+	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved " +
+		"PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
+	{"ObjectLostError ObjectReconstructionFailedError ObjectFetchTimedOutError", []string{NodeDied, ObjectLost}},
+	{"OwnerDiedError", []string{NodeDied, ActorDied, WorkerDied, ObjectLost}},
+	{"ReferenceCountingAssertionError ObjectFreedError", []string{ObjectLost}},
+	{"OutOfDiskError ObjectStoreFullError", []string{ObjectStore}},
+	{"TaskCancelledError", []string{Cancelled}},
+	{"GetTimeoutError", []string{Unschedulable, Starved, WorkerStart}},
+	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
+}
+
+// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if
+// the exception tells of no other failure. text is the exception's traceback.
+func failuresBehind(raised output.Exception, text string) []string {
+	switch {
+	case (raised.Type == "RaySystemError" || raised.Type == "ActorUnschedulableError") &&
+		strings.Contains(text, startupFailed):
+		return []string{WorkerStart}
+	case raised.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+raised.Type):
+		return nil // PyTorch's exception of this name is about the memory of a GPU
+	}
+	for _, e := range rayErrors {
+		if slices.Contains(strings.Fields(e.exceptions), raised.Type) {
+			return e.kinds
+		}
+	}
+	return nil
+}

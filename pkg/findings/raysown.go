@@ -1,0 +1,56 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// raysOwn holds the classes of actors that Ray's libraries run for themselves.
+var raysOwn = []string{
+	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
+	"SplitCoordinator", "_ActorPoolAutoscaler", "JobSupervisor",
+}
+
+// trainsOwn holds the classes of actors that the controller of a Train run makes for itself. Programs have classes of
+// such names, too, so they are Ray's only in jobs with a controller.
+var trainsOwn = []string{"DatasetManager", "PlacementGroupCleaner", "PreemptionWatcher", "SynchronizationActor"}
+
+const trainController = "TrainController" // the class of the actor that controls a Train run
+
+// readTraining returns the jobs that have a controller of a Train run.
+func (b *builder) readTraining() map[rayid.Job]bool {
+	training := map[rayid.Job]bool{}
+	for i := range b.s.Actors {
+		if b.s.Actors[i].Class == trainController {
+			training[b.s.Actors[i].Job] = true
+		}
+	}
+	return training
+}
+
+// runsForRay reports whether Ray calls the methods of a job's actors of a class. Their ends are reported by the
+// findings about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death
+// tells.
+func (b *builder) runsForRay(class string, job rayid.Job) bool {
+	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) ||
+		slices.Contains(trainsOwn, class) && b.training()[job]
+}
+
+// isRays reports whether what a job's actors of a class print is of Ray: Train's controller fails like users' actors,
+// and what replicas print is of users.
+func (b *builder) isRays(class string, job rayid.Job) bool {
+	return class == trainController || !strings.HasPrefix(class, replicaClass) && b.runsForRay(class, job)
+}
+
+// withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the oldest first.
+func (b *builder) withoutRaysOwn(all []attempt) []attempt {
+	all = slices.DeleteFunc(all, func(a attempt) bool {
+		class, _, _ := strings.Cut(string(a.row.Name()), ".")
+		return b.runsForRay(class, a.row.Job())
+	})
+	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
+	return all
+}
