@@ -14,36 +14,45 @@ import (
 // someReads is how many reads show how far apart they are.
 const someReads = 9
 
-// intervalWait is how long an hour may take to show it: pages wait for this, and stored lines need not end.
+// intervalWait is how long the hours may take to be listed, and one of them to show it: pages wait for this, and stored
+// lines need not end.
 const intervalWait = 2 * time.Second
 
+// KnownInterval is what Interval has found out; 0: nothing yet.
+func (d *Database) KnownInterval() time.Duration {
+	known, _ := d.interval.Loaded()
+	return known
+}
+
 // Interval returns the usual time between two reads of a node's metrics, as some stored reads show it; 0: they do not,
-// or the session has only hardware figures, whose times between reads vary. It reads once for all that ask, and again
-// only if the hours did not show it and others are stored since.
+// or the session has only hardware figures, whose times between reads vary. It reads once for all that ask. What the
+// hours did not show, as the store may have been slow, is looked for again a minute later.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
-	if known, ok := d.interval.Loaded(); ok && known > 0 {
+	if known := d.KnownInterval(); known > 0 {
 		return known, nil
 	}
-	hours, err := d.Hours(ctx)
+	listing, stop := context.WithTimeout(ctx, intervalWait)
+	defer stop()
+	hours, err := d.Hours(listing)
 	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
 		return 0, err
 	}
-	return d.interval.GetFor(ctx, fingerprintOf(hours), func(ctx context.Context) (time.Duration, error) {
+	key := time.Now().Format("15:04 ") + fingerprintOf(hours)
+	return d.interval.GetFor(ctx, key, func(ctx context.Context) (time.Duration, error) {
 		return d.intervalOf(ctx, slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) }))
 	})
 }
 
 // intervalOf is the interval that an hour shows; 0 if it does not, or not in time and in a share of the memory.
 func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, intervalWait, errSomeReads)
-	defer cancel()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	t := &readTimes{stop: stop}
+	reading, stop := context.WithTimeout(ctx, intervalWait)
+	defer stop()
+	t := &readTimes{enough: stop}
 	err := guard.Do(h.stream.Key, func() error {
-		return h.visit(ctx, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
+		return h.visit(reading, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
 	})
-	if err != nil && !errors.Is(err, errLargeHour) && !errors.Is(context.Cause(ctx), errSomeReads) {
+	ended := reading.Err() != nil && ctx.Err() == nil // by enough reads, or by the time
+	if err != nil && !ended && !errors.Is(err, errLargeHour) {
 		return 0, err
 	}
 	if len(t.pauses) == 0 {
@@ -53,12 +62,9 @@ func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error
 	return t.pauses[len(t.pauses)/2], nil
 }
 
-// errSomeReads ends the reading of an hour.
-var errSomeReads = errors.New("enough reads")
-
 // readTimes is a visitor of the times between the first reads of an hour.
 type readTimes struct {
-	stop   context.CancelCauseFunc
+	enough func()
 	last   int64
 	pauses []time.Duration
 }
@@ -75,6 +81,6 @@ func (t *readTimes) Read(r *samples.Read) {
 		t.pauses = append(t.pauses, time.Duration(pause)*time.Millisecond)
 	}
 	if t.last = r.Time; len(t.pauses) == someReads-1 {
-		t.stop(errSomeReads)
+		t.enough()
 	}
 }

@@ -37,13 +37,15 @@ type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
 	building   *turns.Slots // for pages that are put together
+	measuring  *turns.Slots // for finding out how often metrics were read
 	// Findings, if set, gives how the session ended, and the failures that are marked on the panels.
 	Findings func(context.Context, *moment.Moment) (*findings.Report, error)
 }
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{dashboards: newDashboards(store, root), metrics: databases, building: turns.New(maxBuilding, 0)}
+	return &Panels{dashboards: newDashboards(store, root), metrics: databases, building: turns.New(maxBuilding, 0),
+		measuring: turns.New(maxMeasuring, 0)}
 }
 
 const (
@@ -60,13 +62,11 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 	if err != nil {
 		return err
 	}
-	page, release, err := p.reserved(r, func() web.Panels {
-		var interval time.Duration
-		if sentence == "" {
-			interval = p.intervalOf(r)
-		}
-		return d.page(r, sentence, onePanel, interval)
-	})
+	var interval time.Duration
+	if sentence == "" {
+		interval = p.intervalOf(r)
+	}
+	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel, interval) })
 	if err != nil {
 		return err
 	}
@@ -157,9 +157,24 @@ func notTooLong(page web.Panels, values *values) web.Panels {
 	return page
 }
 
-// intervalOf is the time between two reads of the session's metrics, at least the default.
+const (
+	maxMeasuring = 2               // how many may find out at once how often metrics were read
+	maxTurn      = 3 * time.Second // how long a page waits for its turn to
+)
+
+// intervalOf is the time between two reads of the session's metrics, at least the default. What is not known is read in
+// the namespace's turn, as it takes memory; a page does not wait long for its turn.
 func (p *Panels) intervalOf(r *dash.Request) time.Duration {
-	interval, err := p.metrics.Of(r.Session.Ref, r.Runs(r.Context())).Interval(r.Context())
+	database := p.metrics.Of(r.Session.Ref, r.Runs(r.Context()))
+	if known := database.KnownInterval(); known > 0 {
+		return max(known, samples.Interval)
+	}
+	ctx, done, err := p.measuring.Take(r.Context(), r.Session.Ref.Namespace, maxTurn)
+	var interval time.Duration
+	if err == nil {
+		defer done()
+		interval, err = database.Interval(ctx)
+	}
 	if err != nil {
 		r.Log.WithError(err).Debug("how often a session's metrics were read is not known")
 	}
