@@ -130,14 +130,19 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: whoever holds more connections than there may be shuts nobody else out.
+// TestConnectionsAreBounded: whoever holds more connections than there may be shuts nobody else out, and does not end a
+// request whose body is arriving.
 func TestConnectionsAreBounded(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	defer stop(t, c)
 	for _, s := range []*server{c.opts.Servers.events, c.opts.Servers.metrics} {
 		l := s.listeners[0].(*limitedListener)
+		posting := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+		defer posting.Close()
+		must.Get(io.WriteString(posting, "POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n"))(t)
 		for range maxConnections + 20 {
+			must.Get(io.WriteString(posting, "["))(t)
 			held := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 			defer held.Close()
 			must.Get(io.WriteString(held, "GET /healthz HTTP/1.1\r\n"))(t)

@@ -276,12 +276,13 @@ func portOf(l net.Listener) int {
 // maxConnections bounds the connections at a port of an address, which any program there can open: each takes memory.
 const maxConnections = 256
 
-// limitedListener closes the oldest connection where there are too many: whoever holds them shuts nobody else out.
+// limitedListener closes the connection that has been silent longest where there are too many: whoever holds them shuts
+// nobody else out, and a request whose body is arriving goes on.
 type limitedListener struct {
 	net.Listener
 
 	mu   sync.Mutex
-	open list.List // of *limitedConn, the oldest in front
+	open list.List // of *limitedConn, that of which nothing has come for longest in front
 }
 
 // Accept implements net.Listener.
@@ -293,10 +294,10 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	newest := &limitedConn{Conn: conn, from: l}
 	l.mu.Lock()
 	newest.place = l.open.PushBack(newest)
-	oldest, over := l.open.Front().Value.(*limitedConn), l.open.Len() > maxConnections
+	silent, over := l.open.Front().Value.(*limitedConn), l.open.Len() > maxConnections
 	l.mu.Unlock()
 	if over {
-		_ = oldest.Close()
+		_ = silent.Close()
 	}
 	return newest, nil
 }
@@ -306,6 +307,17 @@ type limitedConn struct {
 	net.Conn
 	from  *limitedListener
 	place *list.Element
+}
+
+// Read implements net.Conn.
+func (c *limitedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.from.mu.Lock()
+		c.from.open.MoveToBack(c.place)
+		c.from.mu.Unlock()
+	}
+	return n, err
 }
 
 // Close implements net.Conn.

@@ -47,8 +47,8 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	return sessions, current(root, names), nil
 }
 
-// maxSessions bounds how many of the sessions in Ray's temporary folder are looked at, the newest: whoever runs in the
-// pod can make folders of such names.
+// maxSessions bounds how many of the sessions in Ray's temporary folder are looked at, the newest and the one that
+// session_latest names: whoever runs in the pod can make folders of such names.
 const maxSessions = 10_000
 
 // sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a
@@ -65,14 +65,26 @@ func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	if more {
 		t.warnings.sessions.Warn(time.Now(), fmt.Sprintf("Ray's temporary folder has more than %d sessions: the logs of "+
 			"the older ones are not stored", maxSessions), nil)
+		if info, err := root.Lstat(latest(root)); err == nil && info.IsDir() && !slices.Contains(names, info.Name()) {
+			names = slices.Insert(names, 0, info.Name())
+		}
 	}
 	return names, err
 }
 
+// latest is the name of the session that session_latest names, or "".
+func latest(root *os.Root) string {
+	to, err := root.Readlink("session_latest")
+	if name := filepath.Base(to); err == nil && layout.IsSession(name) {
+		return name
+	}
+	return ""
+}
+
 // current is the session that session_latest names, or else the newest.
 func current(root *os.Root, sessions []string) string {
-	if to, err := root.Readlink("session_latest"); err == nil && slices.Contains(sessions, filepath.Base(to)) {
-		return filepath.Base(to)
+	if name := latest(root); slices.Contains(sessions, name) {
+		return name
 	}
 	if len(sessions) == 0 {
 		return ""

@@ -40,8 +40,8 @@ func write(t *testing.T, tailer *Tailer, name string) {
 	must.OK(t, os.WriteFile(path, []byte("text"), 0o644))
 }
 
-// TestManySessions: of more folders that are named like sessions than can be looked at, the newest are, and a warning
-// says so.
+// TestManySessions: of more folders that are named like sessions than can be looked at, the newest are and the one that
+// session_latest names, and a warning says so.
 func TestManySessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, hook := newTailer(t)
@@ -54,6 +54,11 @@ func TestManySessions(t *testing.T) {
 				latest != sessions[len(sessions)-1].Name {
 				t.Errorf("%d sessions, the latest is %s: %v", len(sessions), latest, err)
 			}
+		}
+		const oldest = "session_2026-11-20_00-00-00_000000_1"
+		must.OK(t, os.Symlink(oldest, tailer.below("session_latest")))
+		if sessions, latest, err := tailer.Sessions(); err != nil || sessions[0].Name != oldest || latest != oldest {
+			t.Errorf("session_latest names %s, and the latest is %s, the first %s: %v", oldest, latest, sessions[0].Name, err)
 		}
 		if len(hook.Entries) != 1 || !strings.Contains(hook.LastEntry().Message, "more than 10000 sessions") {
 			t.Errorf("%v", hook.Entries)
