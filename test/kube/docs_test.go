@@ -110,11 +110,13 @@ func TestDocsNameFlagsThatExist(t *testing.T) {
 	// gcloud's, az', Helm's, Ray's and our test programs'
 	theirs := []string{"workload-pool", "enable-oidc-issuer", "enable-workload-identity", "post-renderer", "temp-dir",
 		"proxy-server-url", "log-to-driver", "address", "judge", "help"}
+	gone := []string{"event-fsync", "event-fsync-interval", "layout"} // docs/upgrade.md says so
 	checked := 0
 	check := func(where, flag string, exists bool) {
 		t.Helper()
 		checked++
-		if !exists && !slices.Contains(theirs, flag) {
+		if !exists && !slices.Contains(theirs, flag) &&
+			!(where == "docs/upgrade.md" && slices.Contains(gone, flag)) {
 			t.Errorf("%s names --%s, which is no flag", where, flag)
 		}
 	}
