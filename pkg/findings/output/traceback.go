@@ -73,8 +73,12 @@ func lastPlain(log string) (text string, at int, ended bool) {
 
 // Behind returns what a text has behind the last mention of its exception. Of a long message a part was left out.
 func Behind(text string, what Exception) string {
-	said, _, shortened := strings.Cut(cmp.Or(what.Message, what.Type), "…")
+	said, shortened := cmp.Or(what.Message, what.Type), false
 	at := strings.LastIndex(text, said)
+	if at < 0 {
+		said, _, shortened = strings.Cut(said, "…")
+		at = strings.LastIndex(text, said)
+	}
 	if at < 0 || said == "" {
 		return ""
 	}

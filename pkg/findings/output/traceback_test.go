@@ -32,6 +32,10 @@ func TestBehind(t *testing.T) {
 	if got := Behind(text, ExceptionOf(text)); got != "\nbye\n" {
 		t.Errorf("%q behind a long message", got)
 	}
+	text = TracebackStart + "\nRuntimeError: Loading … failed\nLoading the next one\nbye\n"
+	if got := Behind(text, ExceptionOf(text)); got != "\nLoading the next one\nbye\n" {
+		t.Errorf("%q behind a message with an ellipsis of its own", got)
+	}
 	if e.Message = "another"; Behind(text, e) != "" {
 		t.Errorf("%q behind a message that is not there", Behind(text, e))
 	}
