@@ -266,6 +266,9 @@ func goesOn(first string) bool {
 		counted().MatchString(first) || onlyCode().MatchString(first)
 }
 
+// recentLast ends the heading of frames.
+const recentLast = "(most recent call last):"
+
 // restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a
 // record of a log.
 func restOfMessage(text string) string {
@@ -281,9 +284,10 @@ func restOfMessage(text string) string {
 			continue
 		case said == "", said == directCause, said == whileHandling, strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), boxed(line),
 			remote().MatchString(line), marked().MatchString(line),
-			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
+			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins(),
+			size > 0 && strings.HasSuffix(said, recentLast):
 			return Clip(strings.Join(rest, " "), MaxMessage)
-		case strings.HasSuffix(said, "(most recent call last):"): // where TensorFlow's graph has the node
+		case strings.HasSuffix(said, recentLast): // where TensorFlow's graph has the node
 			return restOfMessage(WithoutFrames(text[at:]))
 		case marksLine().MatchString(line):
 			continue

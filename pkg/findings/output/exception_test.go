@@ -144,6 +144,8 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ScannerError", Message: "while scanning for the next token", Rest: "found character '\\t' that cannot start any token in \"c.yml\", line 8, column 1"}},
 		{"of a graph of TensorFlow", "Traceback (most recent call last):\n  File \"a.py\", line 1\nInvalidArgumentError: Graph execution error:\n\nDetected at node 'while/MatMul' defined at (most recent call last):\n    File \"a.py\", line 9, in <module>\n      f()\nNode: 'while/MatMul'\nMatrix size-incompatible: In[0]: [1,8]\n",
 			Exception{Type: "InvalidArgumentError", Message: "Graph execution error:", Rest: "Node: 'while/MatMul' Matrix size-incompatible: In[0]: [1,8]"}},
+		{"with frames behind its message", "Traceback (most recent call last):\n  File \"a.py\", line 1\nConfigError: details:\nquota of lake-7 is used up\nDefined at (most recent call last):\n    File \"b.py\", line 9, in <module>\nbye\n",
+			Exception{Type: "ConfigError", Message: "details:", Rest: "quota of lake-7 is used up"}},
 		{"of numpy", "Traceback (most recent call last):\n  File \"a.py\", line 1\nImportError: \n\nIMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!\n\nOriginal error was: libz.so.1: cannot open\n",
 			Exception{Type: "ImportError", Rest: "libz.so.1: cannot open"}},
 		{"none", "all is well: nothing happened\n", Exception{}},
