@@ -34,8 +34,9 @@ var (
 	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^(?:\w+: )?hint\b|` + seeAbove + `|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	toldAbove = lazyregexp.New(`(?i)` + seeAbove)
-	// noMessage matches a record that ends with the place in the program that it is from.
-	noMessage = lazyregexp.New(`\[[\w./-]+\.py:\d+\]:?$`)
+	// noMessage matches a record that has a time and a level before the place in the program that it is from, and no
+	// more.
+	noMessage = lazyregexp.New(`^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
 	// closing matches what programs, asyncio, Maven and compilers print at any level after their last error, and says
 	// no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
@@ -75,17 +76,23 @@ func LastWords(log string) string {
 	}
 	var last [worthLittle + 1]string
 	looked, below, cause := 0, "", ""
+	failed := false // a cause speaks of an error
 	for line := range lastOwn(log, ofRay().MatchString) {
 		worth, said := worthOf(line)
 		if inner, ok := strings.CutPrefix(said, "Caused by: "); ok { // the last one is the root
-			cause = cmp.Or(cause, inner)
+			cause, failed = cmp.Or(cause, inner), failed || worth == anError
 			continue
 		}
-		if cause != "" && worth == anError {
+		byRay := rayError().MatchString(line)
+		switch {
+		case cause != "" && worth == anError && !byRay:
 			return Clip(said+", caused by: "+cause, MaxTitle)
+		case failed && worth != errorWarning && worth != warning: // not what a warning was about
+			return Clip(cause, MaxTitle)
 		}
-		last[ownLine], cause = cmp.Or(last[ownLine], cause), "" // of nothing that speaks of an error
-		if worth == anError && rayError().MatchString(line) {
+		last[ownLine] = cmp.Or(last[ownLine], cause) // of nothing that speaks of an error
+		cause, failed = "", false
+		if worth == anError && byRay {
 			worth = errorWarning
 		}
 		if worth == anError {
@@ -115,16 +122,19 @@ func LastCrash(log string) string {
 		return ""
 	}
 	said := LastError(behindStack(log[at:]))
-	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) {
+	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) ||
+		strings.HasPrefix(said, "Caused by: ") { // Java's, between two stacks
 		return crash
 	}
 	return said
 }
 
-// ofCrash matches what shells ("run.sh: line 28:  1058 Killed") and runtimes print of a crash behind its stack, and
-// Java between two.
-var ofCrash = lazyregexp.New(`core dumped|` +
-	`^(?:\S+: line \d+: +\d+ )?(?:Aborted|Killed|Terminated|Segmentation fault|Caused by: |Fatal Python error: |Extension modules: )`)
+// ofCrash matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a crash
+// behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
+var ofCrash = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
+	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
+
+const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
 
 // BeforeSignal returns what a log has above the lines at its end that only say that a signal ended its program.
 func BeforeSignal(log string) string {
@@ -206,7 +216,7 @@ func lastError(log string) (said, other string) {
 			break
 		}
 		switch worth, text := worthOf(line); {
-		case worth == anError && !onlyStatus().MatchString(text):
+		case worth == anError && !onlyStatus(text):
 			return Clip(text, MaxTitle), ""
 		case worth == anError || worth == ownLine:
 			other = cmp.Or(other, Clip(text, MaxTitle))
@@ -237,7 +247,7 @@ func LogsError(text string) bool {
 	for whole := range strings.Lines(text) {
 		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
 		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
-			onlyStatus().MatchString(whole) {
+			onlyStatus(whole) {
 			continue
 		}
 		if worth, _ := worthOf(line); worth != worthLittle {
@@ -247,14 +257,25 @@ func LogsError(text string) bool {
 	return false
 }
 
-// onlyStatus matches what says of a step or a program that it failed, and not why.
-var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b(?:.{0,12}\b(?:code|status)\b| with -?\d+)|\bfailed \(\d+\)|\bexitcode: -?\d+`)
+var (
+	// status matches what says with which status a step or a program failed. What a request returned is none.
+	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)`)
+	// reason matches how a line goes on behind a status if it says why.
+	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
+)
+
+// onlyStatus reports whether a line says of a step or a program that it failed, and not why.
+func onlyStatus(line string) bool {
+	at := status().FindStringIndex(line)
+	return at != nil && !reason().MatchString(line[at[1]:])
+}
 
 // ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
-// the output's end or above an error that is known; or else the line above an error that only says that a step failed;
-// "" if there is none.
+// the output's end or above an error that is known; or else the line above an error that says with which status a
+// step failed; "" if there is none.
 func ErrorBefore(log, known string) (above string) {
-	looked, status := 0, false
+	looked, hasStatus := 0, false
 	for line := range lastOwn(log, OfRay) {
 		worth, said := worthOf(line)
 		looked++
@@ -262,9 +283,9 @@ func ErrorBefore(log, known string) (above string) {
 		case worth == anError && !told(known, said):
 			return Clip(said, MaxTitle)
 		case worth == anError:
-			looked, status = 0, onlyStatus().MatchString(said)
-		case status && looked == 1 && worth <= ownLine,
-			worth == errorWarning && !goesOn(said), worth == warning && onlyStatus().MatchString(said):
+			looked, hasStatus = 0, status().MatchString(said)
+		case hasStatus && looked == 1 && worth <= ownLine,
+			worth == errorWarning && !goesOn(said), worth == warning && status().MatchString(said):
 			above = cmp.Or(above, Clip(said, MaxTitle))
 		}
 		if looked == maxLastLines {

@@ -36,24 +36,29 @@ func TestLastWords(t *testing.T) {
 		"pip": {"  error: subprocess-exited-with-error\n  \n  × Preparing metadata (pyproject.toml) did not run successfully.\n  │ exit code: 1\n  ╰─> [6 lines of output]\n      Traceback (most recent call last):\n" +
 			"        File \"<string>\", line 1, in <module>\n      RuntimeError: CUDA_HOME is not set\n      [end of output]\n  \n  note: This error originates from a subprocess, and is likely not a problem with pip.\n" +
 			"error: metadata-generation-failed\n\n× Encountered error while generating package metadata.\n╰─> See above for output.\n\nhint: See above for details.\n", "RuntimeError: CUDA_HOME is not set"},
-		"SIGTERM":                  {"waiting for 3 nodes\n*** SIGTERM received at time=1795788048 on cpu 0 ***\nPC: @     0x7fc38eaed545  (unknown)  clock_nanosleep\n    @     0x7fc38ea5a050  389360264  (unknown)\n    @ ... and at least 4 more frames\n", "waiting for 3 nodes"},
-		"an error long after pip":  {"      RuntimeError: CUDA_HOME is not set\n      [end of output]\n" + strings.Repeat("step\n", 30) + "error: no GPU\n", "error: no GPU"},
-		"pytest":                   {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
-		"pytest, cut":              {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
-		"pytest, without a module": {"E   ModuleNotFoundError: No module named 'git'\n=== short test summary info ===\nERROR tests/a.py\n!!!!!! Interrupted: 1 error during collection !!!!!!\n!!! stopping after 1 failures !!!\n=== 1 error in 0.12s ===\n", "E   ModuleNotFoundError: No module named 'git'"},
-		"dbt":                      {"03:14:54    Database Error in model customers (models/customers.sql)\n  improper relation name (too many dotted names): a.b.c\n03:14:54  Done. PASS=0 WARN=0 ERROR=1 SKIP=0 TOTAL=1\n", "03:14:54    Database Error in model customers (models/customers.sql)"},
-		"Ansible":                  {"fatal: [web]: UNREACHABLE! => no route\nPLAY RECAP *****\nweb : ok=1 changed=0 unreachable=1 failed=1 skipped=0\n", "fatal: [web]: UNREACHABLE! => no route"},
-		"uv":                       {"error: Failed to fetch: `https://pypi.org/simple/a/`\n  Caused by: client error (Connect)\n  Caused by: dns error: a name is not known\n  Caused by: failed to lookup address information\n", "error: Failed to fetch: `https://pypi.org/simple/a/`, caused by: failed to lookup address information"},
-		"Snakemake":                {"OSError: rows.csv is torn\nExiting because a job execution failed. Look below for error messages\n", "OSError: rows.csv is torn"},
-		"jest":                     {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
-		"mypy":                     {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
-		"Go's tests":               {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
-		"a mark alone":             {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
-		"Maven's help":             {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
-		"an error like advice":     {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},
-		"an error that exits":      {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
-		"exiting alone":            {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
-		"exiting at a level":       {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
+		"SIGTERM":                        {"waiting for 3 nodes\n*** SIGTERM received at time=1795788048 on cpu 0 ***\nPC: @     0x7fc38eaed545  (unknown)  clock_nanosleep\n    @     0x7fc38ea5a050  389360264  (unknown)\n    @ ... and at least 4 more frames\n", "waiting for 3 nodes"},
+		"an error long after pip":        {"      RuntimeError: CUDA_HOME is not set\n      [end of output]\n" + strings.Repeat("step\n", 30) + "error: no GPU\n", "error: no GPU"},
+		"pytest":                         {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
+		"pytest, cut":                    {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
+		"pytest, without a module":       {"E   ModuleNotFoundError: No module named 'git'\n=== short test summary info ===\nERROR tests/a.py\n!!!!!! Interrupted: 1 error during collection !!!!!!\n!!! stopping after 1 failures !!!\n=== 1 error in 0.12s ===\n", "E   ModuleNotFoundError: No module named 'git'"},
+		"dbt":                            {"03:14:54    Database Error in model customers (models/customers.sql)\n  improper relation name (too many dotted names): a.b.c\n03:14:54  Done. PASS=0 WARN=0 ERROR=1 SKIP=0 TOTAL=1\n", "03:14:54    Database Error in model customers (models/customers.sql)"},
+		"Ansible":                        {"fatal: [web]: UNREACHABLE! => no route\nPLAY RECAP *****\nweb : ok=1 changed=0 unreachable=1 failed=1 skipped=0\n", "fatal: [web]: UNREACHABLE! => no route"},
+		"uv":                             {"error: Failed to fetch: `https://pypi.org/simple/a/`\n  Caused by: client error (Connect)\n  Caused by: dns error: a name is not known\n  Caused by: failed to lookup address information\n", "error: Failed to fetch: `https://pypi.org/simple/a/`, caused by: failed to lookup address information"},
+		"a cause below what is no error": {"error: cache is missing\nstep 1\nUpload of part 3 did not work\nCaused by: quota of lake-7 exceeded\n", "quota of lake-7 exceeded"},
+		"a cause below a warning":        {"error: cache is missing\nWARNING:root:could not count\nCaused by: quota of lake-7 exceeded\n", "error: cache is missing"},
+		"a cause below Ray's error":      {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\nCaused by: quota of lake-7 exceeded\n", "quota of lake-7 exceeded"},
+		"an error with its place":        {"2026-11-20 10:00:05 ERROR could not open bucket lake-7 [store.py:45]\nbye\n", "2026-11-20 10:00:05 ERROR could not open bucket lake-7 [store.py:45]"},
+		"a place alone":                  {"ERROR: disk full\n2026-11-20 10:00:05 ERROR [store.py:45]\n", "ERROR: disk full"},
+		"Snakemake":                      {"OSError: rows.csv is torn\nExiting because a job execution failed. Look below for error messages\n", "OSError: rows.csv is torn"},
+		"jest":                           {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
+		"mypy":                           {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
+		"Go's tests":                     {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
+		"a mark alone":                   {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
+		"Maven's help":                   {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
+		"an error like advice":           {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},
+		"an error that exits":            {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
+		"exiting alone":                  {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
+		"exiting at a level":             {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
 		"exiting in JSON": {`{"level":"error","msg":"dataset is corrupt"}` + "\n" +
 			`{"level":"error","msg":"exiting with code 1"}` + "\n", "dataset is corrupt"},
 		"a cause, and see above":     {"loading\nERROR: disk full, see above\nbye\n", "ERROR: disk full, see above"},
@@ -111,10 +116,14 @@ func TestLastError(t *testing.T) {
 			"FATAL: licence expired"},
 		"see above": {"ERROR 04-21 10:43:16 [core.py:390] ValueError: No available memory for the cache blocks.\nERROR 04-21 10:43:16 [core.py:390] \nCRITICAL 04-21 10:43:16 [core_client.py:361] Got fatal signal from worker processes, shutting down. See stack trace above for root cause issue.\n",
 			"ERROR 04-21 10:43:16 [core.py:390] ValueError: No available memory for the cache blocks."},
-		"long ago":        {"error: retrying\n" + strings.Repeat("step is done\n", 9), ""},
-		"nothing":         {":job_id:04000000\nloading\n", ""},
-		"Ray's own":       {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
-		"Ray's in Python": {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
+		"what a request returned": {"ERROR upload to s3://lake returned status 403: AccessDenied\n", "ERROR upload to s3://lake returned status 403: AccessDenied"},
+		"a status of a request":   {"error: GET https://lake/v7 returned status code 503\n", "error: GET https://lake/v7 returned status code 503"},
+		"a status with a reason":  {"error: tar exited with status 2: lake-7 is full\n", "error: tar exited with status 2: lake-7 is full"},
+		"a status alone":          {"error: command returned non-zero exit status 1.\nERROR: a.py exits with return code = 1\n", ""},
+		"long ago":                {"error: retrying\n" + strings.Repeat("step is done\n", 9), ""},
+		"nothing":                 {":job_id:04000000\nloading\n", ""},
+		"Ray's own":               {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
+		"Ray's in Python":         {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
 	} {
 		if got := LastError(c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -347,6 +356,45 @@ func TestEndsInError(t *testing.T) {
 	} {
 		if got := EndsInError(log); got != want {
 			t.Errorf("%q: %v", log, got)
+		}
+	}
+}
+
+// TestLogsError: a record at level error counts if it says more than with which status a process failed.
+func TestLogsError(t *testing.T) {
+	for text, want := range map[string]bool{
+		"ERROR:root:upload returned status 403: AccessDenied\n":                                     true,
+		"ERROR:root:tar exited with status 2: lake-7 is full\n":                                     true,
+		"ERROR:root:tar exited with status 2\n":                                                     false,
+		"ERROR:api:failed (exitcode: 1) local_rank: 0 (pid: 2) of binary: /python\n":                false,
+		"[2024-03-20 20:31:29,269] [ERROR] [launch.py:321:f] ['a.py'] exits with return code = 1\n": false,
+		"INFO:root:tar failed\n": false,
+	} {
+		if got := LogsError(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// TestBeforeSignal: what shells and runtimes print of a signal is left out, and not what a program says of itself.
+func TestBeforeSignal(t *testing.T) {
+	for line, kept := range map[string]bool{
+		"Aborted":                                        false,
+		"Aborted (core dumped)":                          false,
+		"Killed      python a.py":                        false,
+		"run.sh: line 28:  1058 Killed python a.py":      false,
+		"Fatal Python error: Aborted":                    false,
+		"Aborted: manifest of v7 is corrupt":             true,
+		"Killed by quota controller: volume lake-7 full": true,
+		"Caused by: quota of lake-7 exceeded":            true,
+		"run.sh: line 28:  1058 rows are bad":            true,
+	} {
+		want := "loading"
+		if kept {
+			want += "\n" + line
+		}
+		if got := BeforeSignal("loading\n" + line + "\n\n"); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
