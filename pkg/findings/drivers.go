@@ -172,8 +172,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showStatus(f, stored, logged)
 	b.linkDriver(f, j, &e)
 	// With a node's raylet end its servers, and whoever records how its drivers end.
-	if len(f.because) == 0 && !jobstatus.Ended(stored.Status) && connection().MatchString(e.raised.String()) {
-		f.causedBy(b.lost[j.Node])
+	if lost := b.lost[j.Node]; len(f.because) == 0 && !jobstatus.Ended(stored.Status) && b.endedWith(lost, &e) {
+		f.causedBy(lost)
 	}
 	if len(f.because) > 0 {
 		b.tellLeftBehind(f, j, &e)
@@ -186,7 +186,18 @@ func (b *builder) driverFailed(j *job, log *logText) {
 }
 
 // connection matches exceptions about a connection that was refused or lost.
-var connection = lazyregexp.New(`(?i)connect|broken ?pipe`)
+var connection = lazyregexp.New(`^(?:\w*Connect(?:ion\w*|or)?Error|ConnectionClosed\w*|BrokenPipeError|\w*RpcError)\b|` +
+	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted)\b|\bbroken pipe\b)`)
+
+// endedWith reports whether a driver, whose end nobody recorded, ended because of a connection, and its log has no time
+// that is long after its node was lost.
+func (b *builder) endedWith(lost *finding, e *driverEnd) bool {
+	if lost == nil || e.log == nil || !connection().MatchString(e.raised.String()) {
+		return false
+	}
+	last, _, _ := b.lastTime(e.log)
+	return last-lost.last <= atTheEnd
+}
 
 // driverFinding adds the finding about how a driver ended. waited says that it had waited for too long.
 func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) {

@@ -153,9 +153,9 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 
 // printedInJob returns what a job had printed about an error before it ended: the last error of one of its workers,
 // with the worker's name, or else of the entrypoint itself, if the job ended for no other reason; "" if there is none
-// that the root of the end does not tell. If the root names things, also a worker's line that names one of them counts,
-// and if it waited, one that tells of waits. If it found nothing, any other line does, as what gives nothing
-// often says why in words that are no error.
+// that the root of the end does not tell. If the root waited, also a worker's line counts that tells of waits. If there
+// is none of that, a plain line counts that names a thing that the root names, or any if the root found nothing, as
+// what gives nothing often says why in words that are no error.
 func (b *builder) printedInJob(end, root *finding) string {
 	byEntrypoint := ""
 	if root == end {
@@ -169,7 +169,7 @@ func (b *builder) printedInJob(end, root *finding) string {
 	if log == nil {
 		return byEntrypoint
 	}
-	orElse := func(line string) bool { return alsoNames(root.raised, line) }
+	orElse := func(line string) bool { return false }
 	if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
 		orElse = output.AboutWaits
 	}
@@ -179,10 +179,14 @@ func (b *builder) printedInJob(end, root *finding) string {
 		return said
 	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
 		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint)
-	case byEntrypoint == "" && (root.silent || foundNothing(root.raised)):
-		return b.saidByWorkers(j, log, root, output.Plain)
+	case byEntrypoint != "":
+		return byEntrypoint
 	}
-	return byEntrypoint
+	names := func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) }
+	if said = b.saidByWorkers(j, log, root, names); said == "" && (root.silent || foundNothing(root.raised)) {
+		said = b.saidByWorkers(j, log, root, output.Plain)
+	}
+	return said
 }
 
 // saidByWorkers returns what a worker had printed into the log of a job's driver and a root does not tell, with its

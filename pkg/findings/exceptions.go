@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -86,8 +87,8 @@ var emptyHanded = lazyregexp.New(
 // had failed.
 func foundNothing(raised output.Exception) bool {
 	message := raised.Message
-	return strings.Contains(message, "'NoneType'") || raised.Type == "FileNotFoundError" ||
-		emptyHanded().MatchString(message) || noneFound().MatchString(message) || serverError().MatchString(message)
+	return strings.Contains(message, "'NoneType'") || emptyHanded().MatchString(message) ||
+		noneFound().MatchString(message) || serverError().MatchString(message)
 }
 
 var (
@@ -97,18 +98,32 @@ var (
 	serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
 )
 
-// alsoNames reports whether a line names what the message of an exception does: who left it out, or made less of it,
-// may say so at any level. Messages about other mistakes in code name types and attributes.
+// alsoNames reports whether a line names what the message of an exception does, of a file that is not there also its
+// folder: who left it out, or made less of it, may say so in any words. Messages about other mistakes in code name
+// types and attributes.
 func alsoNames(raised output.Exception, line string) bool {
-	if t := raised.Type; ownBugs[t] && t != "KeyError" && t != "FileNotFoundError" {
+	notThere := raised.Type == "FileNotFoundError"
+	if ownBugs[raised.Type] && raised.Type != "KeyError" && !notThere {
 		return false
 	}
-	return slices.ContainsFunc(named().FindAllString(raised.Message, 3),
-		func(name string) bool { return mentions(line, strings.Trim(name, "'")) })
+	return slices.ContainsFunc(named().FindAllString(raised.Message, 8), func(name string) bool {
+		if noName().MatchString(name) {
+			return false
+		}
+		name = strings.Trim(name, "'")
+		file, folder := path.Base(name), path.Dir(name) // a file's short name, and /tmp, may be any words
+		return mentions(line, name) || notThere &&
+			(len(file) > 3 && mentions(line, file) || strings.Count(folder, "/") > 1 && mentions(line, folder))
+	})
 }
 
-// named matches the names of things in a message: in quotes, or a word with a number, as in "part 3".
-var named = lazyregexp.New(`'[^'\n]{4,200}'|\b\pL{3,}[ -]\d+\b`)
+var (
+	// named matches the names of things in a message: in quotes, or a word with a number, as in "part 3".
+	named = lazyregexp.New(`'[^'\n]{4,200}'|\b\pL{3,}[ -]\d+\b`)
+	// noName matches words with a number that name nothing.
+	noName = lazyregexp.New(`(?i)^(?:about|after|before|code|epoch|errno|error|exactly|exceeds|exit|expected|for|from|` +
+		`got|has|least|less|line|more|most|only|over|returned|signal|status|than|was|within)[ -]`)
+)
 
 // hasNone matches what says that there is nothing of a kind: "no rates".
 var hasNone = lazyregexp.New(`^[Nn]o (\w+)`)

@@ -152,9 +152,6 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	for _, log := range logs {
 		crash, at := output.CrashInPython(log.text)
 		ended, from := output.Signal(log.text)
-		if from >= 0 && !strings.HasPrefix(log.file.Path, "python-core-") { // which is Ray's own
-			crash = cmp.Or(crash, output.LastError(log.text[:from])) // of a library that ends its process
-		}
 		said = cmp.Or(said, crash)
 		if from >= 0 && (at < 0 || from < at) {
 			at = from
@@ -185,26 +182,39 @@ func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d de
 	how := cmp.Or(d.how(signal), "Ray did not record how")
 	said, printed := b.lastWords(worker, d, signal)
 	f := b.find(kind, key+output.Normalised(how))
-	f.Title = fmt.Sprintf("%s: %s%s", title, how, said)
+	if said != "" || f.Title == "" { // the logs of many workers are not read
+		f.Title = fmt.Sprintf("%s: %s%s", title, how, said)
+	}
 	f.addEvidence(inLogs)
 	f.addEvidence(printed)
 	return f
 }
 
 // lastWords returns how a title goes on with what a worker printed last, best about an error, and the lines; both are
-// empty if it printed nothing. A library that ends its process says why only there.
+// empty if it printed nothing. A library that ends its process says why only there. If it does so by a signal, only an
+// error above that counts; a signal that another process sent has nothing to do with what the worker printed.
 func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said string, e Evidence) {
-	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
+	crashed := slices.Contains(ofCrashes, signal)
+	if signal != "" && !crashed || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
 	}
-	for _, lastOf := range []func(log string) string{output.LastError, output.LastErrorOrLine} {
+	last := []func(log string) string{output.LastError, output.LastErrorOrLine}
+	if crashed {
+		last = last[:1]
+	}
+	for _, lastOf := range last {
 		for _, file := range b.logsOf(worker) {
 			if !strings.HasPrefix(file.Path, "worker-") {
 				continue
 			}
 			log := b.readOf(worker, file)
-			if said = lastOf(log.text); said != "" {
-				return lastPrinted + said, b.evidence(log, log.lastLines(5), len(log.text))
+			printed := logText{text: log.text}
+			if crashed {
+				_, at := output.Signal(log.text)
+				printed.text = log.text[:max(0, at)]
+			}
+			if said = lastOf(printed.text); said != "" {
+				return lastPrinted + said, b.evidence(log, printed.lastLines(5), len(printed.text))
 			}
 		}
 	}

@@ -35,7 +35,8 @@ mix("listener", NEW, "a thread should listen where it cannot, a task connects in
 mix("parts", PAST, "a task warns, the driver compares sums", "parts", title="short write of part 3|quota of volume lake-7")
 mix("backfill", PAST, "an actor that watches a budget cancels its task", "backfill", title="(?i)cancel", names=["backfill_month"])
 mix("fold", PAST, "a task parses arguments", "folds", title="invalid int value: .all", names=["run_fold"])
-scenario("mix_cache", NEW, "an actor's memory grows, a task has words of its own", program("mix.py cache"), title="(?i)memory",
+scenario("mix_cache", NEW, "an actor's memory grows, a task has words of its own", program("mix.py cache"),
+         title="(PageCache|page-cache).*ran out of memory",
          names=["PageCache|page-cache"], memory=2_600_000_000, env={"RAY_memory_usage_threshold": "0.85"})
 
 
@@ -64,8 +65,9 @@ def all_gone(c):
 
 
 scenario("mix_lease", NEW, "a node's raylet is killed, a driver has words of its own", raylet_gone, nodes=2,
-         title="Node 10\\.77\\.0\\.\\d2 (died|was lost)|(?i)raylet")
-scenario("mix_ready", NEW, "the head's raylet is killed under a driver that polls", head_gone, outcome=ENDED, title="(?i)raylet|node.*(died|lost)")
+         title="Node 10\\.77\\.0\\.\\d2 (died|was lost).*Leases")
+scenario("mix_ready", NEW, "the head's raylet is killed under a driver that polls", head_gone, outcome=ENDED,
+         title="Node 10\\.77\\.0\\.\\d1 \\(the head\\) (died|was lost)")
 scenario("mix_slice", NEW, "everything is killed while a driver waits for a group", all_gone, outcome=ENDED + "|running", title="TPU")
 
 # --- Train -----------------------------------------------------------------------------------------------------------------
@@ -94,7 +96,7 @@ scenario("mix_translate", NEW, "a constructor asks for an actor that nobody make
          shell(f"timeout 75 {PY} {APP}/mix_libs.py waits_for_vocabulary"), title="Translate", names=["vocab-server|(?i)constructor|start"])
 scenario("mix_tokens", NEW, "an application's module lacks a library",
          shell(f"cd {APP} && {PY} -m ray.serve.scripts run mix_app:app"), title="sentencepiece_acme")
-library("basket", NEW, "a request ends each replica that gets it, the driver counts", "poison", title="(?i)SIGKILL|died|killed",
+library("basket", NEW, "a request ends each replica that gets it, the driver counts", "poison", title="Basket.*(SIGKILL|died|killed)",
         names=["Basket"])
 library("score", NEW, "a handler answers 503 and logs why", "quarantined", title="model v7 of tenant acme is quarantined")
 library("profile", OLD, "a constructor does not reach its database, the driver rolls back", "no_database", title="pg-main:5432",
