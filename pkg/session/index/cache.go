@@ -32,8 +32,10 @@ func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBy
 func (c *Cache) existing() (*local.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := os.Stat(c.dir); c.store == nil && errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+	if c.store == nil {
+		if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
 	}
 	return c.opened()
 }
