@@ -438,7 +438,8 @@ type Picked struct {
 	now    int64
 }
 
-// ByPackDay returns the sessions that a filter selects, by layout.PackDay.
+// ByPackDay returns the sessions that a filter selects by the day in their names (layout.PackDay). Packs of facts are
+// stored by that day, so a report reads them day by day.
 func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	days := make(map[time.Time]Picked)
 	for p := range places(l.match(&f, now)) {

@@ -173,16 +173,18 @@ func (f *finding) aboutOther(text string) bool {
 	})
 }
 
-// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application.
+// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A short
+// name may be any word, so a deployment's counts from four letters on, an application's only if it is in single quotes
+// or behind "application".
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {
 		if e.Type != "deployment" {
 			continue
 		}
 		app, _, _ := strings.Cut(e.ID, "#")
-		ofApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
-		if len(e.Name) > 3 && mentions(text, e.Name) || ofApp("application %s ") || ofApp("application %q") ||
-			ofApp("'%s'") {
+		namesApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
+		if len(e.Name) > 3 && mentions(text, e.Name) || namesApp("application %s ") || namesApp("application %q") ||
+			namesApp("'%s'") {
 			return true
 		}
 	}

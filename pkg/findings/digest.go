@@ -302,9 +302,7 @@ func (d *digest) places(from, to int) (found [][2]int) {
 
 // lineEnd is where the line ends that has the byte at an offset, behind its line end.
 func lineEnd(text []byte, at int) int {
-	if at = min(at, len(text)); at <= 0 {
-		return max(0, at)
-	}
+	at = min(at, len(text))
 	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
 		return at + n + 1
 	}

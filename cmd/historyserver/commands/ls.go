@@ -161,7 +161,7 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	})
 }
 
-// outcomeOf is how a session ended, or that it runs, in a word or two.
+// outcomeOf is how a session ended; of one that runs, how many of its jobs have failed, else that it runs.
 func outcomeOf(e catalog.Entry) string {
 	switch {
 	case e.IsNotKnownYet():

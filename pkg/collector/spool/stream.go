@@ -138,7 +138,8 @@ func (st *Stream) remove(start, n int64) {
 }
 
 // position returns the stream's progress as it is saved on disk, and counts it: of two positions the later one is
-// saved.
+// saved. Of the chunks tried it has only the last, since a slot has place for one: after a crash an earlier one that
+// was stored is not recognized, and its lines are stored twice.
 func (st *Stream) position() position {
 	st.spool.taken++
 	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)},

@@ -79,11 +79,12 @@ func ExceptionOf(text string) (e Exception) {
 	return ofParts(text)
 }
 
-// ofParts returns the exception of a text that may have tracebacks of several. Of one that begins with Ray's name of a
-// task's exception, without its words and its traceback, a later part has them. What a library raised from an error of
-// a socket or a process has the address or the aim.
+// ofParts returns the exception of a text that may have tracebacks of several, each the direct cause of the next: the
+// first that says what went wrong. A CancelledError does not, nor does a type without a message and a traceback, as in
+// Ray's line about a task's exception. If it is of a socket or a process and does not say which one, Rest gets what a
+// library raised from it, which does.
 func ofParts(text string) (e Exception) {
-	program, silent := beginsIn(text), true
+	program, silent := beginsIn(text), true // silent: e does not say yet what went wrong
 	for part := range strings.SplitSeq(text, directCause) {
 		next := raisedIn(part, program)
 		if !silent {

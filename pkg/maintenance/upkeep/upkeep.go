@@ -132,7 +132,7 @@ func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]boo
 	return later, true
 }
 
-// work works on one session; false ends the round.
+// work works on one session; false ends the round. settled are the sessions that the last round found settled.
 func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settled map[uint64]bool) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()

@@ -32,9 +32,9 @@ const (
 // MergedLogsParams are the parameters of MergedLogs; of "log" there may be several.
 var MergedLogsParams = slices.Concat([]string{"log", "time", "offset", "before", "columns"}, dashboard.LogsAboutParams)
 
-// MergedLogs is a page of several logs side by side by time: those of each ?log=NODE/FILE, from ?time= on, from an
-// ?offset= of each or, with ?before=1, up to these. A task, an actor or a job is redirected to the logs that tell of
-// it.
+// MergedLogs is a page of the lines of several logs by time, in one column or, with ?columns=1, in one for each log:
+// those of each ?log=NODE/FILE, from ?time= on, from an ?offset= of each or, with ?before=1, up to these. A task, an
+// actor or a job is redirected to the logs that tell of it.
 func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {

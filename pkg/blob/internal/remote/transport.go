@@ -71,8 +71,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn. From the beginning of a request, and from the end of each write that was blocked, the
-// other side has the time of stall to send something;
-// see waitForAnswer.
+// other side has the time of stall to send something; see waitForAnswer.
 func (c *stallConn) Write(p []byte) (int, error) {
 	began := time.Now()
 	if err := c.SetWriteDeadline(began.Add(c.stall)); err != nil {
