@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -112,8 +113,9 @@ type Row struct {
 	// Comparable says that the session is stored, so that it can be compared with another one.
 	Comparable bool
 	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
-	// "note"; Note is that.
-	Kept, Note string
+	// "note"; Note is both.
+	Kept string
+	Note notes.Note
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
 	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory

@@ -13,6 +13,7 @@ import (
 )
 
 func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
+	o.outputs = []string{} // it writes OpenMetrics only
 	cmd := &cobra.Command{
 		Use:     "export-metrics SESSION",
 		Short:   "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",

@@ -83,7 +83,7 @@ func (l *login) run(ctx context.Context) error {
 	var about struct {
 		SignIn access.SignIn `json:"sign_in"`
 	}
-	network := transport()
+	network := l.server.transport()
 	if err := client.New(base, network).Data(ctx, strings.TrimPrefix(access.AboutPath, "/"), nil, &about); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type operator struct {
 	*common
 	// askable says that the command can ask a server instead of the store.
 	askable bool
-	// outputs are the values that --output takes; nil: table, json and yaml.
+	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
 	outputs []string
 
 	history history // of commands that are askable

@@ -37,11 +37,14 @@ func (o *operator) addOutput(fs *pflag.FlagSet) {
 	if o.outputs == nil {
 		o.outputs = []string{"table", "json", "yaml"}
 	}
+	if len(o.outputs) == 0 {
+		return
+	}
 	fs.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(o.outputs, ", "))
 }
 
 func (o *operator) checkOutput() error {
-	if !slices.Contains(o.outputs, o.output) {
+	if len(o.outputs) > 0 && !slices.Contains(o.outputs, o.output) {
 		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
 	}
 	return nil

@@ -65,12 +65,12 @@ func (s *Server) NewClient() (*client.Client, error) {
 	}
 	store, _ := signin.OpenStore() // without a folder for them no sign-ins are kept
 	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Store: store,
-		Next: transport()}), nil
+		Next: s.transport()}), nil
 }
 
-// transport is for requests to a server. There is no limit for a whole answer: one that lists a million sessions, or
-// searches logs, takes its time.
-func transport() *http.Transport {
+// transport is for all requests to the server. There is no limit for a whole answer: one that lists a million sessions,
+// or searches logs, takes its time.
+func (s *Server) transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 2 * time.Minute
 	return t

@@ -35,6 +35,15 @@ type Note struct {
 	Damaged bool `json:"damaged,omitempty"`
 }
 
+// check cleans what a person wrote, and refuses what is too long.
+func (n *Note) check() error {
+	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
+	if len([]rune(n.Text)) > MaxText {
+		return ErrTooLong
+	}
+	return nil
+}
+
 // Empty says that there is neither a pin nor a text.
 func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -114,9 +113,8 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 
 // create stores a note as the next version. os.ErrExist: there is another one.
 func create(ctx context.Context, store blob.Store, root string, ref layout.Session, n *stored, v versions) error {
-	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
-	if len([]rune(n.Text)) > MaxText {
-		return ErrTooLong
+	if err := n.check(); err != nil {
+		return err
 	}
 	key := layout.NoteVersionKey(root, ref, v.highest+1)
 	body, err := json.Marshal(n)
