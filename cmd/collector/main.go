@@ -39,7 +39,7 @@ func command() *cobra.Command {
 			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				return fmt.Errorf("unknown command %q: see collector --help", args[0])
 			}
-			o, _, _ := read(args, os.Environ())
+			o, _, _ := read(args, os.Environ()) // run reads them again, and reports mistakes
 			switch {
 			case o.help:
 				return cmd.Help()

@@ -98,7 +98,7 @@ func (b *builder) findProcess(worker rayid.Worker) string {
 	return around("a worker that ran ", b.taskNamed("worker_id", id), "")
 }
 
-// actorIn returns the actor of which a process was one; nil if there is none.
+// actorIn returns the actor that runs or ran in a worker process; nil if there is none.
 func (b *builder) actorIn(worker rayid.Worker) *entities.Actor {
 	for i := range b.s.Actors {
 		state, existed := moment.ActorAt(&b.s.Actors[i], b.r.At)

@@ -12,7 +12,7 @@ import (
 // addLogs adds what is about a session's logs.
 func (s *Server) addLogs(ws *restful.WebService) {
 	s.pageOf(ws, "/search", logs.SearchPageParams, s.loaded(s.logs.SearchPage))
-	s.pageOf(ws, "/logs", logs.MergedLogsParams, s.loaded(s.logs.MergedLogs), "log")
+	s.pageOf(ws, "/logs", logs.MergedLogsParams, s.loaded(s.logs.MergedLogs), "log") // log may be given several times
 	s.pageOf(ws, "/log", logs.PageParams, s.loaded(s.logs.Page))
 	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
 	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))

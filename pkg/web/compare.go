@@ -217,7 +217,8 @@ func hours(name string, with, session float64) Figure {
 	return Figure{Name: name, With: amount(with), Session: amount(session), Difference: signed(session-with, amount)}
 }
 
-// amount writes three digits of a figure, of very small ones fewer: to a millionth, and without an exponent.
+// amount writes a figure without an exponent: from 1,000 on as a whole number, below a thousandth to a millionth, else
+// to three digits.
 func amount(v float64) string {
 	switch {
 	case v >= 999.5:

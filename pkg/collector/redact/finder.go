@@ -117,8 +117,8 @@ func (f *finder) rules(b []byte) (rules uint64) {
 	return rules
 }
 
-// skip returns the place of the next marked pair, as one looks only at each stride-th from i on; at least len(b)-1 if
-// there is none.
+// skip returns where the next marked pair is, of those at i, i+stride, i+2*stride and so on; at least len(b)-1 if there
+// is none.
 func (f *finder) skip(b []byte, i int) int {
 	m := &f.marked
 	for ; f.stride == 2 && i+8 <= len(b); i += 8 {

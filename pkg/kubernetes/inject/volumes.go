@@ -11,7 +11,8 @@ type mount map[string]any
 
 func (m mount) at() string { return path.Clean(text(m, "mountPath")) }
 
-// copied is the mount for the collector.
+// copied is the mount for the collector, without mountPropagation: Kubernetes allows Bidirectional only to privileged
+// containers.
 func (m mount) copied() mount {
 	out := mount{}
 	for _, k := range []string{"name", "mountPath", "subPath", "subPathExpr", "readOnly"} {

@@ -38,7 +38,7 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 		return nil, err
 	}
 	direct.TLSClientConfig = tls
-	// HTTP/1.1 only: dashboards upgrade connections.
+	// With TLS settings of its own a transport speaks HTTP/1.1 only, as it must: dashboards upgrade connections.
 	return rest.HTTPWrappersForConfig(rc, direct)
 }
 

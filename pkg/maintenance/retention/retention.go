@@ -123,8 +123,8 @@ func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *
 	return nil
 }
 
-// removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where
-// the store has none.
+// removeMarker deletes a session's marker. KubeRay's collectors store it as a folder: in a store without folders, an
+// object with a slash at its end.
 func removeMarker(ctx context.Context, store blob.Store, marker string) error {
 	for o, err := range store.List(ctx, marker, blob.ListOptions{}) {
 		if err != nil {
