@@ -344,7 +344,8 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 // replica's own name.
 var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
 
-// raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
+// raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called. name
+// is the task's; kind and text are Ray's type of its error and the message.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
 	raised := output.ExceptionOf(text)
 	common := "" // texts that are not understood are the same failure only if all of them is the same
@@ -394,6 +395,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
 			name, raised, raised.More, text), Link: b.link("#/tasks/%s", row.ID())})
 	}
+	// readActors found actors before whose constructors got an argument that raised the exception.
 	for _, died := range b.all {
 		if died.ofArgument && died.job == row.Job() && died.raised.Same(raised) {
 			died.causedBy(f)

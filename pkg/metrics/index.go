@@ -255,7 +255,8 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 	return series, nil
 }
 
-// readGroups reads row groups at the same time. taken is the memory that they take from free until it is given back.
+// readGroups reads row groups at the same time. taken is the memory that they take from free until it is given back;
+// after an error it is not, because the query ends.
 func (x *metricsIndex) readGroups(ctx context.Context, groups []int, free *allowance) (read []groupRows, taken int64,
 	err error) {
 	for _, g := range groups {

@@ -74,7 +74,7 @@ func (*readTimes) Wants(string) bool                       { return false }
 func (*readTimes) Series(int, string, []samples.Label) int { return -1 }
 func (*readTimes) Metric(samples.Metric)                   {}
 func (t *readTimes) Read(r *samples.Read) {
-	if r.Target != 0 {
+	if r.Target != 0 { // all targets are read at one interval, so the first one shows it
 		return
 	}
 	if pause := r.Time - t.last; t.last != 0 && pause > 0 {

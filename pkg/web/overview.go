@@ -55,11 +55,12 @@ func (o Overview) Cause() *findings.Finding {
 	return nil
 }
 
-// Jobs are those that the page lists.
+// Jobs are those that the page lists. A job that had not ended took until the end of what is shown; while the session
+// runs, that is not known.
 func (o Overview) Jobs() (list []OverviewJob) {
 	for _, j := range o.Report.Jobs[:min(len(o.Report.Jobs), maxJobsListed)] {
 		job := OverviewJob{Job: j}
-		for _, then := range o.OfJobs { // as it was at the moment
+		for _, then := range o.OfJobs { // as it was at the moment that is shown
 			if then.ID == j.JobID && then.SubmissionID == j.SubmissionID && then.Start > 0 {
 				end := then.End
 				if end == 0 && !o.Head.shownTo().IsZero() {

@@ -442,7 +442,8 @@ func (d *drawer) finish() {
 	}
 }
 
-// rank gives the groups with the most attempts the first numbers, and all others the last one.
+// rank gives the groups with the most attempts the first numbers, and all others the last one. numbers has the new
+// number of each group. Outcomes keep those that groupOf gives them.
 func (d *drawer) rank() (numbers []int) {
 	order := make([]int, len(d.Groups))
 	for i := range order {

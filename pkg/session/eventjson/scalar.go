@@ -132,13 +132,14 @@ var sixBits = func() (t [256]byte) {
 	return t
 }()
 
-// taskIDOf reads a task ID: 32 letters of base64, or hex. It is the one identifier that is different in each event.
+// taskIDOf reads a task ID: 32 letters of base64, or hex. It is fast because task IDs differ from event to event, so
+// unlike other IDs they are not looked up by their text (internID).
 func taskIDOf(raw []byte) (id rayid.Task, ok bool) {
 	if len(raw) == 4*rayid.TaskSize/3 {
 		for i, j := 0, 0; i < len(raw); i, j = i+4, j+3 {
 			a, b, c, d := sixBits[raw[i]], sixBits[raw[i+1]], sixBits[raw[i+2]], sixBits[raw[i+3]]
 			if (a|b|c|d)&64 != 0 {
-				return rayid.Task{}, false // unlike all others, 32 letters cannot be hex
+				return rayid.Task{}, false // nor is it hex, which has 48 digits
 			}
 			id[j], id[j+1], id[j+2] = a<<2|b>>4, b<<4|c>>2, c<<6|d
 		}

@@ -63,7 +63,7 @@ func (r Row) abandoned() (at int64, died *Death) {
 			end, ended, died = d.Time, true, &d
 		}
 	}
-	if !ended || end > r.at {
+	if !ended || end > r.at { // not yet at the moment of the row
 		return 0, nil
 	}
 	return end, died
