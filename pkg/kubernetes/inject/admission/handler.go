@@ -99,7 +99,7 @@ func (h *handler) prepare(ctx context.Context, req admission.Request, object *un
 		return o, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, prepareTimeout,
-		fmt.Errorf("Kubernetes did not answer within %s", prepareTimeout))
+		fmt.Errorf("no answer from Kubernetes within %s", prepareTimeout))
 	defer cancel()
 	if req.Operation == admissionv1.Create {
 		h.copier.forget(req.Namespace)
