@@ -79,13 +79,13 @@ test: ## vet, and all tests that need no servers, clusters or browsers
 # The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
 test-dashboard:
 	@mkdir -p $(BUILD)
-	@$(GO_TEST) -vet=off -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
+	@$(GO_TEST) -vet=off -timeout 30m -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
 	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
 	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
 
 test-others:
-	packages=$$($(GO) list ./... | grep -v /pkg/dashboard$$); $(GO_TEST) -vet=off $(LONG_TESTS) $$packages
+	packages=$$($(GO) list ./... | grep -v /pkg/dashboard$$); $(GO_TEST) -vet=off -timeout 30m $(LONG_TESTS) $$packages
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit
