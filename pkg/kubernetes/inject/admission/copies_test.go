@@ -212,7 +212,7 @@ func TestCopyingGoesOn(t *testing.T) {
 		}))
 		began := time.Now()
 		if resp := create(t, h, "team", false); !resp.Allowed || len(resp.Warnings) != 2 ||
-			!strings.Contains(resp.Warnings[1], "did not answer") || time.Since(began) > time.Second {
+			!strings.Contains(resp.Warnings[1], "no answer from Kubernetes") || time.Since(began) > time.Second {
 			t.Errorf("after %s: %+v", time.Since(began), resp)
 		}
 		time.Sleep(copyTimeout)
