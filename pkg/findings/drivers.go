@@ -87,7 +87,7 @@ const (
 // process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
 	for range maxProcesses {
-		failed, above := ofProcesses().MatchString(e.raised.Type), seeAbove().MatchString(e.raised.String())
+		failed, above := ofProcesses().MatchString(e.raised.Type), toldAbove().MatchString(e.raised.String())
 		if !failed && !above {
 			return
 		}

@@ -46,22 +46,22 @@ func tellsOfOthers(raised output.Exception, said string) bool {
 // outOf matches how many there are of how many.
 var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
 
-// processFailed matches exceptions that only say that a process failed, and toldAbove messages that say so. The process
-// may have written the reason to the same log.
+// processFailed is an expression for exceptions that only say that a process failed, and seeAbove one for messages that
+// refer to what was told before. The process may have written the reason to the same log.
 const (
 	processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b`
-	toldAbove     = `(?i)\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b`
+	seeAbove      = `(?i)\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b`
 )
 
 var (
 	ofProcesses = lazyregexp.New(processFailed)
-	seeAbove    = lazyregexp.New(toldAbove)
+	toldAbove   = lazyregexp.New(seeAbove)
 )
 
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
 // one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
 // as its values are of several types, the worker that made it said so.
-var toldElsewhere = lazyregexp.New(processFailed + `|` + toldAbove + `|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+var toldElsewhere = lazyregexp.New(processFailed + `|` + seeAbove + `|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
 	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
