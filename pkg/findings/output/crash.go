@@ -143,10 +143,56 @@ func part(text string, m []int, group int) string {
 	return text[m[2*group]:m[2*group+1]]
 }
 
+// LastCrash returns what the runtime of a program said of a crash, or else the error that was printed last behind its
+// stack; "" if there was no crash.
+func LastCrash(log string) string {
+	crash, at := Crash(log)
+	if at < 0 {
+		return ""
+	}
+	said := LastError(behindStack(log[at:]))
+	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) ||
+		strings.HasPrefix(said, "Caused by: ") { // Java's, between two stacks
+		return crash
+	}
+	return said
+}
+
+// ofCrash matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a crash
+// behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
+var ofCrash = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
+	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
+
+const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
+
+// BeforeSignal returns what a log has above the lines at its end that only say that a signal ended its program.
+func BeforeSignal(log string) string {
+	for {
+		log = strings.TrimRight(log, "\r\n ")
+		line := log[strings.LastIndexByte(log, '\n')+1:]
+		if !ofCrash().MatchString(line) {
+			return log
+		}
+		log = log[:len(log)-len(line)]
+	}
+}
+
+// behindStack returns a text from behind its first line and its last one that is indented, as those of stacks are.
+func behindStack(text string) string {
+	from, at := 0, 0
+	for line := range strings.Lines(text) {
+		at += len(line)
+		if from == 0 || line[0] == ' ' || line[0] == '\t' {
+			from = at
+		}
+	}
+	return text[from:]
+}
+
 var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go and Rust.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +0x[0-9a-f]+|stack backtrace:|Stacktrace:)`)
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:)`)
 	// marksLine matches lines of only signs, and the headings of tracebacks.
 	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+`)
 )

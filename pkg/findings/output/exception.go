@@ -252,11 +252,11 @@ func Normalised(message string) string {
 	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
 }
 
-// counted matches what pydantic and YAML's parser say before they tell what is wrong, and onlyCode what clients of HTTP
-// say before the reason, and the beginning of an object.
+// countsBelow matches what pydantic says before the name of a field and what is wrong with it; onlyCode what YAML's
+// parser, and clients of HTTP, say before the reason, and the beginning of an object.
 var (
-	counted  = lazyregexp.New(`^(?:\d+ validation errors? for |while (?:scanning|parsing|constructing) )`)
-	onlyCode = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$`)
+	countsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
+	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^while (?:scanning|parsing|constructing) `)
 )
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster
@@ -264,7 +264,7 @@ var (
 func goesOn(first string) bool {
 	first = strings.TrimSpace(first)
 	return first == "" || first == "Failed to set up runtime environment." || strings.HasSuffix(first, ":") ||
-		counted().MatchString(first) || onlyCode().MatchString(first)
+		countsBelow().MatchString(first) || onlyCode().MatchString(first)
 }
 
 // recentLast ends the heading of frames.

@@ -5,294 +5,69 @@ import (
 	"iter"
 	"slices"
 	"strings"
-
-	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
-const (
-	maxLastText  = 64 << 10 // bytes at the end of a log that are looked at
-	maxLastLines = 12       // lines of the program's own among them that are no records below an error
-)
-
-var (
-	// ofRay matches lines that Ray prints into the log of a job.
-	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |` +
-		`^\*\*\* SIGTERM received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
-	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
-	// into workers' logs.
-	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
-	// names an error, also in other languages: what shells, pip, argparse, compilers and most programs print before
-	// they end with an exit code.
-	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|is (?:a )?required|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
-		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|syntax error|segmentation fault|core dumped|` +
-		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|corrupt(?:ed)?|truncated|malformed|mismatch|incompatible)\b)|` +
-		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
-	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
-	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^(?:\w+: )?hint\b|` + seeAbove + `|` +
-		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
-	toldAbove = lazyregexp.New(`(?i)` + seeAbove)
-	// noMessage matches a record that has a time and a level before the place in the program that it is from, and no
-	// more.
-	noMessage = lazyregexp.New(`^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
-	// closing matches what programs, asyncio, Maven and compilers print at any level after their last error, and says
-	// no more.
-	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
-		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|see (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b)|` +
-		`due to (?:the |\d+ )?(?:previous|above) errors?\b`)
-	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
-	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
-	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
-	// unittest, jest, mypy, ESLint, Go, dbt, Ansible. pytest also repeats it, as much as the terminal's width allows.
-	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after) \d+|` +
-		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
-	// noError matches words of errors that a figure or an empty field says are none, or that name a figure:
-	// "train-error:0.04".
-	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
-		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
-		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
-	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
-	// format", and how those for tests mark what failed.
-	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
-		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b|` +
-		`^(?:[●✕✗✘×❌]|FAIL:?|--- FAIL:|not ok) \S`)
-	ofPython = lazyregexp.New(`\.py:\d+: \w*Warning: `) // what the module warnings prints: rarely about an end
-	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
-	letters  = lazyregexp.New(`\pL`)
-)
-
-// seeAbove is an expression for the words that an error was told before.
-const seeAbove = `see (?:the )?(?:errors? |root cause |stack trace )?\(?above`
-
-// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
-// its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
-// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. It returns "" if
-// there is no line.
-func LastWords(log string) string {
-	if said := LastCrash(log); said != "" {
-		return said
-	}
-	var last [worthLittle + 1]string
-	looked, below, cause := 0, "", ""
-	failed := false // a cause speaks of an error
-	for line := range lastOwn(log, ofRay().MatchString) {
-		worth, said := worthOf(line)
-		if inner, ok := strings.CutPrefix(said, "Caused by: "); ok { // the last one is the root
-			cause, failed = cmp.Or(cause, inner), failed || worth == anError
-			continue
-		}
-		byRay := rayError().MatchString(line)
-		switch {
-		case cause != "" && worth == anError && !byRay:
-			return Clip(said+", caused by: "+cause, MaxTitle)
-		case failed && worth != errorWarning && worth != warning: // not what a warning was about
-			return Clip(cause, MaxTitle)
-		}
-		last[ownLine] = cmp.Or(last[ownLine], cause) // of nothing that speaks of an error
-		cause, failed = "", false
-		if worth == anError && byRay {
-			worth = errorWarning
-		}
-		if worth == anError {
-			if goesOn(said) {
-				said += " " + below
-			}
-			return Clip(strings.TrimSpace(said), MaxTitle)
-		}
-		below = said
-		if last[worth] == "" {
-			last[worth] = said
-		}
-		if worth == ownLine {
-			if looked++; looked == maxLastLines {
-				break
-			}
-		}
-	}
-	return Clip(cmp.Or(cause, cmp.Or(last[:]...)), MaxTitle)
+// candidate is what a program, or one of its workers, may have said of its end.
+type candidate struct {
+	said  string
+	worth worth
+	who   string // the worker, and what it ran; "" for the program itself
 }
 
-// LastCrash returns what the runtime of a program said of a crash, or else the error that was printed last behind its
-// stack; "" if there was no crash.
-func LastCrash(log string) string {
-	crash, at := Crash(log)
-	if at < 0 {
-		return ""
-	}
-	said := LastError(behindStack(log[at:]))
-	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) ||
-		strings.HasPrefix(said, "Caused by: ") { // Java's, between two stacks
-		return crash
-	}
-	return said
-}
-
-// ofCrash matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a crash
-// behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
-var ofCrash = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
-	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
-
-const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
-
-// BeforeSignal returns what a log has above the lines at its end that only say that a signal ended its program.
-func BeforeSignal(log string) string {
-	for {
-		log = strings.TrimRight(log, "\r\n ")
-		line := log[strings.LastIndexByte(log, '\n')+1:]
-		if !ofCrash().MatchString(line) {
-			return log
-		}
-		log = log[:len(log)-len(line)]
-	}
-}
-
-// behindStack returns a text from behind its first line and its last one that is indented, as those of stacks are.
-func behindStack(text string) string {
-	from, at := 0, 0
-	for line := range strings.Lines(text) {
-		at += len(line)
-		if from == 0 || line[0] == ' ' || line[0] == '\t' {
-			from = at
-		}
-	}
-	return text[from:]
-}
-
-// lastOwn returns the lines at the end of a log that its program printed itself, the last one first, without the names
-// of its processes: none of Ray or of its workers, and none that says nothing or only where.
-func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		own := OwnLines(log[max(0, len(log)-maxLastText):])
-		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
-			own = own[:end]
-		}
-		lines := strings.Split(own, "\n")
-		for i, line := range slices.Backward(lines) {
-			line, above := ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(lines[max(0, i-1)], "")
-			if i > 0 && frameLine().MatchString(above) && deeper(line, above) ||
-				i > 0 && strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
-				continue // the code of the frame, or of what warned
-			}
-			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│╰─▶ \t")
-			if !ofRay(line) && letters().MatchString(line) && !boxed(line) && !frameLine().MatchString(line) &&
-				!yield(line) {
-				return
-			}
-		}
-	}
-}
-
-// endOfOutput is what pip prints below the output of a process that failed. What follows, at most maxBelow lines, only
-// says that it did.
-const (
-	endOfOutput = "[end of output]"
-	maxBelow    = 20
-)
-
-// deeper reports whether a line is indented more than another one, as the code of a frame is.
-func deeper(line, other string) bool {
-	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
-	return indent(line) > indent(other)
-}
-
-// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own and says more than that a step failed; "" if there is none.
-func LastError(log string) string {
-	said, _ := lastError(log)
-	return said
-}
-
-// LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
-// "" if there is none.
-func LastErrorOrLine(log string) string { return cmp.Or(lastError(log)) }
-
-// lastError returns both: the last line that speaks of an error, or else another one.
-func lastError(log string) (said, other string) {
-	looked := 0
-	for line := range lastOwn(log, OfRay) {
-		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
-			break
-		}
-		switch worth, text := worthOf(line); {
-		case worth == anError && !onlyStatus(text):
-			return Clip(text, MaxTitle), ""
-		case worth == anError || worth == ownLine:
-			other = cmp.Or(other, Clip(text, MaxTitle))
-		}
-		if looked++; looked == maxErrorLines {
-			break
-		}
-	}
-	return "", other
-}
-
-// EndsInError reports whether the last line that a program printed itself is about an error.
-func EndsInError(log string) (ends bool) {
-	lastOwn(log, OfRay)(func(line string) bool {
-		worth, _ := worthOf(line)
-		ends = worth == anError
-		return false
-	})
-	return ends
-}
-
-// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
-var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
-
-// LogsError reports whether a text has a record at level error that says more than that its program ends, or that a
-// process failed.
-func LogsError(text string) bool {
-	for whole := range strings.Lines(text) {
-		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
-		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
-			onlyStatus(whole) {
-			continue
-		}
-		if worth, _ := worthOf(line); worth != worthLittle {
-			return true
-		}
-	}
-	return false
+// question says which candidates count, the best first, and how many lines at the end of an output are looked at.
+type question struct {
+	best     [][]worth
+	own, all int // lines that may count as ownLine, and all lines; 0: any number
 }
 
 var (
-	// status matches what says with which status a step or a program failed. What a request returned is none.
-	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)`)
-	// reason matches how a line goes on behind a status if it says why.
-	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
+	// ofEnd asks for what says best why a program ended. Records below an error may be many.
+	ofEnd = question{[][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount}, {ownLine, aboveStep},
+		{warning, stepWarning}, {worthLittle}}, maxLastLines, 0}
+	ofError       = question{[][]worth{{anError}}, 0, maxErrorLines}
+	ofErrorOrLine = question{[][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, 0, maxErrorLines}
+	// ofEarlierError asks for what was said of another error before the last one.
+	ofEarlierError = question{[][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}}, 0, maxLastLines}
+	ofWorkers      = question{[][]worth{{anError, stepFailed}, {errorWarning, asked}}, 0, 0}
 )
 
-// onlyStatus reports whether a line says of a step or a program that it failed, and not why.
-func onlyStatus(line string) bool {
-	at := status().FindStringIndex(line)
-	return at != nil && !reason().MatchString(line[at[1]:])
-}
+const (
+	maxLastLines  = 12
+	maxErrorLines = 5
+)
 
-// ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
-// the output's end or above an error that is known; or else the line above an error that says with which status a
-// step failed; "" if there is none.
-func ErrorBefore(log, known string) (above string) {
-	looked, hasStatus := 0, false
-	for line := range lastOwn(log, OfRay) {
-		worth, said := worthOf(line)
-		looked++
-		switch {
-		case worth == anError && !told(known, said):
-			return Clip(said, MaxTitle)
-		case worth == anError:
-			looked, hasStatus = 0, status().MatchString(said)
-		case hasStatus && looked == 1 && worth <= ownLine,
-			worth == errorWarning && !goesOn(said), worth == warning && status().MatchString(said):
-			above = cmp.Or(above, Clip(said, MaxTitle))
+// answer returns the last one of the best candidates, which come the last one first; none if none counts. What a text
+// tells that is known does not count, and lines are counted from a known error on.
+func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
+	best := len(q.best)
+	own, all := 0, 0
+	for c := range candidates {
+		aside := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
+		if aside && c.who == "" {
+			break
 		}
-		if looked == maxLastLines {
+		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
+		switch {
+		case c.worth == errorOfRay && rank < 0:
+			continue
+		case told(known, c.said):
+			if c.worth == anError || c.worth == stepFailed {
+				own, all = 0, 0
+				continue
+			}
+		case rank >= 0 && rank < best:
+			if found, best = c, rank; rank == 0 {
+				return found
+			}
+		}
+		if all++; c.worth == ownLine || c.worth == aboveStep {
+			own++
+		}
+		if own == q.own && own > 0 || all == q.all {
 			break
 		}
 	}
-	return above
+	return found
 }
 
 // told reports whether a text has a line, or ends with its end: others repeat an error behind a beginning of their own.
@@ -301,13 +76,128 @@ func told(known, line string) bool {
 	return strings.Contains(known, line) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
 }
 
-// AboutWaits reports whether a line tells of a wait.
-func AboutWaits(line string) bool { return waits().MatchString(line) }
+// ownCandidates returns what a program said itself at the end of its log, the last one first. An error and what it was
+// caused by, or the lines below that it needs, are one.
+func ownCandidates(log string) iter.Seq[candidate] {
+	return func(yield func(candidate) bool) {
+		cause, below, step := candidate{}, [2]string{}, false // step: the line below says how a step ended
+		for line := range lastOwn(log) {
+			c := candidate{}
+			c.worth, c.said = worthOf(line)
+			if rayError().MatchString(line) {
+				if c.worth > errorWarning {
+					continue
+				}
+				c.worth = errorOfRay
+			}
+			alone := c.said
+			switch inner, isCause := strings.CutPrefix(c.said, causedByText); {
+			case isCause:
+				cause = cause.or(candidate{said: inner, worth: c.worth})
+				continue
+			case cause.said == "":
+				c.complete(below)
+			case c.worth != errorOfRay && strings.HasSuffix(c.said, ":"):
+				c.said, c.worth = c.said+" "+cause.said, min(c.worth, cause.worth)
+			case c.isError():
+				c.said += ", caused by: " + cause.said
+			default:
+				if slices.Contains([]worth{errorWarning, stepWarning, warning}, c.worth) {
+					cause.worth = ownLine // a warning was about it
+				}
+				if !yield(cause) {
+					return
+				}
+			}
+			if step && (c.worth == ownLine || c.worth == errorCount) {
+				c.worth = aboveStep
+			}
+			if !yield(c) {
+				return
+			}
+			step = c.isError() && status().MatchString(alone)
+			cause, below = candidate{}, [2]string{alone, below[0]}
+		}
+		if cause.said != "" {
+			yield(candidate{said: cause.said, worth: anError})
+		}
+	}
+}
 
-// Plain reports whether a line of a program has no level, or is a warning, and tells of no error.
-func Plain(line string) bool {
-	worth, _ := worthOf(line)
-	return worth == ownLine || worth == warning
+func (c candidate) isError() bool { return c.worth == anError || c.worth == stepFailed }
+
+// or returns the root of two causes, of which the other one is above it: it is an error if one of them is.
+func (c candidate) or(above candidate) candidate {
+	worth := ownLine
+	if c.said != "" && c.isError() || above.isError() {
+		worth = anError
+	}
+	return candidate{said: cmp.Or(c.said, above.said), worth: worth}
+}
+
+// complete adds to an error that says little the line below it, or two if the next one only has the name of a field.
+func (c *candidate) complete(below [2]string) {
+	if !c.isError() || !goesOn(c.said) {
+		return
+	}
+	rest := below[0]
+	if countsBelow().MatchString(c.said) {
+		rest += " " + below[1]
+	}
+	c.said = strings.TrimSpace(c.said + " " + rest)
+}
+
+// workerCandidates returns what workers said in a driver's log into which Ray copied it, the last one first. A line of
+// which orElse says that it counts is asked for. isRays says whether a class is one of Ray's own actors.
+func workerCandidates(log string, orElse func(line string) bool, isRays func(class string) bool) iter.Seq[candidate] {
+	return func(yield func(candidate) bool) {
+		below := ""
+		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
+			m, line, next := marked().FindStringSubmatch(whole), unmarked(whole), below
+			below = strings.TrimSpace(Printable(line))
+			if m == nil || m[1]+m[2] == "" || isRays(m[1]+m[2]) || strings.HasPrefix(line, " ") ||
+				strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) || saysNothing().MatchString(line) ||
+				closing().MatchString(line) {
+				continue // also code and frames of a traceback, and what Ray passed on
+			}
+			c := candidate{who: Printable(m[1] + m[2])}
+			c.worth, c.said = worthOf(line)
+			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
+				continue
+			}
+			if c.complete([2]string{next}); c.worth > errorWarning && orElse(line) {
+				c.worth = asked
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
+// its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
+// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. It returns "" if
+// there is no line.
+func LastWords(log string) string {
+	return cmp.Or(LastCrash(log), Clip(ofEnd.answer(ownCandidates(log), "").said, MaxTitle))
+}
+
+// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
+// own, and says more than that a step failed; "" if there is none.
+func LastError(log string) string { return Clip(ofError.answer(ownCandidates(log), "").said, MaxTitle) }
+
+// LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
+// "" if there is none.
+func LastErrorOrLine(log string) string {
+	return Clip(ofErrorOrLine.answer(ownCandidates(log), "").said, MaxTitle)
+}
+
+// ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
+// the output's end or above an error that is known; or else the line above an error that says with which status a
+// step failed, or a warning of an error; "" if there is none.
+func ErrorBefore(log, known string) string {
+	return Clip(ofEarlierError.answer(ownCandidates(log), known).said, MaxTitle)
 }
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
@@ -316,89 +206,19 @@ func Plain(line string) bool {
 // isRays says whether a class is one of Ray's own actors.
 func SaidByWorkers(log, known string, orElse func(line string) bool, isRays func(class string) bool) (who,
 	said string) {
-	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
-	for i, line := range slices.Backward(lines) {
-		m := marked().FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		worker := m[1] + m[2] // "" if it has no name
-		line = unmarked(line)
-		if worker == "" || isRays(worker) || strings.HasPrefix(line, " ") ||
-			strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) || saysNothing().MatchString(line) ||
-			closing().MatchString(line) {
-			continue // also code and frames of a traceback, and what Ray passed on
-		}
-		worth, message := worthOf(line)
-		switch {
-		case told(known, message),
-			worth != anError && strings.HasSuffix(message, ":"): // the heading of what follows
-		case worth == anError && goesOn(message) && i+1 < len(lines):
-			below := Printable(unmarked(lines[i+1]))
-			return Printable(worker), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
-		case worth == anError:
-			return Printable(worker), Clip(message, MaxTitle)
-		case said == "" && (worth == errorWarning || orElse(line)):
-			who, said = Printable(worker), Clip(message, MaxTitle)
-		}
-	}
-	return who, said
+	c := ofWorkers.answer(workerCandidates(log, orElse, isRays), known)
+	return c.who, Clip(c.said, MaxTitle)
 }
 
-// OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
-func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
-
-const maxErrorLines = 5 // lines at the end of an output in which its last error is looked for
-
-// What a last line is worth, the best first.
-const (
-	anError      = iota // a record at level error, or a line that speaks of an error
-	errorWarning        // a warning that speaks of an error, or an error that was told above
-	errorCount          // how many errors were told before
-	ownLine             // a line without a level
-	warning
-	worthLittle
-)
-
-// worthOf returns what a line is worth as a program's last one, and what it says.
-func worthOf(line string) (worth int, said string) {
-	said = cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
-	if rest := strings.TrimSpace(bar().ReplaceAllString(said, "")); letters().MatchString(rest) {
-		said = rest
-	} else if rest != said {
-		return worthLittle, said // a bar alone
+// EndsInError reports whether the last line that a program printed itself is about an error.
+func EndsInError(log string) bool {
+	for c := range ownCandidates(log) {
+		if c.worth != errorOfRay {
+			return c.isError()
+		}
 	}
-	plain := address().ReplaceAllString(said, "")
-	plain = noError().ReplaceAllString(plain, "")
-	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
-		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
-	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
-		!strings.HasSuffix(m[2], "Warning") {
-		speaks = true // an exception without a traceback
-	}
-	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
-		level != logline.Unknown && noMessage().MatchString(said),
-		closing().MatchString(line), closing().MatchString(said):
-		return worthLittle, said
-	case counts().MatchString(plain):
-		return errorCount, said
-	case level == logline.Warning && speaks, level >= logline.Error && toldAbove().MatchString(said):
-		return errorWarning, said
-	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
-		return anError, said
-	case level == logline.Unknown:
-		return ownLine, said
-	case level == logline.Warning:
-		return warning, said
-	}
-	return worthLittle, said
+	return false
 }
-
-// waits matches what programs print while they wait for something or try again, and what a replica of Serve logs of a
-// request for which nobody waited any longer.
-var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
-	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
 
 const maxRepeats = 400 // lines at the end of a log in which repeated ones are counted
 
@@ -407,7 +227,7 @@ const maxRepeats = 400 // lines at the end of a log in which repeated ones are c
 // and of its workers do not count.
 func Repeated(log string) (line string, times int) {
 	common, looked := "", 0
-	for said := range lastOwn(log, ofRay().MatchString) {
+	for said := range lastOwn(log) {
 		normal := Normalised(said)
 		if times == 0 {
 			if !waits().MatchString(said) && !saysError().MatchString(said) {

@@ -1,0 +1,171 @@
+package output
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+)
+
+const (
+	maxLastText  = 64 << 10 // bytes at the end of a log that are looked at
+	maxParagraph = 50       // lines of a paragraph
+)
+
+// ofRay matches lines that Ray prints into the log of a job.
+var ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |` +
+	`^\*\*\* SIGTERM received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
+
+// lastOwn returns what a program printed itself at the end of its log, the last one first, without the names of its
+// processes: none of Ray or of its workers, and none that says nothing or only where. Lines that belong together, as
+// those of a box, are one.
+func lastOwn(log string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		own := OwnLines(log[max(0, len(log)-maxLastText):])
+		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
+			own = own[:end]
+		}
+		lines := strings.Split(own, "\n")
+		for end := len(lines); end > 0; {
+			from := lastParagraph(lines[:end])
+			p := paragraph{}
+			for i := from; i < end; i++ {
+				p.add(lines[i], lines[max(0, i-1)])
+			}
+			for _, said := range slices.Backward(p.said) {
+				if !yield(said) {
+					return
+				}
+			}
+			end = from
+		}
+	}
+}
+
+// endOfOutput is what pip prints below the output of a process that failed. What follows, at most maxBelow lines, only
+// says that it did.
+const (
+	endOfOutput = "[end of output]"
+	maxBelow    = 20
+)
+
+// lastParagraph returns which line the last paragraph begins with, or that maxParagraph lines before the end.
+func lastParagraph(lines []string) int {
+	at := len(lines) - 1
+	for at > 0 && strings.TrimSpace(lines[at-1]) != "" && len(lines)-at < maxParagraph {
+		at--
+	}
+	return at
+}
+
+// paragraph is what the lines of a program say up to an empty one.
+type paragraph struct {
+	said []string
+	open block
+	// of the open block
+	indent int    // of its first line: deeper lines are its own
+	title  string // of a box
+	begun  bool   // it has said something
+}
+
+// block is what several lines are parts of.
+type block int
+
+const (
+	noBlock    block = iota
+	box              // with lines around it, as the library rich and Terraform draw them
+	skipped          // a box of a traceback's frames, or a table, which are left out
+	place            // a line that says where an error was: the next one says which
+	branch           // of a tree of causes, as miette draws it: "╰─▶ Because …"
+	causeBelow       // "Caused by:", and the cause in the lines below, which may be numbered: the last one is the root
+	offers           // a list of what a program would have taken, which is left out
+)
+
+var (
+	branches = lazyregexp.New(`^[├╰└]─+▶ ?`)
+	numbered = lazyregexp.New(`^\d+: `)
+	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$`)
+	// offer matches the heading of a list of what a program would have taken.
+	offer = lazyregexp.New(`(?i)^(?:\w+ ){0,3}(?:options|choices|commands|arguments|candidates|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
+)
+
+// causedByText begins what a cause says, as Java has it.
+const causedByText = "Caused by: "
+
+// add adds a line. above is the one before it.
+func (p *paragraph) add(line, above string) {
+	line, above = ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(above, "")
+	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) ||
+		strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
+		return // the code of the frame, or of what warned
+	}
+	line = Printable(string(logline.Visible([]byte(line))))
+	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
+	said := strings.Trim(text, "│╰─▶ \t")
+	switch {
+	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
+		frameLine().MatchString(said):
+	case p.open == box && boxed(text), p.open > skipped && margin > p.indent:
+		p.goOn(said)
+	case branches().MatchString(text):
+		p.begin(branch, margin)
+		p.goOn(said)
+	case said == strings.TrimSpace(causedByText):
+		p.begin(causeBelow, margin)
+	case offer().MatchString(said) && !saysError().MatchString(said):
+		p.begin(offers, margin)
+	default:
+		p.begin(noBlock, 0)
+		if inPlace().MatchString(said) {
+			p.begin(place, margin)
+		}
+		p.said = append(p.said, said)
+	}
+}
+
+// edge reports whether a line is the edge of a box, which it then opens or closes. said is what it says.
+func (p *paragraph) edge(text, said string) bool {
+	switch {
+	case strings.HasPrefix(text, "╭"), strings.HasPrefix(text, "╷"):
+		p.begin(box, 0)
+		p.title = strings.Trim(said, "╭╮╷ ─")
+		if strings.HasPrefix(p.title, "Traceback") || p.title == "" && strings.HasPrefix(text, "╭") {
+			p.open = skipped
+		}
+	case strings.HasPrefix(text, "╵"), strings.HasPrefix(text, "╰") && strings.HasSuffix(text, "╯"):
+		p.begin(noBlock, 0)
+	default:
+		return false
+	}
+	return true
+}
+
+// begin opens a block, after whatever was open before.
+func (p *paragraph) begin(what block, margin int) {
+	*p = paragraph{said: p.said, open: what, indent: margin}
+}
+
+// goOn adds a text to the block that is open.
+func (p *paragraph) goOn(said string) {
+	switch {
+	case p.open == offers:
+	case p.open == place:
+		p.said[len(p.said)-1] += ": " + said
+		p.begin(noBlock, 0)
+	case p.begun && p.open == causeBelow && numbered().MatchString(said):
+		p.said[len(p.said)-1] = causedByText + numbered().ReplaceAllString(said, "")
+	case p.begun:
+		p.said[len(p.said)-1] += " " + said
+	case p.open == box:
+		if p.title != "" {
+			said = p.title + ": " + said
+		}
+		p.said, p.begun = append(p.said, said), true
+	default:
+		p.said, p.begun = append(p.said, causedByText+numbered().ReplaceAllString(said, "")), true
+	}
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

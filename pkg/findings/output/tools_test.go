@@ -1,0 +1,112 @@
+package output
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLastWordsOfTools: what tools print as they end, in the forms that people report, with lists, trees, boxes and
+// advice below or around what counts.
+func TestLastWordsOfTools(t *testing.T) {
+	const noHost = "failed to lookup address information: Name or service not known"
+	for name, c := range map[string]struct{ log, want string }{
+		"Hydra, a group": {"You must specify 'dataset', e.g, dataset=<OPTION>\nAvailable options:\n\tcifar\n\tspeech\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
+			"You must specify 'dataset', e.g, dataset=<OPTION>"},
+		"Hydra, an option": {"In 'config': Could not find 'model/resnet34'\n\nAvailable options in 'model':\n\tresnet18\n\tvit\nConfig search path:\n\tprovider=main, path=file:///app/conf\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
+			"In 'config': Could not find 'model/resnet34'"},
+		"Hydra, a type": {"Error merging override port=fail\nValue 'fail' could not be converted to Integer\n    full_key: port\n    object_type=Config\n",
+			"Value 'fail' could not be converted to Integer"},
+		"dbt": {"02:00:04  Completed with 1 error, 0 partial successes, and 0 warnings:\n02:00:04  \n02:00:04    Database Error in model orders (models/orders.sql)\n  column vat does not exist\n  LINE 3: select vat\n                 ^\n  compiled code at target/run/shop/models/orders.sql\n02:00:04  \n02:00:04  Done. PASS=2 WARN=0 ERROR=1 SKIP=0 TOTAL=3\n",
+			"02:00:04    Database Error in model orders (models/orders.sql): column vat does not exist"},
+		"dbt, a test": {"02:00:04  Failure in test not_null_orders_id (models/schema.yml)\n  Got 3 results, configured to fail if != 0\n02:00:04  Done. PASS=0 WARN=0 ERROR=1 SKIP=0 TOTAL=1\n",
+			"02:00:04  Failure in test not_null_orders_id (models/schema.yml): Got 3 results, configured to fail if != 0"},
+		"uv, versions": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because only the following versions of acme are available:\n          acme<=1\n          acme==2\n      and you require acme>2, we can conclude that your requirements are unsatisfiable.\n\n      hint: a hint of what may help\n",
+			"× No solution found when resolving dependencies: Because only the following versions of acme are available: acme<=1 acme==2 and you require acme>2, we can conclude that your requirements are unsatisfiable."},
+		"uv, a host": {"  × Failed to download `acme==2`\n  ├─▶ Failed to fetch: `https://index.example/acme`\n  ├─▶ client error (Connect)\n  ╰─▶ " + noHost + "\n",
+			"× Failed to download `acme==2`, caused by: " + noHost},
+		"uv, a build": {"  × Failed to build `acme==2`\n  ├─▶ The build backend returned an error\n  ╰─▶ Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)\n\n      [stderr]\n      error: command 'gcc' failed: No such file or directory\n\n      hint: This usually indicates a problem with the package or the build environment.\n",
+			"error: command 'gcc' failed: No such file or directory"},
+		"pip, no version": {"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)\nERROR: No matching distribution found for acme==9\nWARNING: You are using an old pip; however, a new one is available.\n",
+			"ERROR: No matching distribution found for acme==9"},
+		"pip, a conflict": {"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies.\n\nThe conflict is caused by:\n    acme 1 depends on numpy<2\n    lake 2 depends on numpy>=2\n\nTo fix this you could try to:\n1. loosen the range\n2. remove versions\n\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/\n",
+			"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies."},
+		"conda": {"Collecting package metadata: done\nSolving environment: failed\n\nPackagesNotFoundError: The following packages are not available from current channels:\n\n  - acme=9\n\nCurrent channels:\n\n  - https://conda.example/main\n",
+			"PackagesNotFoundError: The following packages are not available from current channels: - acme=9"},
+		"poetry": {"Because shop depends on acme (^2) which doesn't match any versions, version solving failed.\n",
+			"Because shop depends on acme (^2) which doesn't match any versions, version solving failed."},
+		"cargo": {"error: failed to get `acme` as a dependency of package `shop v0.1.0 (/app)`\n\nCaused by:\n  failed to load source for dependency `acme`\n\nCaused by:\n  No such file or directory (os error 2)\n",
+			"error: failed to get `acme` as a dependency of package `shop v0.1.0 (/app)`, caused by: No such file or directory (os error 2)"},
+		"cargo, a version": {"error: failed to sync\n\nCaused by:\n  failed to select a version for the requirement `acme = \"=9\"`\n  candidate versions found which didn't match: 2, 1\n  required by package `shop v0.1.0 (/app)`\n",
+			"error: failed to sync, caused by: failed to select a version for the requirement `acme = \"=9\"` candidate versions found which didn't match: 2, 1 required by package `shop v0.1.0 (/app)`"},
+		"anyhow": {"Error: cannot read the ledger\n\nCaused by:\n    0: part 3 is torn\n    1: unexpected end of file\n\nStack backtrace:\n   0: anyhow::error::from\n             at /root/lib.rs:12:9\n",
+			"Error: cannot read the ledger, caused by: unexpected end of file"},
+		"rustc": {"error[E0308]: mismatched types\n --> src/main.rs:4:5\n  |\n4 |     rows\n  |     ^^^^ expected `u32`, found `String`\n\nerror: aborting due to 1 previous error\n",
+			"error[E0308]: mismatched types"},
+		"a panic of Rust": {"\nthread 'main' panicked at src/main.rs:4:5:\nno shard 3\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+			"panicked at: no shard 3"},
+		"a panic of Go": {"panic: no shard 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:5 +0x1d\nexit status 2\n", "panic: no shard 3"},
+		"Go's log":      {"2026/11/20 10:00:00 open shards: no such file or directory\nexit status 1\n", "2026/11/20 10:00:00 open shards: no such file or directory"},
+		"Java": {"26/11/25 02:44:02 ERROR Main: batch failed\njava.lang.RuntimeException: batch failed\n\tat a.B.c(B.java:1)\nCaused by: java.io.IOException: disk of lake-7 is full\n\tat a.B.d(B.java:2)\n\t... 5 more\n",
+			"java.lang.RuntimeException: batch failed, caused by: java.io.IOException: disk of lake-7 is full"},
+		"Gradle": {"FAILURE: Build failed with an exception.\n\n* What went wrong:\nExecution failed for task ':compileJava'.\n> Could not resolve com.acme:lake:9.\n\n* Try:\n> Run with --stacktrace option to get the stack trace.\n\nBUILD FAILED in 2s\n",
+			"> Could not resolve com.acme:lake:9."},
+		"npm": {"npm error code ENOENT\nnpm error enoent Could not read package.json\nnpm error enoent This is related to npm not being able to find a file.\nnpm error A complete log of this run can be found in: /root/.npm/_logs/a-debug-0.log\n",
+			"npm error enoent This is related to npm not being able to find a file."},
+		"Node": {"/app/a.js:3\n  throw new Error(x)\n  ^\n\nError: no shard 3\n    at load (/app/a.js:3:9)\n\nNode.js v20.20.2\n", "Error: no shard 3"},
+		"Node, a promise": {"[UnhandledPromiseRejection: This error originated either by throwing inside of an async function without a catch block. The promise rejected with the reason \"no shard 3\".] {\n  code: 'ERR_UNHANDLED_REJECTION'\n}\n\nNode.js v20.20.2\n",
+			"[UnhandledPromiseRejection: This error originated either by throwing inside of an async function without a catch block. The promise rejected with the reason \"no shard 3\".] {"},
+		"set -u":                  {"run.sh: line 3: BUCKET: unbound variable\n", "run.sh: line 3: BUCKET: unbound variable"},
+		"set -x":                  {"+ aws s3 cp rows s3://lake\nfatal error: Unable to locate credentials\n+ exit 1\n", "fatal error: Unable to locate credentials"},
+		"argparse":                {"usage: train.py [-h] --lr LR\n                [--epochs EPOCHS]\ntrain.py: error: the following arguments are required: --lr\n", "train.py: error: the following arguments are required: --lr"},
+		"argparse, with its help": {"train.py: error: unrecognized arguments: --lrr 3\n\noptions:\n  -h, --help  show this help message and exit\n  --lr LR     how fast\n", "train.py: error: unrecognized arguments: --lrr 3"},
+		"click":                   {"Usage: train [OPTIONS]\nTry 'train --help' for help.\n\nError: Missing option '--lr'.\n", "Error: Missing option '--lr'."},
+		"typer": {"\x1b[1m Usage: \x1b[0mtrain [OPTIONS]\n Try 'train --help' for help.\n╭─ Error ──────────────────╮\n│ Invalid value for        │\n│ '--rows': File 'rows.csv' │\n│ is a directory.          │\n╰──────────────────────────╯\n",
+			"Error: Invalid value for '--rows': File 'rows.csv' is a directory."},
+		"absl": {"FATAL Flags parsing error:\n  Unknown command line flag 'lrr'. Did you mean: lr ?\nPass --helpshort or --helpfull to see help on flags.\n",
+			"Unknown command line flag 'lrr'. Did you mean: lr ?"},
+		"docker":   {"docker: Error response from daemon: manifest for acme:9 not found.\nSee 'docker run --help'.\n", "docker: Error response from daemon: manifest for acme:9 not found."},
+		"pydantic": {"shop: error: argument settings: 2 validation errors for Settings\nlr\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2.7/v/missing\nsteps\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2.7/v/missing\n", "Field required [type=missing, input_value={}, input_type=dict]"},
+		"Terraform": {"╷\n│ Error: Reference to undeclared output value\n│ \n│   on outputs.tf line 37, in output \"ips\":\n│   37:   value = module.web.ips\n│ \n│ An output value with the name \"ips\" has not been declared in module.web.\n╵\n",
+			"Error: Reference to undeclared output value on outputs.tf line 37, in output \"ips\": 37:   value = module.web.ips An output value with the name \"ips\" has not been declared in module.web."},
+		"Helm":    {"Error: UPGRADE FAILED: \"shop\" has no deployed releases\nhelm.go:84: [debug] \"shop\" has no deployed releases\n", "Error: UPGRADE FAILED: \"shop\" has no deployed releases"},
+		"kubectl": {"Error from server (NotFound): pods \"web-0\" not found\n", "Error from server (NotFound): pods \"web-0\" not found"},
+		"gcloud": {"ERROR: (gcloud.storage.cp) PERMISSION_DENIED: no access to lake-7\n- '@type': type.googleapis.com/google.rpc.ErrorInfo\n  domain: googleapis.com\n",
+			"ERROR: (gcloud.storage.cp) PERMISSION_DENIED: no access to lake-7"},
+		"psql":         {"ERROR:  relation \"orders\" does not exist\nLINE 1: select * from orders\n                      ^\n", "ERROR:  relation \"orders\" does not exist"},
+		"git":          {"git: 'comit' is not a git command. See 'git --help'.\n\nThe most similar command is\n\tcommit\n", "git: 'comit' is not a git command. See 'git --help'."},
+		"CMake":        {"CMake Error at CMakeLists.txt:3 (find_package):\n  Could not find a package configuration file provided by \"Arrow\".\n\n\n-- Configuring incomplete, errors occurred!\n", "Could not find a package configuration file provided by \"Arrow\"."},
+		"ninja":        {"FAILED: fused.o \nc++ -c fused.cpp\nfused.cpp:3:10: fatal error: cuda.h: No such file or directory\n    3 | #include <cuda.h>\n      |          ^~~~~~~~\ncompilation terminated.\nninja: build stopped: subcommand failed.\n", "fused.cpp:3:10: fatal error: cuda.h: No such file or directory"},
+		"make":         {"cc: error: rows.c: No such file or directory\nmake: *** [Makefile:3: rows] Error 1\n", "cc: error: rows.c: No such file or directory"},
+		"a table":      {"╭──────────────────╮\n│ Trial     failed │\n├──────────────────┤\n│ fit_0    errored │\n╰──────────────────╯\nbye\n", "bye"},
+		"rich's frame": {"ERROR: disk of lake-7 is full\n╭───── Traceback (most recent call last) ─────╮\n│ /app/a.py:3 in load │\n│ ❱ 3 raise Failed() │\n╰─────────────────────╯\n", "ERROR: disk of lake-7 is full"},
+	} {
+		if got := LastWords(c.log); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNoErrorsOfTools: what tools print as they go on or succeed is no error, whatever words it has.
+func TestNoErrorsOfTools(t *testing.T) {
+	for name, log := range map[string]string{
+		"pytest":         "tests/test_failures.py ...... [100%]\n====== 12 passed, 2 warnings in 3.21s ======\n",
+		"dbt":            "02:00:04  Completed successfully\n02:00:04  Done. PASS=3 WARN=0 ERROR=0 SKIP=0 TOTAL=3\n",
+		"a bar":          "errors:  40%|####      | 4/10 [00:02<00:03,  1.9it/s]\n",
+		"deprecations":   "/app/a.py:7: DeprecationWarning: this is an error in later versions\n  warnings.warn(\"fails\")\n",
+		"TensorFlow":     "2026-11-20 10:00:00.123456: W external/xla/a.cc:3] Unable to register cuBLAS factory, as one is registered\n",
+		"pip's notice":   "[notice] A new release of pip is available: 24.0 -> 26.1\n[notice] To update, run: pip install --upgrade pip\n",
+		"Ansible":        "PLAY RECAP *****\nweb : ok=3 changed=1 unreachable=0 failed=0 skipped=0 rescued=0\n",
+		"a report":       "{\"loss\": 0.31, \"error\": null, \"failed\": 0}\n",
+		"a metric":       "[99]\ttrain-error:0.04312\teval-error:0.05117\n",
+		"a box":          "╭─ Results ─╮\n│ 3 rows    │\n│ 0 errors  │\n╰───────────╯\n",
+		"what is to be":  "Available options:\n  --fail-fast  stop at the first error\n  --retry      try again what failed\n",
+		"a count of all": "Found 0 errors in 12 files (checked 12 source files)\n",
+	} {
+		if got := LastError(log); got != "" || EndsInError(log) {
+			t.Errorf("%s: %q is taken for an error", name, got)
+		}
+		if got := ErrorBefore(log+"fatal: disk is full\n", "fatal: disk is full"); got != "" && !strings.Contains(log, " W ") {
+			t.Errorf("%s: %q is told as an earlier error", name, got)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package output
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+)
+
+var (
+	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
+	// into workers' logs.
+	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
+	// names an error, also in other languages: what shells, pip, argparse, compilers and most programs print before
+	// they end with an exit code.
+	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed)?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
+		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|syntax error|segmentation fault|core dumped|` +
+		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed)?|truncated|malformed|mismatch|incompatible)\b)|` +
+		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
+	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
+	// more.
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^(?:\w+: )?hint\b|` + SeeAbove + `|` +
+		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log of this run\b|\berrors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
+	toldAbove = lazyregexp.New(SeeAbove)
+	// noMessage matches a record that has a time and a level before the place in the program that it is from, and no
+	// more.
+	noMessage = lazyregexp.New(`^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
+	// closing matches what programs, asyncio, Maven, pip, ninja and compilers print at any level after their last
+	// error, and says no more.
+	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ERROR: ResolutionImpossible: for help|^ninja: build stopped|` +
+		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
+		`due to (?:the |\d+ )?(?:previous|above) errors?\b`)
+	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
+	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
+	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
+	// unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's width
+	// allows.
+	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:errored|failed) \w+:|trial status:) \d+|` +
+		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
+	// noError matches words of errors that a figure or an empty field says are none, or that name a figure:
+	// "train-error:0.04".
+	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
+		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
+		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
+	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
+	// format", and how those for tests mark what failed.
+	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
+		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b|` +
+		`^(?:[●✕✗✘×❌]|FAIL:?|--- FAIL:|not ok) \S`)
+	ofPython = lazyregexp.New(`\.py:\d+: \w*Warning: `) // what the module warnings prints: rarely about an end
+	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
+	letters  = lazyregexp.New(`\pL`)
+	// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
+	ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
+	// status matches what says with which status a step or a program failed. What a request returned is none.
+	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)`)
+	// reason matches how a line goes on behind a status if it says why.
+	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
+)
+
+// SeeAbove is an expression for the words that an error was told before.
+const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b)`
+
+// worth is why a line may tell of its program's end.
+type worth int
+
+const (
+	anError      worth = iota // a record at level error, or a line that speaks of an error
+	stepFailed                // such a line, if it only says that a step failed, and with which status
+	errorOfRay                // an error that Ray reports
+	errorWarning              // a warning that speaks of an error, or an error that was told above
+	errorCount                // how many errors were told before
+	aboveStep                 // a line without a level, above one that only says that a step failed
+	ownLine                   // a line without a level
+	stepWarning               // a warning that says with which status a step ended
+	warning
+	asked // of no such kind, but whoever asks wants it
+	worthLittle
+)
+
+// worthOf returns what a line is worth as a program's last one, and what it says.
+func worthOf(line string) (worth, string) {
+	said := cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
+	if rest := strings.TrimSpace(bar().ReplaceAllString(said, "")); letters().MatchString(rest) {
+		said = rest
+	} else if rest != said {
+		return worthLittle, said // a bar alone
+	}
+	plain := address().ReplaceAllString(said, "")
+	plain = noError().ReplaceAllString(plain, "")
+	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
+		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
+	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
+		!strings.HasSuffix(m[2], "Warning") {
+		speaks = true // an exception without a traceback
+	}
+	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
+	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
+		level != logline.Unknown && noMessage().MatchString(said),
+		closing().MatchString(line), closing().MatchString(said):
+		return worthLittle, said
+	case counts().MatchString(plain):
+		return errorCount, said
+	case level == logline.Warning && speaks, level >= logline.Error && ToldAbove(said):
+		return errorWarning, said
+	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
+		if onlyStatus(said) {
+			return stepFailed, said
+		}
+		return anError, said
+	case level == logline.Unknown:
+		return ownLine, said
+	case level == logline.Warning && status().MatchString(said):
+		return stepWarning, said
+	case level == logline.Warning:
+		return warning, said
+	}
+	return worthLittle, said
+}
+
+// onlyStatus reports whether a line says of a step or a program that it failed, and not why.
+func onlyStatus(line string) bool {
+	at := status().FindStringIndex(line)
+	return at != nil && !reason().MatchString(line[at[1]:])
+}
+
+// OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
+func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
+
+// Plain reports whether a line of a program has no level, or is a warning, and tells of no error.
+func Plain(line string) bool {
+	worth, _ := worthOf(line)
+	return worth == ownLine || worth == warning || worth == stepWarning
+}
+
+// LogsError reports whether a text has a record at level error that says more than that its program ends, or that a
+// process failed.
+func LogsError(text string) bool {
+	for whole := range strings.Lines(text) {
+		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
+		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
+			onlyStatus(whole) {
+			continue
+		}
+		if worth, _ := worthOf(line); worth != worthLittle {
+			return true
+		}
+	}
+	return false
+}
+
+// waits matches what programs print while they wait for something or try again, and what a replica of Serve logs of a
+// request for which nobody waited any longer.
+var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
+	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
+
+// ToldAbove reports whether a text refers to what was told before.
+func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
+
+// AboutWaits reports whether a line tells of a wait.
+func AboutWaits(line string) bool { return waits().MatchString(line) }
