@@ -39,7 +39,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 	ofItsOwn := e.later != "" && !tellsOfOthers(output.Exception{}, e.later)
 	return e.handled() && !slices.ContainsFunc(f.because, func(c *finding) bool {
-		over := e.logged && b.succeededLater(c) || ofItsOwn && b.goneOnAfter(c, j.id)
+		over := e.after == loggedIt && b.succeededLater(c) || ofItsOwn && b.goneOnAfter(c, j.id)
 		return !over
 	})
 }

@@ -46,22 +46,16 @@ func tellsOfOthers(raised output.Exception, said string) bool {
 // outOf matches how many there are of how many.
 var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
 
-// processFailed is an expression for exceptions that only say that a process failed, and seeAbove one for messages that
-// refer to what was told before. The process may have written the reason to the same log.
-const (
-	processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b`
-	seeAbove      = `(?i)\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b`
-)
+// processFailed is an expression for exceptions that only say that a process failed. It may have written the reason to
+// the same log, as one may to which output.SeeAbove refers.
+const processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b`
 
-var (
-	ofProcesses = lazyregexp.New(processFailed)
-	toldAbove   = lazyregexp.New(seeAbove)
-)
+var ofProcesses = lazyregexp.New(processFailed)
 
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
 // one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
 // as its values are of several types, the worker that made it said so.
-var toldElsewhere = lazyregexp.New(processFailed + `|` + seeAbove + `|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
 	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
