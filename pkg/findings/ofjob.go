@@ -19,7 +19,8 @@ type Job struct {
 	Entrypoint   string `json:"entrypoint,omitempty"`    // in one short line
 	// as Ray has it: PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED
 	Status   string   `json:"status"`
-	End      string   `json:"end,omitempty"` // RFC 3339; "" if it has not ended
+	Start    string   `json:"start,omitempty"` // RFC 3339; "" if it is not known
+	End      string   `json:"end,omitempty"`   // RFC 3339; "" if it has not ended
 	Outcome  string   `json:"outcome"`
 	Summary  string   `json:"summary"`  // one sentence
 	Findings []string `json:"findings"` // IDs, its cause first
@@ -150,7 +151,7 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 	entry := Job{
 		JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
-		Status: shortLine(j.Status), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
+		Status: shortLine(j.Status), Start: stamp(j.Start), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
 	}
 	mine = causesFirst(mine)
 	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })

@@ -130,7 +130,8 @@ func TestAnswerOfJob(t *testing.T) {
 	}
 }
 
-// TestFailedAmongMany: a job that failed is found among more jobs than one report examines, with its status and end.
+// TestFailedAmongMany: a job that failed is found among more jobs than one report examines, with its status, start and
+// end.
 func TestFailedAmongMany(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_7"}
 	const job = `{"type":"SUBMISSION","submission_id":"job-%d","status":%q,"entrypoint":"x","start_time":1,"end_time":2,"message":"oh no"}`
@@ -149,7 +150,7 @@ func TestFailedAmongMany(t *testing.T) {
 	got := report(t, s)
 	first := got.Jobs[0]
 	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != catalog.Failed ||
-		first.Status != "FAILED" ||
+		first.Status != "FAILED" || first.Start != "1970-01-01T00:00:00.001Z" ||
 		first.End != "1970-01-01T00:00:00.002Z" || !strings.Contains(fmt.Sprint(got.Missing), "2000 of 2501 jobs") {
 		t.Errorf("%d jobs, the first %+v, missing %q", len(got.Jobs), first, got.Missing)
 	}
