@@ -183,7 +183,7 @@ const hourHeads = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
 // share that was not used.
 func hourCells(h fleet.Hours) string {
 	cells := []string{fmt.Sprintf("%.1f", h.Node)}
-	for _, r := range []fleet.Resource{h.CPU, h.GPU, h.Memory} {
+	for _, r := range h.Resources() {
 		unused := "-"
 		if r.Unused != nil {
 			share := *r.Unused

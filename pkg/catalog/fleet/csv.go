@@ -128,7 +128,7 @@ func cellsOf(v any) []string {
 		return slices.Concat(cellsOf(v.Namespace), cellsOf(v.Cluster), cellsOf(v.Session))
 	case Hours:
 		cells := cellsOf(v.Node)
-		for _, r := range []Resource{v.CPU, v.GPU, v.Memory} {
+		for _, r := range v.Resources() {
 			for _, cell := range []any{r.Offered, r.Measured, r.Used, r.Unused} {
 				cells = append(cells, cellsOf(cell)...)
 			}

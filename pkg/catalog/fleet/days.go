@@ -168,7 +168,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 	}
 	var copied packs.Hours
 	for _, n := range h.Nodes {
-		if !sane(n.Node, n.CPU, n.GPU, n.Memory) {
+		if !sane(n.Each()) {
 			continue
 		}
 		labels := make(map[string]string, len(n.Labels))

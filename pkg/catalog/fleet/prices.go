@@ -27,12 +27,7 @@ type Prices struct {
 }
 
 // Price is what an hour costs: of a node, and of each CPU, GPU and GiB of memory that it offers.
-type Price struct {
-	Node   float64 `yaml:"node"`
-	CPU    float64 `yaml:"cpu"`
-	GPU    float64 `yaml:"gpu"`
-	Memory float64 `yaml:"memory"`
-}
+type Price = packs.Amounts
 
 // NodePrice is the price of nodes with all of these labels. Other labels than packs.PriceLabels are not known.
 type NodePrice struct {
@@ -80,11 +75,11 @@ func (p *Prices) check() error {
 	}
 	sum := 0.0
 	for _, nodePrice := range append([]NodePrice{{Price: p.Price}}, p.Nodes...) {
-		for _, v := range []float64{nodePrice.Node, nodePrice.CPU, nodePrice.GPU, nodePrice.Memory} {
-			if !(v >= 0 && v < 1e9) {
-				return fmt.Errorf("%v: want a price per hour, 0 or more", v)
+		for _, v := range nodePrice.Each() {
+			if !(*v >= 0 && *v < 1e9) {
+				return fmt.Errorf("%v: want a price per hour, 0 or more", *v)
 			}
-			sum += v
+			sum += *v
 		}
 	}
 	for _, nodePrice := range p.Nodes {
@@ -112,7 +107,7 @@ func (p *Prices) check() error {
 }
 
 // Of returns what amounts times hours of nodes with these labels cost; 0 without prices.
-func (p *Prices) Of(labels map[string]string, a packs.Amounts) float64 {
+func (p *Prices) Of(labels map[string]string, a packs.Amounts) (cost float64) {
 	if p == nil {
 		return 0
 	}
@@ -123,7 +118,11 @@ func (p *Prices) Of(labels map[string]string, a packs.Amounts) float64 {
 			break
 		}
 	}
-	return a.Node*price.Node + a.CPU*price.CPU + a.GPU*price.GPU + a.Memory*price.Memory
+	hours := a.Each()
+	for i, of := range price.Each() {
+		cost += *of * *hours[i]
+	}
+	return cost
 }
 
 // Costs returns what ended sessions cost, as far as it is known; none without prices.
@@ -175,8 +174,10 @@ func (p *Prices) cost(h *packs.Hours) (sum float64) {
 	rest := h.Amounts
 	for _, n := range h.Nodes {
 		sum += p.Of(n.Labels, n.Amounts)
-		rest.Node, rest.CPU = max(0, rest.Node-n.Node), max(0, rest.CPU-n.CPU)
-		rest.GPU, rest.Memory = max(0, rest.GPU-n.GPU), max(0, rest.Memory-n.Memory)
+		known := n.Each()
+		for i, left := range rest.Each() {
+			*left = max(0, *left-*known[i])
+		}
 	}
 	sum += p.Of(nil, rest)
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {

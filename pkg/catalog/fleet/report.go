@@ -163,6 +163,9 @@ type Hours struct {
 	Cost   float64  `json:"cost,omitempty"` // by the prices, of what was offered
 }
 
+// Resources are those of CPUs, GPUs and memory, as in packs.Used.Each.
+func (h *Hours) Resources() [3]*Resource { return [...]*Resource{&h.CPU, &h.GPU, &h.Memory} }
+
 // Resource is an amount of one resource, in hours.
 type Resource struct {
 	Offered float64 `json:"offered"`
@@ -221,7 +224,7 @@ func (h *Hours) Of(resource string) float64 {
 
 // finish sets the fields that are computed from sums.
 func (h *Hours) finish() {
-	for _, r := range []*Resource{&h.CPU, &h.GPU, &h.Memory} {
+	for _, r := range h.Resources() {
 		if r.Measured > 0 {
 			unused := max(0, 1-r.Used/r.Measured)
 			r.Unused = &unused

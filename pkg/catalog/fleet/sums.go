@@ -105,21 +105,24 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 		return sum, false
 	}
 	h := f.Hours
-	if !sane(h.Node, h.CPU, h.GPU, h.Memory) {
+	offered := h.Each()
+	if !sane(offered) {
 		return sum, false
 	}
-	sum.Node, sum.CPU.Offered, sum.GPU.Offered, sum.Memory.Offered = h.Node, h.CPU, h.GPU, h.Memory
-	if u := h.Used; u != nil && sane(u.CPU, u.GPU, u.Memory) {
-		sum.CPU.Measured, sum.GPU.Measured, sum.Memory.Measured = h.CPU, h.GPU, h.Memory
-		sum.CPU.Used, sum.GPU.Used, sum.Memory.Used = u.CPU, u.GPU, u.Memory
+	sum.Node = h.Node
+	for i, r := range sum.Resources() {
+		r.Offered = *offered[i+1]
+		if u := h.Used; u != nil && sane(u.Each()) {
+			r.Measured, r.Used = r.Offered, *u.Each()[i]
+		}
 	}
 	return sum, true
 }
 
 // sane says whether all are amounts that can be added up.
-func sane(amounts ...float64) bool {
+func sane(amounts []*float64) bool {
 	for _, v := range amounts {
-		if !(v >= 0 && v < 1e15) {
+		if !(*v >= 0 && *v < 1e15) {
 			return false
 		}
 	}
@@ -130,11 +133,11 @@ func sane(amounts ...float64) bool {
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
 	h.Cost += share * other.Cost
-	for _, resource := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU},
-		{&h.Memory, &other.Memory}} {
-		resource.into.Offered += share * resource.from.Offered
-		resource.into.Measured += share * resource.from.Measured
-		resource.into.Used += share * resource.from.Used
+	from := other.Resources()
+	for i, r := range h.Resources() {
+		r.Offered += share * from[i].Offered
+		r.Measured += share * from[i].Measured
+		r.Used += share * from[i].Used
 	}
 }
 

@@ -112,14 +112,20 @@ type NodeHours struct {
 
 // Amounts are amounts times hours.
 type Amounts struct {
-	Node   float64 `json:"node"`
-	CPU    float64 `json:"cpu"`
-	GPU    float64 `json:"gpu"`
-	Memory float64 `json:"memory"` // GiB
+	Node   float64 `json:"node" yaml:"node"`
+	CPU    float64 `json:"cpu" yaml:"cpu"`
+	GPU    float64 `json:"gpu" yaml:"gpu"`
+	Memory float64 `json:"memory" yaml:"memory"` // GiB
 }
 
+// Each are all of these: first that of nodes, then those of resources, in the order of Used.Each.
+func (a *Amounts) Each() []*float64 { return []*float64{&a.Node, &a.CPU, &a.GPU, &a.Memory} }
+
 func (a *Amounts) add(b Amounts) {
-	a.Node, a.CPU, a.GPU, a.Memory = a.Node+b.Node, a.CPU+b.CPU, a.GPU+b.GPU, a.Memory+b.Memory
+	more := b.Each()
+	for i, amount := range a.Each() {
+		*amount += *more[i]
+	}
 }
 
 // PriceLabels are the labels of nodes by which prices may differ: those that Ray and KubeRay set (NodeLabel in
@@ -154,6 +160,9 @@ type Used struct {
 	GPU    float64 `json:"gpu"`
 	Memory float64 `json:"memory"` // GiB
 }
+
+// Each are the parts of all resources.
+func (u *Used) Each() []*float64 { return []*float64{&u.CPU, &u.GPU, &u.Memory} }
 
 // Limits of what is written for one session. What exceeds them is cut off.
 const (
@@ -229,9 +238,9 @@ func (f Facts) Bounded() Facts {
 	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
 	if h := f.Hours; h != nil {
 		switch u := h.Used; {
-		case !finite(h.Node, h.CPU, h.GPU, h.Memory):
+		case !finite(h.Each()):
 			f.Hours = nil
-		case u != nil && !finite(u.CPU, u.GPU, u.Memory):
+		case u != nil && !finite(u.Each()):
 			f.Hours = &Hours{Amounts: h.Amounts, Nodes: h.Nodes}
 		}
 	}
@@ -347,9 +356,9 @@ func (f *Facts) size() int {
 func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
 
 // finite says whether all are amounts that JSON can hold.
-func finite(amounts ...float64) bool {
+func finite(amounts []*float64) bool {
 	for _, v := range amounts {
-		if !(v >= 0 && v <= math.MaxFloat64) {
+		if !(*v >= 0 && *v <= math.MaxFloat64) {
 			return false
 		}
 	}
