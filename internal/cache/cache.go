@@ -4,6 +4,7 @@ package cache
 import (
 	"container/list"
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -143,6 +144,32 @@ func (c *Cache[K, V]) remove(element *list.Element) {
 	e := c.used.Remove(element).(*entry[K, V])
 	delete(c.entries, e.key)
 	c.total -= e.cost
+}
+
+// Clear drops all values.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.entries)
+	c.used.Init()
+	c.total = 0
+}
+
+// All returns the values that are kept now, the one used last first.
+func (c *Cache[K, V]) All() iter.Seq2[K, V] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*entry[K, V], 0, len(c.entries))
+	for e := c.used.Front(); e != nil; e = e.Next() {
+		all = append(all, e.Value.(*entry[K, V]))
+	}
+	return func(yield func(K, V) bool) {
+		for _, e := range all {
+			if !yield(e.key, e.value) {
+				return
+			}
+		}
+	}
 }
 
 // Len returns how many values are kept.

@@ -63,7 +63,7 @@ func TestHostileSnapshot(t *testing.T) {
 					next.Refused())
 			}
 			set.opts.Memory = budget.New(budget.Options{Bytes: 1 << 30})
-			snap.parsed.Forget()
+			set.Shrink()
 			if _, err := set.Value(t.Context(), snap); err != nil {
 				t.Errorf("with memory enough: %v", err)
 			}

@@ -9,11 +9,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -23,18 +23,13 @@ import (
 
 // seriesSet lists the stored hardware figures: a stream an hour, read like a log.
 type seriesSet struct {
-	hours  *sessionlogs.Set // all under the nil node, by seriesPath
-	memory *budget.Budget   // for reading them
-
-	mu     sync.Mutex
-	cached []*seriesHour // the one used last is the last
+	hours  *sessionlogs.Set                  // all under the nil node, by seriesPath
+	memory *budget.Budget                    // for reading them
+	cached *cache.Cache[string, *seriesHour] // by path
 }
 
 // seriesHour is one hour that was read.
-type seriesHour struct {
-	path    string
-	samples shared.Value[hourSamples]
-}
+type seriesHour = shared.Value[hourSamples]
 
 // hourSamples are an hour's figures in the order they are stored.
 type hourSamples struct {
@@ -89,31 +84,18 @@ func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, err
 	if err != nil {
 		return nil, fmt.Errorf("read hardware figures: %w", err)
 	}
-	h := s.hold(path)
-	got, err := h.samples.GetFor(ctx, strconv.FormatInt(f.Size(), 10), func(ctx context.Context) (hourSamples, error) {
-		before, _ := h.samples.Loaded()
-		return s.read(ctx, f, before)
-	})
+	h, err := s.cached.Load(ctx, path, func(context.Context) (*seriesHour, error) { return new(seriesHour), nil })
+	var got hourSamples
+	if err == nil {
+		got, err = h.GetFor(ctx, strconv.FormatInt(f.Size(), 10), func(ctx context.Context) (hourSamples, error) {
+			before, _ := h.Loaded()
+			return s.read(ctx, f, before)
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read hardware figures: %w", err)
 	}
 	return got.samples, nil
-}
-
-// hold returns the entry of an hour and drops the one that was unused for longest if there are too many.
-func (s *seriesSet) hold(path string) *seriesHour {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := &seriesHour{path: path}
-	if i := slices.IndexFunc(s.cached, func(h *seriesHour) bool { return h.path == path }); i >= 0 {
-		h = s.cached[i]
-		s.cached = slices.Delete(s.cached, i, i+1)
-	}
-	s.cached = append(s.cached, h)
-	if len(s.cached) > maxCachedHours {
-		s.cached = slices.Delete(s.cached, 0, 1)
-	}
-	return h
 }
 
 // read adds to what was read of an hour before.
@@ -194,32 +176,4 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.rest, w.long = w.rest[:0], false
 	}
 	return n, nil
-}
-
-// adopt takes over the hours that a former set of the same session holds.
-func (s *seriesSet) adopt(former *seriesSet) {
-	former.mu.Lock()
-	cached := slices.Clone(former.cached)
-	former.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cached = cached
-}
-
-func (s *seriesSet) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cached = nil
-}
-
-// memoryBytes estimates what the cached hours take.
-func (s *seriesSet) memoryBytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var n int64
-	for _, h := range s.cached {
-		samples, _ := h.samples.Loaded()
-		n += samples.bytes
-	}
-	return n
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
-	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -29,13 +29,12 @@ type Set struct {
 	opts   Options
 	series seriesSet
 
-	mu    sync.Mutex
-	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
-	// cached is a queue of the snapshots whose values are in memory, the longest unused first.
-	cached      []*Snapshot
-	cachedBytes int64
-	nameBytes   int64
-	refused     []string // sentences about snapshots that are not shown, at most maxRefused
+	values *cache.Cache[object, parsedSnapshot] // that were read; sets of the same session share them
+
+	mu        sync.Mutex
+	byURL     map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
+	nameBytes int64
+	refused   []string // sentences about snapshots that are not shown, at most maxRefused
 }
 
 // Snapshot is one saved answer: the body of a dashboard's answer with status 200.
@@ -46,12 +45,13 @@ type Snapshot struct {
 	// Stored is when the object was stored or copied, Unix nanoseconds: the answer was given before.
 	Stored int64
 
-	key  string
-	etag string
-	size int64
+	object
+}
 
-	parsed shared.Value[parsedSnapshot]
-	bytes  int64 // that the parsed value takes, while it is held; guarded by the set's mutex
+// object identifies the content of a stored snapshot.
+type object struct {
+	key, etag string
+	size      int64
 }
 
 // parsedSnapshot is what parsing a snapshot gave: a value of so many bytes, or why there is none.
@@ -67,8 +67,10 @@ var ErrMalformed = errors.New("malformed snapshot")
 const (
 	// maxSnapshotBytes bounds one snapshot's body. The collector does not store larger ones.
 	maxSnapshotBytes = 64 << 20
-	// maxCachedBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone.
+	// maxCachedBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone. parsedBytes
+	// is what each takes besides its value.
 	maxCachedBytes = 64 << 20
+	parsedBytes    = 512
 	// usualBytes is what reading and parsing a snapshot of the usual size takes at most. One that takes more is read
 	// again when no other large one is being read.
 	usualBytes = 4 << 20
@@ -89,7 +91,11 @@ type Options struct {
 func New(store blob.Reader, opts Options) *Set {
 	return &Set{
 		store: store, opts: opts, byURL: make(map[string][]*Snapshot),
-		series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory},
+		values: cache.New[object](maxCachedBytes, 0, func(p parsedSnapshot) int64 {
+			return min(parsedBytes+p.bytes, maxCachedBytes)
+		}),
+		series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory,
+			cached: cache.New[string, *seriesHour](maxCachedHours, 0, nil)},
 	}
 }
 
@@ -112,7 +118,7 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 		return
 	}
 	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset,
-		math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, etag: b.ETag, size: b.Size}
+		math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), object: object{b.Key, b.ETag, b.Size}}
 	if !b.ModTime.IsZero() {
 		snap.Stored = b.ModTime.UnixNano()
 	}
@@ -123,7 +129,7 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 		func(v *Snapshot, t int64) int { return cmp.Compare(v.Taken, t) })
 	if found {
 		if versions[i].size != snap.size {
-			s.drop(versions[i])
+			s.values.Delete(versions[i].object)
 			versions[i] = snap
 		}
 		return
@@ -185,3 +191,36 @@ func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	}
 	return last, nil
 }
+
+// Shrink frees everything that can be read again.
+func (s *Set) Shrink() {
+	s.values.Clear()
+	s.series.cached.Clear()
+}
+
+// Adopt has a new set hold the same in memory as a former one of the same session: what was read of an object stays
+// valid as long as the object does.
+func (s *Set) Adopt(former *Set) {
+	former.mu.Lock()
+	s.refused = slices.Clone(former.refused)
+	former.mu.Unlock()
+	s.values, s.series.cached = former.values, former.series.cached
+}
+
+// MemoryBytes estimates the memory the set holds now.
+func (s *Set) MemoryBytes() int64 {
+	s.mu.Lock()
+	bytes := s.nameBytes
+	s.mu.Unlock()
+	for _, p := range s.values.All() {
+		bytes += p.bytes
+	}
+	for _, h := range s.series.cached.All() {
+		samples, _ := h.Loaded()
+		bytes += samples.bytes
+	}
+	return bytes
+}
+
+// SeriesContents changes with the chunks of series that there are.
+func (s *Set) SeriesContents() uint64 { return s.series.hours.Contents() }

@@ -14,19 +14,18 @@ import (
 // Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value
 // must not be changed. Errors are ErrMalformed, budget.ErrBusy, or come from ctx or the store.
 func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
-	p, err := snap.parsed.Get(ctx, func(ctx context.Context) (parsedSnapshot, error) { return s.load(ctx, snap) })
+	read := false
+	p, err := s.values.Load(ctx, snap.object, func(ctx context.Context) (parsedSnapshot, error) {
+		read = true
+		return s.load(ctx, snap)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if p.malformed != nil {
-		return nil, p.malformed
+	if read && p.bytes > usualBytes && s.opts.Grew != nil {
+		s.opts.Grew()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.touch(snap) {
-		snap.parsed.Forget() // dropped meanwhile to make space for others
-	}
-	return p.value, nil
+	return p.value, p.malformed
 }
 
 // load reads and parses a snapshot within the memory budget.
@@ -49,12 +48,6 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	case errors.Is(p.malformed, pyjson.ErrTooLarge):
 		return s.refuse(snap, errors.New(
 			"it needs more memory than one stored answer may take (three eighths of --max-answer-memory)")), nil
-	case p.malformed != nil:
-		return p, nil
-	}
-	s.hold(snap, p.bytes)
-	if p.bytes > usualBytes && s.opts.Grew != nil {
-		s.opts.Grew()
 	}
 	return p, nil
 }
@@ -84,8 +77,9 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 func (s *Set) refuse(snap *Snapshot, why error) parsedSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.refused) < maxRefused {
-		s.refused = append(s.refused, fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why))
+	told := fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why)
+	if len(s.refused) < maxRefused && !slices.Contains(s.refused, told) {
+		s.refused = append(s.refused, told)
 	}
 	return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, why)}
 }
