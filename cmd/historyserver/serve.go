@@ -83,22 +83,18 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
 	if loading.Writer != nil {
+		o.dashboard.KeptFindings = loading.Writer.KeptFindings
 		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
 			outcomes.Ending(loading.Writer.KeptFindings)
 	}
 	sessions := catalog.New(listing)
 	loading.Growing = sessions.Growing
-	var ends *outcomes.Outcomes
-	if loading.Writer != nil {
-		o.dashboard.KeptFindings = loading.Writer.KeptFindings
-		ends = outcomes.New(o.dashboard.KeptFindings, sessions.Reread)
-	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
 	cache := loader.Cache(o.sessions)
 	defer cache.Close()
 	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
-	keep, err := o.retentionPolicy(ends, book)
+	keep, err := o.retentionPolicy(book)
 	if err != nil {
 		return commands.UsageError(err)
 	}
@@ -119,7 +115,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	shown.Findings = answers.Findings
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed,
-		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: cache, Outcomes: ends,
+		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: cache,
 		Memory: memory, DashboardDir: o.dashboardDir,
 		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
 		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,
@@ -155,7 +151,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	tidying := o.upkeep
 	tidying.Store, tidying.Root, tidying.Log = store, o.storage.Root, log
 	tidying.Sessions = func() iter.Seq[catalog.Entry] { return sessions.Cached().All() }
-	tidying.Retention, tidying.Outcomes, tidying.Quiet = keep, ends, lifetime.Idle
+	tidying.Retention, tidying.ReadOutcomes, tidying.Quiet = keep, sessions.ReadOutcomes, lifetime.Idle
 	defer upkeep.Start(tidying).Close()
 	explainer := o.newExplainer(store, sessions, loader, cache, loading.Writer, log, registry)
 	explainer.Start()
@@ -166,7 +162,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 }
 
 // retentionPolicy says which sessions are removed; nil: none.
-func (o *serveOptions) retentionPolicy(ends *outcomes.Outcomes, book *notes.Book) (*retention.Policy, error) {
+func (o *serveOptions) retentionPolicy(book *notes.Book) (*retention.Policy, error) {
 	if o.retention == 0 && o.retentionRules == "" {
 		return nil, nil
 	}
@@ -177,10 +173,6 @@ func (o *serveOptions) retentionPolicy(ends *outcomes.Outcomes, book *notes.Book
 	var err error
 	if policy.Rules, err = retention.ReadRules(o.retentionRules); err != nil {
 		return nil, fmt.Errorf("--retention-rules: %w", err)
-	}
-	policy.Ending = func(e catalog.Entry) (outcome, cause string) {
-		e, _ = ends.With(e)
-		return e.Outcome, e.Cause
 	}
 	return policy, nil
 }

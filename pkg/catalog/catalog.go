@@ -42,7 +42,8 @@ type Options struct {
 	// Packs, if set, hold the facts of ended sessions. They are read at the start instead of each session's objects.
 	// Start writes them if Facts is set.
 	Packs *packs.Packs
-	// Ending, if set, returns how an ended session ended; false if that is not known.
+	// Ending, if set, returns how an ended session ended; false if that is not known. It is asked again for sessions
+	// that somebody looks at, see ReadOutcomes.
 	Ending func(context.Context, Entry) (Ending, bool)
 	// Unlogged says that the callers of Refresh log failed listings.
 	Unlogged   bool
@@ -68,6 +69,7 @@ type Catalog struct {
 	schedule schedule
 	large    *turns.Slots // for reading large answers, one at a time
 	packed   packing
+	endings  endings
 	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
 	fullAt   time.Time                    // when the last successful listing of all markers began
 	fullDue  time.Time                    // when the next one may begin
@@ -118,6 +120,7 @@ func New(opts Options) *Catalog {
 		failed: make(map[layout.Session]time.Time),
 		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		large:      turns.New(1, 0),
+		endings:    newEndings(),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		misses: rate.NewLimiter(missesPerSecond, missesPerSecond),
 		missed: cache.New[[2]string, struct{}](maxMissed, missAge, nil),

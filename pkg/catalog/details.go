@@ -88,6 +88,11 @@ func (c *Catalog) isQuiet(s session) bool {
 func (c *Catalog) Reread(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reread(ref)
+}
+
+// reread is Reread; c.mu must be held.
+func (c *Catalog) reread(ref layout.Session) {
 	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
 		c.changed[ref] = true
 		c.schedule.request(ref)

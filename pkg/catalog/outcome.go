@@ -1,6 +1,16 @@
 package catalog
 
-import "slices"
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
 
 // Outcomes of a session or a job, in the words that are stored, sent and shown. The findings decide them.
 const (
@@ -31,3 +41,125 @@ var Outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 
 // FilterOutcomes are those that a filter takes.
 var FilterOutcomes = append(slices.Clip(Outcomes), NotKnownYet)
+
+const (
+	// maxOutcomes is how many outcomes may wait to be read; pages show fewer sessions. outcomeReads are read at a time.
+	maxOutcomes, outcomeReads = 500, 8
+	// maxLooked is how many sessions are remembered whose outcome was looked for, outcomeAge for how long.
+	maxLooked, outcomeAge = 10_000, time.Minute
+	// outcomeTime bounds reading one outcome.
+	outcomeTime = 10 * time.Second
+)
+
+// endings reads how sessions ended where that was stored after their details were read.
+type endings struct {
+	slots   *turns.Slots                     // for namespaces
+	looked  *cache.Cache[lookedAt, struct{}] // sessions whose outcome was looked for
+	reading map[layout.Session]chan struct{} // closed when the outcome is read; the catalog's mutex guards it
+}
+
+// lookedAt is a session as an entry shows it: the outcome of one of which more was stored is looked for again.
+type lookedAt struct {
+	ref       layout.Session
+	lastWrite int64
+}
+
+func newEndings() endings {
+	return endings{slots: turns.New(outcomeReads, 0), looked: cache.New[lookedAt, struct{}](maxLooked, outcomeAge, nil),
+		reading: make(map[layout.Session]chan struct{})}
+}
+
+// ReadOutcomes completes the entries of ended sessions of which it is not known yet how they ended, if that is stored
+// by now. It waits until ctx ends; reading continues after that.
+func (c *Catalog) ReadOutcomes(ctx context.Context, entries []Entry) {
+	var reads []<-chan struct{}
+	for _, e := range entries {
+		if done := c.readOutcome(e); done != nil {
+			reads = append(reads, done)
+		}
+	}
+	for _, done := range reads {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, e := range entries {
+		if !e.IsNotKnownYet() {
+			continue
+		}
+		if s, ok := c.table.get(e.Ref); ok {
+			entries[i] = s.entry(e.Ref, now, c.opts.Quiet)
+		}
+	}
+}
+
+// ReadsOutcome says whether ReadOutcomes is reading how a session ended.
+func (c *Catalog) ReadsOutcome(ref layout.Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.endings.reading[ref] != nil
+}
+
+// readOutcome begins to read how a session ended, once for all who wait, unless that is known or was looked for lately:
+// then it returns nil. Otherwise what it returns is closed at the end.
+func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
+	if !e.IsNotKnownYet() || c.opts.Ending == nil {
+		return nil
+	}
+	looked := lookedAt{e.Ref, micros(e.LastWrite)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if done := c.endings.reading[e.Ref]; done != nil {
+		return done
+	}
+	if _, lately := c.endings.looked.Get(looked); lately || len(c.endings.reading) >= maxOutcomes {
+		return nil
+	}
+	done := make(chan struct{})
+	c.endings.reading[e.Ref] = done
+	go func() {
+		ending, ok := c.endingOf(e)
+		c.endings.looked.Put(looked, struct{}{})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if ok {
+			c.takeOutcome(looked, ending)
+		}
+		delete(c.endings.reading, e.Ref)
+		close(done)
+	}()
+	return done
+}
+
+// endingOf reads how a session ended when it is the namespace's turn.
+func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
+	ctx, done, err := c.endings.slots.Take(context.Background(), e.Ref.Namespace, 0)
+	if err != nil {
+		return ending, false
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, outcomeTime)
+	defer cancel()
+	err = guard.Do("how "+e.Ref.String()+" ended", func() error {
+		ending, ok = c.opts.Ending(ctx, e)
+		return nil
+	})
+	return ending, ok && err == nil
+}
+
+// takeOutcome keeps how a session ended until its details are read again, which then have the findings, too; c.mu must
+// be held.
+func (c *Catalog) takeOutcome(of lookedAt, ending Ending) {
+	s, _ := c.table.get(of.ref)
+	if s.details == nil || micros(s.details.lastWrite) != of.lastWrite {
+		return
+	}
+	d := *s.details
+	d.Outcome, d.Cause, d.explained = ending.Outcome, packs.Line(ending.Cause), ending.Version
+	c.table.put(of.ref, session{s.marked, &d})
+	c.reread(of.ref)
+}

@@ -123,7 +123,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"),
 			`[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
-		putOutcome(t, o, store, ref, "classified cause")
+		putOutcome(t, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api,
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
 		a := must.Get(access.New(config, api, silent.Logger()))(t)
@@ -154,8 +154,6 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 	})
 	server = f.Config.Handler.(*Server)
 	f.waitDescribed(t)
-	// a busy machine reads them later than a page waits
-	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Cached().All()))
 	return f, server
 }
 

@@ -62,7 +62,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	page.Frame = visible.FrameOf(r.Request, s.withOutcome(e), "compare")
+	page.Frame = visible.FrameOf(r.Request, e, "compare")
 	page.Runs = s.lists.RunsOf(r.Context(), e)
 	if page.Report != nil {
 		if err := s.addCosts(r.Context(), &page); err != nil {

@@ -178,7 +178,7 @@ func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e ca
 		return fmt.Errorf("read the dashboard's first page: %w", err)
 	}
 	var clock, bar bytes.Buffer
-	f := visible.FrameOf(r.Request, s.withOutcome(e), "")
+	f := visible.FrameOf(r.Request, e, "")
 	f.Head.Moment = "" // the slider chooses it
 	b := web.Bar{Base: f.Base, Head: *f.Head, Unfinished: web.Unfinished(u)}
 	b.Kept, b.Note = s.notes.Bar(e)

@@ -57,7 +57,7 @@ func (s *Server) frameAround(r *http.Request, p *problem.Problem) web.Frame {
 		if err != nil {
 			break
 		}
-		f := visible.FrameOf(r, s.withOutcome(e), "none of them")
+		f := visible.FrameOf(r, e, "none of them")
 		f.Head.Moment = ""
 		return f
 	}

@@ -105,7 +105,9 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	if change != nil {
 		change(&o, f.store)
 	}
-	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Facts: true, Log: log, Registerer: registry})
+	indexes := &index.Opener{Store: f.store, Root: root, Log: log}
+	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Facts: true,
+		Ending: outcomes.Ending(indexes.KeptFindings), Log: log, Registerer: registry})
 	o.Catalog = f.catalog
 	o.Sessions = sessioncache.New(sessioncache.Options[*session.Session]{
 		Load: f.load, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
@@ -160,13 +162,11 @@ func put(t *testing.T, store blob.Creator, key, body string) {
 	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 }
 
-// putOutcome keeps that a session failed, and why, and has the server know.
-func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, cause string) {
+// putOutcome keeps that a session failed, and why.
+func putOutcome(t *testing.T, store blob.Store, ref layout.Session, cause string) {
 	t.Helper()
-	const kept = `{"version":%d,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{}\n"
+	const kept = `{"version":%d,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{\"findings\":[]}\n"
 	put(t, store, layout.FindingsKey(root, ref), fmt.Sprintf(kept, findings.KeptVersion, ref, cause))
-	indexes := &index.Opener{Store: store, Root: root, Log: o.Log}
-	o.Outcomes = outcomes.New(indexes.KeptFindings, nil)
 }
 
 // build makes a build of the frontend as the Ray wheel has it.

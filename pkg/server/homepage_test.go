@@ -57,7 +57,7 @@ func TestListByGroups(t *testing.T) {
 // of sessions whose findings are not kept they say nothing.
 func TestListShowsOutcomes(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
-		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
+		putOutcome(t, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
 			"train failed: <b>oh no</b>")
 	})
 	f.waitDescribed(t)
@@ -143,11 +143,10 @@ func TestLastRuns(t *testing.T) {
 			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "many",
 				Name: fmt.Sprintf("session_2026-11-18_00-%02d-00_000000_1", i)}), "")
 		}
-		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
+		putOutcome(t, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
 			"train failed: <b>oh no</b>\u202e")
 	})
 	f.waitDescribed(t)
-	f.Config.Handler.(*Server).opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Cached().All()))
 	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40,
 		"?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
 		page := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser).body

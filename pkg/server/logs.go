@@ -35,7 +35,6 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 			return err
 		}
 		defer release()
-		entry = s.withOutcome(entry)
 		return h(w, r.Request, logs.Session{Moment: s.momentOf(entry, loaded, c.at), Entry: entry})
 	}
 }

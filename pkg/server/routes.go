@@ -179,14 +179,8 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 		if err != nil {
 			return err
 		}
-		return h(w, r.Request.WithContext(ctx), s.withOutcome(e))
+		return h(w, r.Request.WithContext(ctx), e)
 	}
-}
-
-// withOutcome is an entry with what is known by now of how the session ended, which its page shows.
-func (s *Server) withOutcome(e catalog.Entry) catalog.Entry {
-	e, _ = s.opts.Outcomes.With(e)
-	return e
 }
 
 // addDashboard adds what a Ray dashboard answers. All of it is about one session.

@@ -23,7 +23,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -56,8 +55,6 @@ type Options struct {
 	Routes           []dashboard.Route
 	// Findings says why a session ended as it did.
 	Findings FindingsOf
-	// Outcomes know how listed sessions ended; nil: the list does not show it.
-	Outcomes *outcomes.Outcomes
 	// Fleet computes totals over many sessions.
 	Fleet *fleet.Fleet
 	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them.
@@ -127,7 +124,7 @@ func New(opts Options) (*Server, error) {
 			Writable: opts.WriteNotes, Log: opts.Log}},
 	}
 	s.lists = list.New(list.Options{
-		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends,
+		Sessions: s.sessions, Loaded: opts.Sessions, Fleet: opts.Fleet, Frontends: s.frontends,
 		Notes: opts.Notes, Kept: s.notes.Kept, Storage: opts.Storage, LoadWait: opts.LoadWait,
 		CollectorVersion: opts.CollectorVersion,
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 )
 
@@ -91,7 +90,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 }
 
 // policy is what --rules or --older-than says, with the pins that notes hold. With --rules it also reads the outcomes
-// of the sessions that may have expired, which rules may ask for.
+// of the sessions that may have expired, which rules may ask for, into their entries.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
 	book, err := o.book(ctx)
 	if err != nil {
@@ -104,18 +103,13 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 	if policy.Rules, err = retention.ReadRules(r.rules); err != nil {
 		return nil, UsageError(fmt.Errorf("--rules: %w", err))
 	}
-	now, expiring := time.Now(), []catalog.Entry(nil)
-	for _, e := range entries {
-		if policy.MayExpire(e, now) {
-			expiring = append(expiring, e)
+	now, expiring := time.Now(), []*catalog.Entry(nil)
+	for i := range entries {
+		if policy.MayExpire(entries[i], now) {
+			expiring = append(expiring, &entries[i])
 		}
 	}
-	ofStore{o}.readOutcomes(ctx, expiring)
-	ended := make(map[layout.Session]catalog.Entry)
-	for _, e := range expiring {
-		ended[e.Ref] = e
-	}
-	policy.Ending = func(e catalog.Entry) (outcome, cause string) { return ended[e.Ref].Outcome, ended[e.Ref].Cause }
+	ofStore{o}.readOutcomes(ctx, expiring...)
 	return policy, nil
 }
 

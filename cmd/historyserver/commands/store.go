@@ -41,19 +41,22 @@ func (o ofStore) answers() *dashboard.Dashboard {
 
 func (o ofStore) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
 	entries, err := o.matching(ctx, names, f.Filter, time.Now())
-	o.readOutcomes(ctx, entries)
+	found := make([]*catalog.Entry, len(entries))
+	for i := range entries {
+		found[i] = &entries[i]
+	}
+	o.readOutcomes(ctx, found...)
 	return entries, err
 }
 
 // readOutcomes reads how sessions ended, where that is kept with their indexes.
-func (o ofStore) readOutcomes(ctx context.Context, entries []catalog.Entry) {
+func (o ofStore) readOutcomes(ctx context.Context, entries ...*catalog.Entry) {
 	const reads = 8 // at a time
 	indexes := o.indexes()
 	var g errgroup.Group
 	g.SetLimit(reads)
-	for i := range entries {
+	for _, e := range entries {
 		g.Go(func() error {
-			e := &entries[i]
 			if e.Outcome != "" {
 				return nil
 			}
@@ -68,9 +71,7 @@ func (o ofStore) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 
 func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s inventory.Summary, err error) {
 	if e, err = o.describedOne(ctx, name); err == nil {
-		described := []catalog.Entry{e}
-		o.readOutcomes(ctx, described)
-		e = described[0]
+		o.readOutcomes(ctx, &e)
 		s, err = inventory.Summarize(ctx, o.store, o.storage.Root, e.Ref, o.storage.BucketKey)
 	}
 	return e, s, err

@@ -17,8 +17,6 @@ type Policy struct {
 	Rules Rules
 	// Age is how long sessions are kept for which no rule holds; 0: forever.
 	Age time.Duration
-	// Ending is how a session ended and the first error; the outcome is "" if it is not known.
-	Ending func(catalog.Entry) (outcome, cause string)
 	// Note is what people said about a session.
 	Note func(layout.Session) notes.Note
 }
@@ -70,12 +68,9 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	}
 	note := p.note(e.Ref)
 	f := Fate{Pinned: note.Pinned}
-	outcome := ""
-	if p.Ending != nil {
-		var cause string
-		if outcome, cause = p.Ending(e); findings.GivenUp(cause) {
-			outcome = ""
-		}
+	outcome := e.Outcome
+	if findings.GivenUp(e.Cause) {
+		outcome = ""
 	}
 	rest := Term{Keep: p.Age, Why: "no rule is for it, and others are kept forever"}
 	if p.Age != 0 {

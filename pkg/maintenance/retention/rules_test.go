@@ -47,11 +47,11 @@ func TestRules(t *testing.T) {
 		{"scratch", "x", "", "", 0, 30 * day, unsure},
 	} {
 		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"},
-			Summary: catalog.Summary{OwnerName: tc.owner}, Described: true}
+			Summary: catalog.Summary{OwnerName: tc.owner, Outcome: tc.outcome}, Described: true}
 		now := time.Now()
 		e.End = now.Add(-5 * day)
 		e.LastWrite = e.End
-		p := &Policy{Rules: rules, Age: tc.age, Ending: func(catalog.Entry) (string, string) { return tc.outcome, "" }}
+		p := &Policy{Rules: rules, Age: tc.age}
 		fate := p.Of(e, now)
 		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) ||
 			!strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
@@ -68,15 +68,14 @@ func TestRules(t *testing.T) {
 
 // TestGivenUp: of a session that the server could not read, the outcome is not known.
 func TestGivenUp(t *testing.T) {
-	e := catalog.Entry{Described: true, End: time.Now().Add(-20 * day)}
-	cause := ""
-	p := &Policy{Age: 14 * day, Rules: must.Get(ParseRules([]byte("rules: [{outcomes: [failed], keep: 60d}]")))(t),
-		Ending: func(catalog.Entry) (string, string) { return catalog.Unknown, cause }}
+	e := catalog.Entry{Described: true, End: time.Now().Add(-20 * day),
+		Summary: catalog.Summary{Outcome: catalog.Unknown}}
+	p := &Policy{Age: 14 * day, Rules: must.Get(ParseRules([]byte("rules: [{outcomes: [failed], keep: 60d}]")))(t)}
 	if f := p.Of(e, time.Now()); f.Keep != 14*day {
 		t.Errorf("nothing of its jobs is stored: %+v", f)
 	}
 	kept := must.Get(findings.EncodeGivenUp(nil, e.Ref, e.End, "its events are damaged"))(t)
-	cause = must.Get(findings.ReadHead(bytes.NewReader(kept), e.Ref))(t).Cause
+	e.Cause = must.Get(findings.ReadHead(bytes.NewReader(kept), e.Ref))(t).Cause
 	if f := p.Of(e, time.Now()); f.Keep != 60*day {
 		t.Errorf("it could not be read: %+v", f)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -35,8 +34,8 @@ type Options struct {
 	Compact bool
 	// Retention says which sessions are removed; nil keeps all sessions.
 	Retention *retention.Policy
-	// Outcomes are read of the sessions that may have expired; nil: none are known.
-	Outcomes *outcomes.Outcomes
+	// ReadOutcomes completes entries of the sessions that may have expired, as the catalog does; nil: nothing does.
+	ReadOutcomes func(context.Context, []catalog.Entry)
 	// Interval is the time between two rounds.
 	Interval time.Duration
 	// Quiet is the time without writes after which a session without an end marker may have ended.
@@ -164,8 +163,10 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time,
 	settled map[uint64]bool) (string, error) {
 	o := &u.opts
-	if o.Retention.MayExpire(e, now) {
-		o.Outcomes.Read(ctx, []catalog.Entry{e})
+	if o.ReadOutcomes != nil && o.Retention.MayExpire(e, now) {
+		completed := []catalog.Entry{e}
+		o.ReadOutcomes(ctx, completed)
+		e = completed[0]
 	}
 	if fate := o.Retention.Of(e, now); fate.Due(now) {
 		limit := now.Add(-fate.Keep)

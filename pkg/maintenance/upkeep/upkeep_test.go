@@ -104,11 +104,11 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 func TestPanic(t *testing.T) {
 	ended := time.Now().Add(-800 * time.Hour)
 	var asked []string
-	policy := &retention.Policy{Age: 9000 * time.Hour, Ending: func(e catalog.Entry) (string, string) {
-		if asked = append(asked, e.Ref.Cluster); e.Ref.Cluster == "odd" {
+	policy := &retention.Policy{Age: 9000 * time.Hour, Note: func(ref layout.Session) notes.Note {
+		if asked = append(asked, ref.Cluster); ref.Cluster == "odd" {
 			panic("damaged")
 		}
-		return "", ""
+		return notes.Note{}
 	}}
 	var entries []catalog.Entry
 	for _, cluster := range []string{"odd", "other"} {

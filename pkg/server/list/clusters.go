@@ -48,7 +48,8 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	h.readOutcomes(ctx, first(entries, maxOutcomes))
+	completed := first(entries, maxOutcomes)
+	h.readOutcomes(ctx, completed)
 	if warning := l.Warning("list"); warning != "" {
 		w.Header().Set("Warning", warning)
 	}
@@ -58,8 +59,12 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	// reads.
 	out := bufio.NewWriter(w)
 	_ = out.WriteByte('[') // errors come again
-	separator := ""
+	separator, n := "", 0
 	for e := range entries {
+		if n < len(completed) {
+			e = completed[n]
+		}
+		n++
 		row, err := json.Marshal(h.cluster(e, now))
 		if err != nil {
 			panic(fmt.Sprintf("encode an answer: %v", err)) // cannot happen: all fields have JSON forms
@@ -95,7 +100,6 @@ func first[T any](entries iter.Seq[T], most int) (all []T) {
 
 // cluster is the row of a session.
 func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
-	e, _ = h.opts.Outcomes.With(e)
 	row := clusterOf(e, now)
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {

@@ -119,7 +119,6 @@ const maxRuns = 40
 func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
 	runs := make([]web.Run, 0, len(newest))
 	for _, e := range slices.Backward(newest) {
-		e, _ = h.opts.Outcomes.With(e)
 		runs = append(runs, web.Run{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref)})
 	}
 	return runs
@@ -139,13 +138,13 @@ func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
 func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
 	defer cancel()
-	h.opts.Outcomes.Read(ctx, entries)
+	h.opts.Sessions.Catalog.ReadOutcomes(ctx, entries)
 }
 
 // row returns what the list shows of a session. loads are those under way.
 func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	e, reading := h.opts.Outcomes.With(e)
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), Looking: reading,
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref),
+		Looking:  h.opts.Sessions.Catalog.ReadsOutcome(e.Ref),
 		LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone,

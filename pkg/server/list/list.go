@@ -9,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
-	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -20,7 +19,6 @@ import (
 type Options struct {
 	Sessions  visible.Sessions
 	Loaded    *sessioncache.Cache[*session.Session]
-	Outcomes  *outcomes.Outcomes // nil: not shown
 	Fleet     *fleet.Fleet
 	Frontends *frontend.Builds
 	Notes     *notes.Book
