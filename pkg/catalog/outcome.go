@@ -116,6 +116,9 @@ func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
 	if done := c.endings.reading[e.Ref]; done != nil {
 		return done
 	}
+	if s, _ := c.table.get(e.Ref); s.details == nil || s.details.Outcome != "" {
+		return nil
+	}
 	if _, lately := c.endings.looked.Get(looked); lately || len(c.endings.reading) >= maxOutcomes {
 		return nil
 	}

@@ -45,14 +45,14 @@ func TestReadOutcomes(t *testing.T) {
 			found := slices.Clone(all)
 			c.ReadOutcomes(t.Context(), found)
 			slices.Sort(asked)
-			if got := fmt.Sprint(asked, found[0].Outcome, found[1].Outcome, found[2].Outcome); got != want {
+			if got := fmt.Sprintf("%s %s", asked, outcomesOf(found)); got != want {
 				t.Errorf("it has %s, want %s", got, want)
 			}
 		}
 		slices.SortFunc(all, func(a, b Entry) int { return int(a.Ref.Cluster[1]) - int(b.Ref.Cluster[1]) })
-		look("[c0 c1 c2] failed  ")
+		look("[c0 c1 c2] [failed  ]")
 		stored["c1"] = true
-		look("[] failed  ")
+		look("[] [failed  ]")
 		if e := entriesOf(c.Cached())[0]; e.Outcome != Failed || e.Cause != "oh no" ||
 			slices.Collect(c.Cached().Unexplained(7, time.Now()))[0].Ref.Cluster == "c0" {
 			t.Errorf("the list has %+v", e)
@@ -61,10 +61,17 @@ func TestReadOutcomes(t *testing.T) {
 			t.Error("its details are not read again")
 		}
 		time.Sleep(outcomeAge)
-		look("[c1 c2] failed failed ")
+		look("[c1 c2] [failed failed ]")
 		all[2].LastWrite = all[2].LastWrite.Add(time.Second)
-		look("[c2] failed failed ")
+		look("[c2] [failed failed ]")
 	})
+}
+
+func outcomesOf(all []Entry) (outcomes []string) {
+	for _, e := range all {
+		outcomes = append(outcomes, e.Outcome)
+	}
+	return outcomes
 }
 
 // TestReadOutcomesBounded: few are read at a time and wait to be, who asks does not wait longer than told, and what is
