@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,8 +61,8 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 
 // earlier returns the runs of a session's RayJob before it, the newest first.
 func (from *sessionReader) earlier(e catalog.Entry) []catalog.Entry {
-	return slices.Collect(from.sessions.Cached().Newest(catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName,
-		Kind: e.OwnerKind, To: e.Start}, time.Now(), webhooks.MaxEarlier))
+	f := catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName, Kind: e.OwnerKind, To: e.Start}
+	return catalog.First(from.sessions.Cached().Matching(f, time.Now()), webhooks.MaxEarlier)
 }
 
 // findings returns the stored findings of a session that has ended. If there are none, and of a running session, it

@@ -99,24 +99,21 @@ func (c *Catalog) reread(ref layout.Session) {
 	}
 }
 
+// described is what one reading found out about a session.
+type described struct {
+	*details
+	quiet bool         // nothing was stored for some time
+	facts *packs.Facts // nil while the session runs
+	jobs  answer       // that was read; only while the session runs
+}
+
 // describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details
 // stay, and reading is tried again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
-	began := time.Now()
 	c.mu.Lock()
 	before, _ := c.table.get(ref)
 	c.mu.Unlock()
-	d, from, err := c.readDetails(ctx, ref, began, before.marked)
-	quiet := c.isQuiet(session{before.marked, d})
-	var facts *packs.Facts
-	var jobs answer // that was read; only while the session runs
-	switch {
-	case err != nil:
-	case d.end.IsZero() && !quiet:
-		jobs = c.learnJobs(ctx, ref, d, from)
-	case c.opts.Facts:
-		facts = c.learn(ctx, ref, d, from)
-	}
+	found, err := c.look(ctx, ref, before.marked)
 	if ctx.Err() != nil {
 		return
 	}
@@ -129,22 +126,43 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 			ref.String()).Warn("cannot list the objects of a session; its size and state may be missing or old")
 		return
 	}
-	d.took = time.Since(began)
 	delete(c.failed, ref)
 	delete(c.changed, ref)
 	c.packed.drop(ref)
-	s, stored := c.table.get(ref)
-	if !stored {
-		return
+	if s, stored := c.table.get(ref); stored {
+		c.keep(ref, s, found, before)
 	}
-	if delete(c.jobs, ref); jobs.key != "" {
-		c.jobs[ref] = jobs
+}
+
+// look reads what a session's objects say about it.
+func (c *Catalog) look(ctx context.Context, ref layout.Session, marked time.Time) (found described, err error) {
+	began := time.Now()
+	d, from, err := c.readDetails(ctx, ref, began, marked)
+	if err != nil {
+		return found, err
 	}
-	if d.end.IsZero() && !quiet && before.details != nil && c.isQuiet(before) {
+	found.details, found.quiet = d, c.isQuiet(session{marked, d})
+	if d.end.IsZero() && !found.quiet {
+		found.jobs = c.learnJobs(ctx, ref, d, from)
+	} else if c.opts.Facts {
+		found.facts = c.learn(ctx, ref, d, from)
+	}
+	d.took = time.Since(began)
+	return found, nil
+}
+
+// keep keeps what was found out about a session, of which the list knows s, and knew before when reading began; c.mu
+// must be held.
+func (c *Catalog) keep(ref layout.Session, s session, found described, before session) {
+	d, running := found.details, found.end.IsZero() && !found.quiet
+	if delete(c.jobs, ref); found.jobs.key != "" {
+		c.jobs[ref] = found.jobs
+	}
+	if running && before.details != nil && c.isQuiet(before) {
 		c.unpack(ref) // it continues
 	}
-	if facts != nil {
-		row := *facts
+	if found.facts != nil {
+		row := *found.facts
 		// What was read now counts, whatever the clock was before, and whatever was removed.
 		if known := s.details; known != nil && known.lastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
 			before := known.facts(ref)
@@ -152,23 +170,10 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 			row = packs.Merge(before, row)
 		}
 		d.take(&row)
+		c.toPack(found.facts, found.quiet)
 	}
-	if quiet && d.Objects == 0 {
+	if found.quiet && d.Objects == 0 {
 		d.Outcome = Unknown // only its marker is stored
-	}
-	switch {
-	case facts == nil || c.opts.Packs == nil || c.packed.denied:
-	case !quiet && len(c.packed.fresh) < maxUnpacked:
-		c.packed.fresh[ref] = facts
-	case quiet:
-		c.packed.unpacked[ref] = facts
-		delete(c.packed.removed[layout.PackDay(ref)], ref)
-		if len(c.packed.unpacked) >= maxUnpacked {
-			select {
-			case c.packed.wake <- struct{}{}:
-			default:
-			}
-		}
 	}
 	c.table.put(ref, session{s.marked, d})
 }

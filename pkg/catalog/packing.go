@@ -172,8 +172,11 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	days := c.unpackedByDay()
-	for day, all := range days {
+	count := make(map[time.Time]int)
+	for _, pack := range existing {
+		count[pack.Day]++
+	}
+	for day, all := range c.unpackedByDay() {
 		facts := make([]packs.Facts, len(all))
 		for i, f := range all {
 			facts[i] = *f
@@ -187,12 +190,6 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			return err
 		}
 		c.markPacked(all)
-	}
-	count := make(map[time.Time]int)
-	for _, pack := range existing {
-		count[pack.Day]++
-	}
-	for day := range days {
 		count[day]++
 	}
 	c.mu.Lock()
@@ -201,18 +198,11 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		return unjoined || count[day] == 0
 	})
 	c.mu.Unlock()
+	if unjoined {
+		return nil
+	}
 	for day, n := range count {
-		c.mu.Lock()
-		removed, full := maps.Clone(c.packed.removed[day]), c.packed.full[day]
-		c.mu.Unlock()
-		if unjoined || n-full < maxPacks && len(removed) == 0 {
-			continue
-		}
-		left, err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
-		if errors.Is(err, packs.ErrBusy) {
-			continue // the next Pack removes the sessions
-		}
-		if blob.IsDenied(err) {
+		if err := c.joinPacks(ctx, day, n); blob.IsDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
 					"to delete below index/packs/, or let no rule of the bucket keep these objects")
@@ -220,17 +210,34 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			c.packed.unjoined = true
 			c.mu.Unlock()
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err // the next Pack removes the sessions
 		}
-		c.mu.Lock()
-		c.packed.full[day] = max(0, left-1)
-		maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
-		if len(c.packed.removed[day]) == 0 {
-			delete(c.packed.removed, day)
-		}
-		c.mu.Unlock()
+	}
+	return nil
+}
+
+// joinPacks joins the n packs of a day if there are many more than it needs, or if sessions of theirs were removed.
+func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
+	c.mu.Lock()
+	removed, full := maps.Clone(c.packed.removed[day]), c.packed.full[day]
+	c.mu.Unlock()
+	if n-full < maxPacks && len(removed) == 0 {
+		return nil
+	}
+	left, err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
+	if errors.Is(err, packs.ErrBusy) {
+		return nil // the next Pack removes the sessions
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.packed.full[day] = max(0, left-1)
+	maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
+	if len(c.packed.removed[day]) == 0 {
+		delete(c.packed.removed, day)
 	}
 	return nil
 }
@@ -254,6 +261,25 @@ func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 	all := maps.Clone(c.packed.unpacked)
 	maps.Copy(all, c.packed.fresh)
 	return all
+}
+
+// toPack has the facts of an ended session wait to be packed. Of one that is not quiet more may be stored; c.mu must be
+// held.
+func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
+	switch {
+	case c.opts.Packs == nil || c.packed.denied:
+	case !quiet && len(c.packed.fresh) < maxUnpacked:
+		c.packed.fresh[f.Ref] = f
+	case quiet:
+		c.packed.unpacked[f.Ref] = f
+		delete(c.packed.removed[layout.PackDay(f.Ref)], f.Ref)
+		if len(c.packed.unpacked) >= maxUnpacked {
+			select {
+			case c.packed.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
 }
 
 // drop forgets the facts of a session.

@@ -133,16 +133,15 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// Newest returns the first few sessions that a filter selects, newest first.
-func (l Listing) Newest(f Filter, now time.Time, limit int) iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		n := 0
-		for e := range l.Matching(f, now) {
-			if n++; n > limit || !yield(e) {
-				return
-			}
+// First returns the first few of some sessions.
+func First(entries iter.Seq[Entry], limit int) (first []Entry) {
+	for e := range entries {
+		if len(first) == limit {
+			break
 		}
+		first = append(first, e)
 	}
+	return first
 }
 
 // NewestWithText returns the newest session that a filter selects, and the lines of its text for searches, in lower

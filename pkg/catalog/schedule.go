@@ -236,41 +236,51 @@ func (c *Catalog) Lookup(ctx context.Context) Lookup {
 // Describe reads the details of some sessions now, and returns their entries in the same order. It is for commands. A
 // session whose objects cannot be listed is not Described.
 func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error) {
+	refs := make([]layout.Session, len(entries))
+	for i, e := range entries {
+		refs[i] = e.Ref
+	}
+	c.describeEach(ctx, refs)
+	found := make([]Entry, len(entries))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, ref := range refs {
+		s, _ := c.table.get(ref)
+		found[i] = s.entry(ref, time.Now(), c.opts.Quiet)
+	}
+	return found, ctx.Err()
+}
+
+// describeEach reads the details of sessions, some at a time, until ctx ends.
+func (c *Catalog) describeEach(ctx context.Context, refs []layout.Session) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)
-	found := make([]Entry, len(entries))
-	for i, e := range entries {
+	for _, ref := range refs {
+		if ctx.Err() != nil {
+			break
+		}
 		g.Go(func() error {
-			c.describe(ctx, e.Ref)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			s, _ := c.table.get(e.Ref)
-			found[i] = s.entry(e.Ref, time.Now(), c.opts.Quiet)
-			return ctx.Err()
+			c.describe(ctx, ref)
+			return nil
 		})
 	}
-	return found, g.Wait()
+	_ = g.Wait()
 }
 
 // describeAll reads the details of all sessions that were never read, that grow, or about which more may be stored, the
 // newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
-	var g errgroup.Group
-	g.SetLimit(maxReads)
+	var due []layout.Session
 	l := c.Cached().list
+	c.mu.Lock()
 	for p := range l.all() {
 		ref := l.ref(p)
-		c.mu.Lock()
 		s, _ := c.table.get(ref)
 		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
-		due := c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.isQuiet(s))
-		c.mu.Unlock()
-		if due && ctx.Err() == nil {
-			g.Go(func() error {
-				c.describe(ctx, ref)
-				return nil
-			})
+		if c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.isQuiet(s)) {
+			due = append(due, ref)
 		}
 	}
-	_ = g.Wait()
+	c.mu.Unlock()
+	c.describeEach(ctx, due)
 }

@@ -48,7 +48,7 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	completed := first(entries, maxOutcomes)
+	completed := catalog.First(entries, maxOutcomes)
 	h.readOutcomes(ctx, completed)
 	if warning := l.Warning("list"); warning != "" {
 		w.Header().Set("Warning", warning)
@@ -85,17 +85,6 @@ var errBeginning = &problem.Problem{
 	Status: http.StatusServiceUnavailable, Title: "Older sessions are still missing",
 	Detail: "The history server has just started and is still reading them.", Advice: "Try again in some seconds.",
 	RetryAfter: 5,
-}
-
-// first gives the first of some entries.
-func first[T any](entries iter.Seq[T], most int) (all []T) {
-	for e := range entries {
-		if len(all) == most {
-			break
-		}
-		all = append(all, e)
-	}
-	return all
 }
 
 // cluster is the row of a session.

@@ -78,9 +78,9 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
 		// The newest runs of what was chosen by name, whatever else the rows are filtered by, such as their time.
 		f := q.Filter
-		newest := slices.Collect(l.Newest(catalog.Filter{KubernetesCluster: f.KubernetesCluster,
+		newest := catalog.First(l.Matching(catalog.Filter{KubernetesCluster: f.KubernetesCluster,
 			Namespace: f.Namespace, Cluster: f.Cluster, Owner: f.Owner, Kind: f.Kind, User: f.User,
-			Labels: f.Labels, Finding: f.Finding}, now, maxRuns))
+			Labels: f.Labels, Finding: f.Finding}, now), maxRuns)
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}
@@ -130,7 +130,7 @@ func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
 	if e.OwnerKind == catalog.RayJob || e.OwnerKind == catalog.RayService {
 		f = catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName, Kind: e.OwnerKind}
 	}
-	newest := slices.Collect(h.opts.Sessions.List(ctx).Newest(f, now, maxRuns))
+	newest := catalog.First(h.opts.Sessions.List(ctx).Matching(f, now), maxRuns)
 	h.readOutcomes(ctx, newest)
 	return h.runs(newest, now)
 }

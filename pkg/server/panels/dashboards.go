@@ -63,54 +63,48 @@ func newDashboards(store blob.Reader, root string) dashboards {
 // if it cannot be read.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
-	if kept, ok := d.kept.Get(key); ok {
-		return kept.dashboard, nil
-	}
-	ctx, done, err := d.reading.Take(ctx, ref.Namespace, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if kept, ok := d.kept.Get(key); ok { // read while this request waited
-		return kept.dashboard, nil
-	}
-	data, err := d.read(ctx, key)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errNone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read Grafana dashboard: %w", err)
-	}
-	parsed, err := parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
-	}
-	d.kept.Put(key, keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))})
-	return parsed, nil
+	return d.load(ctx, ref.Namespace, key, func(ctx context.Context) ([]byte, error) {
+		data, err := d.read(ctx, key)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, errNone
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read Grafana dashboard: %w", err)
+		}
+		return data, nil
+	})
 }
 
 // standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no
 // such dashboard.
 func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
-	key := name + " of " + rayVersion
-	if kept, ok := d.kept.Get(key); ok {
-		return kept.dashboard, nil
-	}
-	_, done, err := d.reading.Take(ctx, namespace, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	data, version, err := board(name, rayVersion)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("read the %s dashboard of Ray %s: %w", name, version, err)
-	}
-	d.kept.Put(key, keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))})
-	return parsed, nil
+	return d.load(ctx, namespace, name+" of "+rayVersion, func(context.Context) ([]byte, error) {
+		data, _, err := board(name, rayVersion)
+		return data, err
+	})
+}
+
+// load returns a dashboard that is kept, or reads it once for all who want it when it is the namespace's turn. It is
+// errDamaged if what was read is no dashboard.
+func (d *dashboards) load(ctx context.Context, namespace, key string,
+	read func(context.Context) ([]byte, error)) (*dashboard, error) {
+	kept, err := d.kept.Load(ctx, key, func(ctx context.Context) (kept keptDashboard, err error) {
+		ctx, done, err := d.reading.Take(ctx, namespace, 0)
+		if err != nil {
+			return kept, err
+		}
+		defer done()
+		data, err := read(ctx)
+		if err != nil {
+			return kept, err
+		}
+		parsed, err := parse(data)
+		if err != nil {
+			return kept, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
+		}
+		return keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))}, nil
+	})
+	return kept.dashboard, err
 }
 
 // any says whether a session has dashboards.

@@ -92,7 +92,7 @@ func (v Sessions) lastWrites(clusters []kube.Cluster, stored Listing, now time.T
 	for _, c := range clusters {
 		f := catalog.Filter{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name}
 		key := coverage.Key{Namespace: c.Namespace, Name: c.Name}
-		if at, ok := unnamed[key]; ok && len(slices.Collect(stored.Newest(f, now, 1))) == 0 {
+		if at, ok := unnamed[key]; ok && len(catalog.First(stored.Matching(f, now), 1)) == 0 {
 			named[key] = at
 		}
 	}
