@@ -35,6 +35,14 @@ func (e *Entry) LastOfEnded() time.Time {
 	return e.LastWrite
 }
 
+// Latest is when the session ended or when its last object was stored, whichever is later.
+func (e Entry) Latest() time.Time {
+	if e.LastWrite.After(e.End) {
+		return e.LastWrite
+	}
+	return e.End
+}
+
 // IsNotKnownYet says whether the session has ended, and nobody has found out how.
 func (e Entry) IsNotKnownYet() bool {
 	return e.Described && !e.Running && e.Objects > 0 && e.Outcome == ""

@@ -231,14 +231,6 @@ func (s *Sender) prepare(ctx context.Context) error {
 	return nil
 }
 
-// endOf returns when a session ended or was last written.
-func endOf(e catalog.Entry) time.Time {
-	if e.LastWrite.After(e.End) {
-		return e.LastWrite
-	}
-	return e.End
-}
-
 // scan looks for sessions about which events may have to be sent, because they have ended or because a job may have
 // failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
@@ -299,21 +291,21 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 			}
 			continue
 		}
-		if e.Objects == 0 || !endOf(e).After(s.watermark) {
+		if e.Objects == 0 || !e.Latest().After(s.watermark) {
 			continue
 		}
 		// Its end counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
 		// But the end of a session of which an earlier one was sent may be stored long after it happened.
 		late, until := !e.End.After(s.watermark), e.End
 		if late {
-			until = endOf(e)
+			until = e.Latest()
 		}
 		last, ok := s.finished[e.Ref]
 		if ok && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written)) || !s.concerns(e) {
 			continue
 		}
 		watermark = before(watermark, until)
-		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(endOf(e)) >= s.opts.Timing.Delay &&
+		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(e.Latest()) >= s.opts.Timing.Delay &&
 			s.hasCapacity(u) {
 			s.add(u, &work{s: s, entry: e, late: late, due: now})
 		}

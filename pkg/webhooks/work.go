@@ -300,7 +300,7 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 	giveUp := w.s.opts.Timing.GiveUp
 	over := time.Since(w.sending) > giveUp
 	if errors.Is(err, errPaused) {
-		over = t.failedFor(giveUp) && time.Since(endOf(w.entry)) > giveUp
+		over = t.failedFor(giveUp) && time.Since(w.entry.Latest()) > giveUp
 	}
 	if err != nil && over && ctx.Err() == nil {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()

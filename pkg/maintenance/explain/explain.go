@@ -179,11 +179,7 @@ func (x *Explainer) fillQueue() bool {
 
 // due says whether a session may be explained now: it ended some time ago, and its next try is not later.
 func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
-	last := e.LastWrite
-	if e.End.After(last) {
-		last = e.End
-	}
-	if now.Sub(last) < afterEnd {
+	if now.Sub(e.Latest()) < afterEnd {
 		return false
 	}
 	a := x.failing[e.Ref]

@@ -78,10 +78,7 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	}
 	term := p.Rules.Of(e, outcome, rest)
 	// A session that has only its marker has no end: its removal was interrupted, or its collector stored nothing.
-	last := e.End
-	if e.LastWrite.After(last) {
-		last = e.LastWrite
-	}
+	last := e.Latest()
 	if e.Running || !e.Described || last.IsZero() {
 		f.Why = "it has not ended"
 		return f

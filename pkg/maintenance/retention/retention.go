@@ -24,7 +24,7 @@ import (
 // is not due.
 func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
 	limit := now.Add(-age)
-	return e.Described && !e.Running && e.End.Before(limit) && e.LastWrite.Before(limit)
+	return e.Described && !e.Running && e.Latest().Before(limit)
 }
 
 // errWritten says that a session is not removed because it was written after the limit.
