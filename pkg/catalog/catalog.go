@@ -212,16 +212,32 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	if !all {
 		return c.refreshRecent(ctx, since.Add(-recentMargin))
 	}
+	return c.alone(ctx, c.refreshing, &c.triedAll, func() error {
+		return c.refreshAll(ctx, since)
+	})
+}
+
+// alone calls list when no other caller does, unless another one has listed while this one waited.
+func (c *Catalog) alone(ctx context.Context, token chan struct{}, listed *time.Time, list func() error) error {
+	began := time.Now()
 	select {
-	case c.refreshing <- struct{}{}:
-		defer func() { <-c.refreshing }()
+	case token <- struct{}{}:
+		defer func() { <-token }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.happenedSince(&c.triedAll, began) {
-		// Another caller listed while this one waited.
-		return c.lastError()
+	c.mu.Lock()
+	done, err := listed.After(began), c.err
+	c.mu.Unlock()
+	if done {
+		return err
 	}
+	return list()
+}
+
+// refreshAll lists all markers, and meanwhile those of sessions that began since the last such listing.
+func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
+	began := time.Now()
 	if since.IsZero() {
 		since = began
 	}
@@ -243,18 +259,10 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 
 // refreshRecent lists the markers of sessions that began after a moment.
 func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
-	began := time.Now()
-	select {
-	case c.lately <- struct{}{}:
-		defer func() { <-c.lately }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if c.happenedSince(&c.tried, began) {
-		return c.lastError()
-	}
-	found, err := c.listRecent(ctx, since)
-	return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
+	return c.alone(ctx, c.lately, &c.tried, func() error {
+		found, err := c.listRecent(ctx, since)
+		return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
+	})
 }
 
 // keepListingRecent lists recent markers every Interval until stop returns. Meanwhile all markers are listed, which
@@ -343,19 +351,6 @@ func (c *Catalog) unpack(ref layout.Session) {
 		c.packed.removed[day] = make(map[layout.Session]bool)
 	}
 	c.packed.removed[day][ref] = true
-}
-
-// happenedSince says whether one of the catalog's moments is after t.
-func (c *Catalog) happenedSince(moment *time.Time, t time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return moment.After(t)
-}
-
-func (c *Catalog) lastError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
 }
 
 // List returns all sessions. It waits for the first listing to end, no longer than ctx.

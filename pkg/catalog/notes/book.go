@@ -42,7 +42,6 @@ type Book struct {
 	mu     sync.Mutex
 	pages  map[layout.Session]page
 	writes int // number of writes by this process: a listing that began before a write is older
-	failed bool
 }
 
 type page struct {
@@ -62,28 +61,21 @@ func (b *Book) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.done.Go(func() {
-		for ctx.Err() == nil {
+		for before := error(nil); ctx.Err() == nil; {
 			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
-			if ctx.Err() == nil && b.changed(err != nil) {
-				if err != nil {
-					b.opts.Log.WithError(err).Warn(
-						"cannot read the notes on sessions; pages show the earlier ones, and pins still count")
-				} else {
-					b.opts.Log.Info("the notes on sessions can be read again")
-				}
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil && before == nil:
+				b.opts.Log.WithError(err).Warn(
+					"cannot read the notes on sessions; pages show the earlier ones, and pins still count")
+			case err == nil && before != nil:
+				b.opts.Log.Info("the notes on sessions can be read again")
 			}
+			before = err
 			_ = backoff.Sleep(ctx, b.opts.Interval)
 		}
 	})
-}
-
-// changed records whether reading failed, and says whether that has changed.
-func (b *Book) changed(failed bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.failed
-	b.failed = failed
-	return before != failed
 }
 
 // Close ends what Start began.
