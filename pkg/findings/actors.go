@@ -194,45 +194,24 @@ func (b *builder) envFailed(job rayid.Job, name, text string) *finding {
 
 var failureLine = lazyregexp.New(`(?i)[^\n]*(?:error|fail)[^\n]*`)
 
-// toolError matches the line in which pip, uv or conda prints an error.
-var toolError = lazyregexp.New(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
+// toolOutput matches what Ray puts above the output of pip, uv or conda (utils.py and conda_utils.py of its runtime
+// environments).
+var toolOutput = lazyregexp.New(`(?m)^(?:Last \d+ lines of std(?:out|err)|Output):$`)
 
-// ofTool matches the lines in which pip only says that another program failed, and programError what that program
-// printed about it: git, or the build of a package.
-var (
-	ofTool = lazyregexp.New(
-		`subprocess-exited-with-error|metadata-generation-failed|did not run successfully|Failed to build installable wheels`)
-	programError = lazyregexp.New(
-		`(?m)^\s*(?:fatal: [^\n]+|(?:[A-Za-z_][\w.]*)?(?:Error|Exception): [^\n]+|error: command [^\n]+)$`)
-)
-
-// envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that
-// set it up. If there is none, it returns the exception, or else the first line that mentions an error.
+// envReason returns the reason from a message about a runtime environment that failed: the last error of the tool that
+// set it up, of which Ray keeps the last lines. If there is none, it returns the exception, or else the first line that
+// mentions an error.
 func envReason(text string) string {
 	text = output.Printable(text)
-	if said := toolError().FindString(text); said != "" {
-		if at := ofTool().FindStringIndex(text); at != nil && ofTool().MatchString(said) {
-			said = lastProgramError(text, at[0], said)
+	if at := toolOutput().FindStringIndex(text); at != nil {
+		if said := output.ErrorOfTool(text[at[1]:]); said != "" {
+			return said
 		}
-		return output.Clip(strings.TrimSpace(said), output.MaxTitle)
 	}
 	if raised := output.ExceptionOf(text); raised.Message != "" {
 		return output.Clip(raised.String(), output.MaxTitle)
 	}
 	return output.FirstSentence(cmp.Or(failureLine().FindString(text), text))
-}
-
-// lastProgramError returns why a program failed that a tool ran: its last error after what the tool said of it, or else
-// the last one before. It returns what the tool said if the text has none of the program's.
-func lastProgramError(text string, at int, said string) string {
-	own := func(text string) []string {
-		return slices.DeleteFunc(programError().FindAllString(text, -1), func(line string) bool {
-			return ofTool().MatchString(line) || strings.Contains(line, "SubprocessCalledProcessError") ||
-				strings.Contains(line, "CalledProcessError: Command")
-		})
-	}
-	all := slices.Concat([]string{said}, own(text[:at]), own(text[at:]))
-	return all[len(all)-1]
 }
 
 // callsFailed adds the finding about an actor's calls that failed because the actor was gone.

@@ -24,14 +24,14 @@ func TestServeController(t *testing.T) {
 	for name, c := range map[string]struct{ log, title string }{
 		"environment": {
 			"ERROR" + at + "Exception when allocating Replica(id='x1', deployment='BadEnv', app='bad'): Failed to set up runtime environment.\n" +
-				"[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1425, in check_ready\n" +
-				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n" +
+				"[Node 10.0.0.1] Run cmd[9] failed with the following details.\nLast 50 lines of stdout:\n    ERROR: x.whl is not a valid wheel filename.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1425, in check_ready\n" +
+				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] Run cmd[9] failed with the following details.\nLast 50 lines of stdout:\n    ERROR: x.whl is not a valid wheel filename.\n" +
 				"ERROR" + at + "Failed to update the deployments ['BadEnv'].\n",
 			"Deployment BadEnv of application bad did not start: its replicas raised RuntimeEnvSetupError: ERROR: x.whl is not a valid wheel filename.",
 		},
 		"environment of the application": {
 			"WARNING" + at + "Runtime env setup for app 'bad' failed:\nTraceback (most recent call last):\n  File \"application_state.py\", line 930, in _reconcile\n" +
-				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n",
+				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] Run cmd[9] failed with the following details.\nLast 50 lines of stdout:\n    ERROR: x.whl is not a valid wheel filename.\n",
 			"Serve application bad could not be deployed: RuntimeEnvSetupError: ERROR: x.whl is not a valid wheel filename.",
 		},
 		"package of the application": {

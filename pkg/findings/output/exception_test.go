@@ -166,10 +166,12 @@ func TestManyOpenMessages(t *testing.T) {
 }
 
 func FuzzExceptionOf(f *testing.F) {
+	f.Add("╭─ Error ─╮\n│ x │\nCaused by:\n  0: y\n  ╰─▶ z\nError in f (a.py)\n  w\n")
 	f.Add("ray::f() (pid=1)\n  File\nValueError: \xff\n" + directCause + TracebackStart)
 	f.Fuzz(func(_ *testing.T, text string) {
 		_ = ExceptionOf(text).String()
 		LastTraceback(text)
 		_ = Excerpt(text) + Normalised(text) + FirstSentence(text)
+		_ = LastWords(text) + ErrorBefore(text, text) + ErrorOfTool(text)
 	})
 }

@@ -25,6 +25,7 @@ var (
 	ofEnd = question{[][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount}, {ownLine, aboveStep},
 		{warning, stepWarning}, {worthLittle}}, maxLastLines, 0}
 	ofError       = question{[][]worth{{anError}}, 0, maxErrorLines}
+	ofTool        = question{[][]worth{{anError, stepFailed}}, maxLastLines, 0}
 	ofErrorOrLine = question{[][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, 0, maxErrorLines}
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{[][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}}, 0, maxLastLines}
@@ -186,6 +187,11 @@ func LastWords(log string) string {
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
 // own, and says more than that a step failed; "" if there is none.
 func LastError(log string) string { return Clip(ofError.answer(ownCandidates(log), "").said, MaxTitle) }
+
+// ErrorOfTool returns the last line about an error in the output of a tool that failed; "" if there is none.
+func ErrorOfTool(printed string) string {
+	return Clip(ofTool.answer(ownCandidates(printed), "").said, MaxTitle)
+}
 
 // LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
 // "" if there is none.

@@ -29,8 +29,6 @@ func TestLastWords(t *testing.T) {
 		"like words of errors":   {"Fehler: Datei fehlt\nfallout_4 geladen, fehlerfrei\n", "Fehler: Datei fehlt"},
 		"in German":              {"Lese Kunden\nFehler: Datei kunden.csv nicht gefunden\nRäume auf\nEnde\n", "Fehler: Datei kunden.csv nicht gefunden"},
 		"in Chinese":             {"读取数据\n加载模型失败\n清理完成\n", "加载模型失败"},
-		"in a box": {"Usage: train [OPTIONS]\n╭─ Error ─────────╮\n│ Invalid value 3 │\n╰─────────────────╯\n",
-			"Error: Invalid value 3"},
 		"many lines after": {"CRITICAL:train:batch 3 has 0 rows\n" +
 			strings.Repeat("INFO:train:worker is gone\n", 300), "CRITICAL:train:batch 3 has 0 rows"},
 		"pip": {"  error: subprocess-exited-with-error\n  \n  × Preparing metadata (pyproject.toml) did not run successfully.\n  │ exit code: 1\n  ╰─> [6 lines of output]\n      Traceback (most recent call last):\n" +
@@ -41,7 +39,6 @@ func TestLastWords(t *testing.T) {
 		"pytest":                         {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
 		"pytest, cut":                    {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
 		"pytest, without a module":       {"E   ModuleNotFoundError: No module named 'git'\n=== short test summary info ===\nERROR tests/a.py\n!!!!!! Interrupted: 1 error during collection !!!!!!\n!!! stopping after 1 failures !!!\n=== 1 error in 0.12s ===\n", "E   ModuleNotFoundError: No module named 'git'"},
-		"dbt":                            {"03:14:54    Database Error in model customers (models/customers.sql)\n  improper relation name (too many dotted names): a.b.c\n03:14:54  Done. PASS=0 WARN=0 ERROR=1 SKIP=0 TOTAL=1\n", "03:14:54    Database Error in model customers (models/customers.sql): improper relation name (too many dotted names): a.b.c"},
 		"Ansible":                        {"fatal: [web]: UNREACHABLE! => no route\nPLAY RECAP *****\nweb : ok=1 changed=0 unreachable=1 failed=1 skipped=0\n", "fatal: [web]: UNREACHABLE! => no route"},
 		"uv":                             {"error: Failed to fetch: `https://index.acme.example/simple/a/`\n  Caused by: client error (Connect)\n  Caused by: dns error: a name is not known\n  Caused by: failed to lookup address information\n", "error: Failed to fetch: `https://index.acme.example/simple/a/`, caused by: failed to lookup address information"},
 		"a cause below what is no error": {"error: cache is missing\nstep 1\nUpload of part 3 did not work\nCaused by: quota of lake-7 exceeded\n", "quota of lake-7 exceeded"},
@@ -81,8 +78,6 @@ func TestLastWords(t *testing.T) {
 		"nothing but Ray":   {ray, ""},
 		"a heading and its next line": {"ERROR: Checkout failed for following targets:\nrows/a.csv\n<https://error.dvc.org/missing-files>\n",
 			"ERROR: Checkout failed for following targets: rows/a.csv"},
-		"a tree": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because a was not found in the registry, it is unsatisfiable.\n",
-			"× No solution found when resolving dependencies: Because a was not found in the registry, it is unsatisfiable."},
 		"a pipe of which the first fails": {"gzip: /data/rows.gz: not in gzip format\n0 rows loaded\nexpected at least 1 row\n",
 			"gzip: /data/rows.gz: not in gzip format"},
 		"an archive that is none": {"/bin/tar: This does not look like a tar archive\ntar: Exiting with failure status due to previous errors\nbye\n",
