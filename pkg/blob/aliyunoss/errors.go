@@ -111,7 +111,7 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	ofService := errors.As(err, new(oss.ServiceError)) // and not of a proxy before it
 	switch {
 	case status == 0:
-		return err
+		return remote.Unanswered(err)
 	case code == "NoSuchBucket":
 		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
 			"--oss-bucket: %w", s.name, err)

@@ -22,7 +22,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	var response *azcore.ResponseError
 	if !errors.As(err, &response) {
-		return err
+		return remote.Unanswered(err)
 	}
 	err = shortError{response}
 	if permission == permissionCreate && bloberror.HasCode(err, bloberror.UnauthorizedBlobOverwrite) {

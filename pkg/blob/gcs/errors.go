@@ -52,7 +52,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
 			"--gcs-bucket: %w", s.name, err)
 	case apiErr == nil:
-		return err
+		return remote.Unanswered(err)
 	case isRate(apiErr):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case apiErr.Code == http.StatusPreconditionFailed:

@@ -57,7 +57,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case status == http.StatusRequestURITooLong || refusesKey(code):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
-	return err
+	return remote.Unanswered(err)
 }
 
 const noSuchBucket, noSuchKey = "NoSuchBucket", "NoSuchKey"

@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"time"
@@ -65,4 +67,25 @@ func KeyRight(message, usual string) string {
 		return named
 	}
 	return usual
+}
+
+// unreachable is the error of a request for which no connection could be made.
+type unreachable struct {
+	dial *net.OpError
+	err  error
+}
+
+func (e *unreachable) Error() string {
+	return fmt.Sprintf("cannot connect to the store (%v): check its endpoint in the settings, and the network", e.dial)
+}
+
+func (e *unreachable) Unwrap() error { return e.err }
+
+// Unanswered is the error of a request that the store did not answer. If no connection could be made, it says so and no
+// more: SDKs say how often they tried.
+func Unanswered(err error) error {
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return &unreachable{dial, err}
+	}
+	return err
 }

@@ -1,0 +1,30 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+)
+
+// TestUnanswered: where nothing listens, the error says where it could not connect and what to check, and not what the
+// SDK tried; other errors stay.
+func TestUnanswered(t *testing.T) {
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := listener.Addr().String()
+	must.OK(t, listener.Close())
+	_, refused := net.Dial("tcp", address)
+	sdk := fmt.Errorf("operation error, exceeded maximum number of attempts, 6: %w", refused)
+	err := Unanswered(sdk)
+	says.All(t, err.Error(), "cannot connect to the store", address, "check its endpoint")
+	says.None(t, err.Error(), "attempts")
+	if !errors.Is(err, refused) {
+		t.Errorf("%v is not the connection's error", err)
+	}
+	if other := errors.New("reset"); Unanswered(other) != other {
+		t.Error("an error without a connection that failed is another one")
+	}
+}
