@@ -48,27 +48,37 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// writeComparison writes a comparison for a terminal.
+// writeComparison writes a comparison for a terminal, in the order of the page: first which two they are.
 func writeComparison(w io.Writer, r *compare.Report) {
 	a, b := r.With, r.Session
-	row(w, "", sideName(a), sideName(b), "DIFFERENCE")
+	row(w, "other", sideName(a))
+	row(w, "this", sideName(b))
+	section := func(things int, heads ...any) {
+		if things > 0 {
+			row(w)
+			row(w, heads...)
+		}
+	}
+	section(1, "", "OTHER", "THIS", "DIFFERENCE")
 	row(w, "Outcome", a.Outcome, b.Outcome)
 	row(w, "Start", a.Start, b.Start)
 	for _, f := range (web.Compare{Report: r}).Figures() {
 		row(w, f.Name, f.With, f.Session, f.Difference)
 	}
-	if len(r.Settings) > 0 {
-		row(w)
-		row(w, "CHANGED", sideName(a), sideName(b))
-	}
+	section(len(r.Settings), "CHANGED", "OTHER", "THIS")
 	for _, s := range r.Settings {
 		row(w, s.Name, cmp.Or(s.With, "-"), cmp.Or(s.Session, "-"))
 	}
 	leftOut(w, r.SettingsLeftOut, "setting")
-	if len(r.Functions) > 0 {
-		row(w)
-		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
+	section(len(r.Findings), "IN", "OTHER", "THIS", "WHAT FAILED")
+	for _, f := range r.Findings {
+		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In],
+			times(f.With), times(f.Session),
+			strings.ToUpper(f.Severity)+" "+f.Title)
 	}
+	leftOut(w, r.FindingsLeftOut, "finding")
+	section(len(r.Functions), "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95",
+		"MAX")
 	for _, f := range r.Functions {
 		row(w, f.Name, cmp.Or(web.Signed(f.Difference), "0 s"),
 			change(f.With.Total, f.Session.Total, human.Seconds),
@@ -79,20 +89,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
 	}
 	leftOut(w, r.FunctionsLeftOut, "function")
-	if len(r.Findings) > 0 {
-		row(w)
-		row(w, "IN", "BEFORE", "NOW", "FINDING")
-	}
-	for _, f := range r.Findings {
-		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In],
-			times(f.With), times(f.Session),
-			strings.ToUpper(f.Severity)+" "+f.Title)
-	}
-	leftOut(w, r.FindingsLeftOut, "finding")
-	if len(r.Nodes) > 0 {
-		row(w)
-		row(w, "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
-	}
+	section(len(r.Nodes), "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
 	for _, n := range r.Nodes {
 		row(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)),
 			change(float64(n.With.Count), float64(n.Session.Count), whole),
@@ -119,7 +116,7 @@ func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 // change writes a figure of both sides, once where both are the same.
 func change(with, session float64, write func(float64) string) string {
 	if a, b := write(with), write(session); a != b {
-		return a + " > " + b
+		return a + " → " + b
 	}
 	return write(session)
 }

@@ -22,7 +22,7 @@ func TestCompare(t *testing.T) {
 	}
 	from := "--local-dir=" + dir
 	out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", from)
-	says.All(t, out, "cases/jobs255/session_", "DIFFERENCE", "Failed attempts", "_StatsActor.get_datasets  +190 ms",
+	says.All(t, out, "other  cases/jobs255/session_", "this   cases/jobs260/session_", "DIFFERENCE", "Failed attempts", "_StatsActor.get_datasets  +190 ms",
 		"ERROR Job chained failed", "gone", "CPU hours, of the nodes", "head   4")
 	if out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", "--job=tokenizer", from); strings.Contains(out,
 		"segv") || !strings.Contains(out, "Tokenizer.__init__") {

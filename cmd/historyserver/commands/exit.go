@@ -49,13 +49,15 @@ func Arguments(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			if err != nil && cmd.HasParent() {
-				err = fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+			switch {
+			case err == nil:
+				return nil
+			case cmd.HasParent() && len(args) == 0:
+				return UsageError(fmt.Errorf("an argument is missing; usage: %s", cmd.UseLine()))
+			case cmd.HasParent():
+				return UsageError(fmt.Errorf("wrong number of arguments, %d; usage: %s", len(args), cmd.UseLine()))
 			}
-			if err != nil {
-				return UsageError(err)
-			}
-			return nil
+			return UsageError(err)
 		}
 	}
 	for _, c := range cmd.Commands() {

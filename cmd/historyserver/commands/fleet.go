@@ -28,7 +28,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and " +
 			"the node, CPU, GPU and memory\n" +
 			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. " +
-			"--output=csv writes one of the tables.",
+			"--table shows, and --output=csv writes, one of the tables.",
 		Args: cobra.NoArgs,
 	}
 	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
@@ -36,7 +36,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; "+
 		"empty: gpu if nodes had any, otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
-	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
+	fs.StringVar(&table, "table", "", "only this table, which --output=csv needs: "+strings.Join(fleet.Tables, ", "))
 	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {
@@ -52,9 +52,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if rows < 1 || rows > fleet.MaxTop {
 			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop))
 		}
-		if csv := o.output == "csv"; csv != (table != "") || csv && !slices.Contains(fleet.Tables, table) {
-			return UsageError(fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table,
-				strings.Join(fleet.Tables, ", ")))
+		if wanted := table != "" || o.output == "csv"; wanted && !slices.Contains(fleet.Tables, table) {
+			return UsageError(fmt.Errorf("--table=%q: want one of %s", table, strings.Join(fleet.Tables, ", ")))
+		}
+		if table != "" && o.output != "csv" && o.output != "table" {
+			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
 		}
 		// for a server; q is for a store
 		f.form.Set("by", by)
@@ -69,23 +71,62 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if o.output == "csv" {
 			return report.WriteCSV(o.out, table)
 		}
-		return o.print(report, func(w io.Writer) { writeFleet(w, report) })
+		write := (*fleetWriter).all
+		if table != "" {
+			write = fleetTables[table]
+		}
+		return o.print(report, func(w io.Writer) { write(&fleetWriter{w, report, o.terminal}) })
 	}
 }
 
-// writeFleet writes a report for a terminal.
-func writeFleet(w io.Writer, r *fleet.Report) {
-	t := r.Total
-	total, dayHeads := []any{r.From + " to " + r.To, human.Count(t.Sessions, "session")}, []any{"DAY", "SESSIONS"}
+// fleetTables write the tables of a report for a terminal, by their names in fleet.Tables.
+var fleetTables = map[string]func(*fleetWriter){
+	"days":       (*fleetWriter).days,
+	"causes":     (*fleetWriter).causes,
+	"namespaces": (*fleetWriter).namespaces,
+	"owners":     func(f *fleetWriter) { f.usage(f.r.Owners, "OWNER", "SESSIONS", ownerName) },
+	"jobs":       func(f *fleetWriter) { f.usage(f.r.Jobs, "JOB", "RUNS", jobName) },
+	"users":      func(f *fleetWriter) { f.usage(f.r.Users, "USER", "JOBS", userName) },
+	"slower":     (*fleetWriter).slower,
+	"sessions":   (*fleetWriter).sessions,
+}
+
+// fleetWriter writes a report for a terminal.
+type fleetWriter struct {
+	w        io.Writer
+	r        *fleet.Report
+	terminal terminal
+}
+
+// all writes the totals and the tables that have rows.
+func (f *fleetWriter) all() {
+	f.totals()
+	for _, name := range fleet.Tables {
+		fleetTables[name](f)
+	}
+}
+
+// section writes the heads of a table, below an empty line, unless the table has no rows.
+func (f *fleetWriter) section(rows int, heads ...any) {
+	if rows > 0 {
+		row(f.w)
+		row(f.w, heads...)
+	}
+}
+
+// totals writes what there was in all days, and how that differs from as many days before.
+func (f *fleetWriter) totals() {
+	t := f.r.Total
+	total := []any{f.r.From + " to " + f.r.To, human.Count(t.Sessions, "session")}
 	for outcome, n := range t.Each() {
-		total, dayHeads = append(total, fmt.Sprintf("%d %s", n, outcome)), append(dayHeads, strings.ToUpper(outcome))
+		total = append(total, fmt.Sprintf("%d %s", n, outcome))
 	}
-	row(w, total...)
+	row(f.w, total...)
 	if t.Unmeasured > 0 {
-		row(w, "without hours", human.Count(t.Unmeasured, "session"))
+		row(f.w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
-	if b := r.Before; b != nil {
-		row(w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
+	if b := f.r.Before; b != nil {
+		row(f.w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
 		change := []any{"change"}
 		for _, c := range []struct {
 			what        string
@@ -101,95 +142,110 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 			}
 		}
 		if len(change) > 1 {
-			row(w, change...)
+			row(f.w, change...)
 		}
 	}
-	section := func(rows int, heads ...any) {
-		if rows > 0 {
-			row(w)
-			row(w, heads...)
-		}
+	f.section(1, "HOURS", f.hourHeads())
+	row(f.w, "all", f.hours(t.Hours))
+}
+
+func (f *fleetWriter) days() {
+	heads := []any{"DAY", "SESSIONS"}
+	for outcome := range f.r.Total.Each() {
+		heads = append(heads, strings.ToUpper(outcome))
 	}
-	priced := r.Currency != ""
-	hourHeads := hourHeads
-	if priced {
-		hourHeads += "\tCOST (" + r.Currency + ")"
-	}
-	hourCells := func(h fleet.Hours) string {
-		if priced {
-			return hourCells(h) + fmt.Sprintf("\t%.2f", h.Cost)
-		}
-		return hourCells(h)
-	}
-	section(1, "HOURS", hourHeads)
-	row(w, "all", hourCells(t.Hours))
-	section(len(r.Days), dayHeads...)
-	for _, d := range r.Days {
+	f.section(len(f.r.Days), heads...)
+	for _, d := range f.r.Days {
 		cells := []any{d.Day, d.Sessions}
 		for _, n := range d.Each() {
 			cells = append(cells, n)
 		}
-		row(w, cells...)
+		row(f.w, cells...)
 	}
-	section(len(r.Causes), "SESSIONS", "LAST (UTC)", "IN", "WHAT FAILED FIRST")
-	for _, c := range r.Causes {
-		row(w, c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session, c.Title)
+}
+
+// causes gives the name of the latest session of a cause as much room as there is beside the cause.
+func (f *fleetWriter) causes() {
+	const latest, cause = 2, 3
+	rows := [][]any{{"SESSIONS", "LAST (UTC)", "LATEST", "WHAT FAILED FIRST"}}
+	for _, c := range f.r.Causes {
+		rows = append(rows, []any{c.Sessions, human.Time(c.Last),
+			c.Latest.Namespace + "/" + c.Latest.Cluster + "/" + c.Latest.Session, c.Title})
 	}
-	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hourHeads)
-	for _, u := range r.Namespaces {
-		row(w, u.Namespace, u.Runs, u.Failed, hourCells(u.Hours))
+	f.terminal.fit(rows, shrink{latest, 24}, shrink{cause, 40})
+	f.section(len(f.r.Causes), rows[0]...)
+	for _, cells := range rows[1:] {
+		row(f.w, cells...)
 	}
-	if slices.ContainsFunc(r.Namespaces, func(u fleet.Usage) bool { return u.Budget > 0 }) {
-		section(1, "NAMESPACE", "COST ("+r.Currency+")", "BUDGET")
-		for _, u := range r.Namespaces {
-			if u.Budget > 0 {
-				row(w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
-			}
+}
+
+func (f *fleetWriter) namespaces() {
+	f.usage(f.r.Namespaces, "NAMESPACE", "SESSIONS", func(u fleet.Usage) string { return u.Namespace })
+	hasBudget := func(u fleet.Usage) bool { return u.Budget > 0 }
+	if slices.ContainsFunc(f.r.Namespaces, hasBudget) {
+		f.section(1, "NAMESPACE", "COST ("+f.r.Currency+")", "BUDGET")
+	}
+	for _, u := range f.r.Namespaces {
+		if hasBudget(u) {
+			row(f.w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
 		}
 	}
-	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hourHeads)
-	for _, u := range r.Owners {
-		row(w, u.Namespace+"/"+u.Name+" ("+u.Kind+")", u.Runs, u.Failed, hourCells(u.Hours))
-	}
-	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hourHeads)
-	for _, u := range r.Jobs {
-		row(w, jobName(u.Namespace, u.Name), u.Runs, u.Failed, hourCells(u.Hours))
-	}
-	section(len(r.Users), "USER", "JOBS", "FAILED", hourHeads)
-	for _, u := range r.Users {
-		row(w, u.Namespace+"/"+u.Name, u.Runs, u.Failed, hourCells(u.Hours))
-	}
-	section(len(r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
-	for _, s := range r.Slower {
-		row(w, jobName(s.Namespace, s.Name), s.Before.Runs, human.Seconds(s.Before.Mean), s.After.Runs,
-			human.Seconds(s.After.Mean),
-			fmt.Sprintf("%.2f", s.Ratio))
-	}
-	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hourHeads)
-	for _, s := range r.Sessions {
-		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
-			hourCells(s.Hours))
+}
+
+// usage writes a table of what each of many used.
+func (f *fleetWriter) usage(used []fleet.Usage, who, runs string, name func(fleet.Usage) string) {
+	f.section(len(used), who, runs, "FAILED", f.hourHeads())
+	for _, u := range used {
+		row(f.w, name(u), u.Runs, u.Failed, f.hours(u.Hours))
 	}
 }
 
-func jobName(namespace, name string) string {
-	return namespace + "/" + cmp.Or(name, "(drivers without a name)")
+func (f *fleetWriter) slower() {
+	f.section(len(f.r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
+	for _, s := range f.r.Slower {
+		row(f.w, jobName(fleet.Usage{Namespace: s.Namespace, Name: s.Name}), s.Before.Runs,
+			human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean), fmt.Sprintf("%.2f", s.Ratio))
+	}
 }
 
-// hourHeads are the headings of hourCells, separated by tabs.
-const hourHeads = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
+func (f *fleetWriter) sessions() {
+	f.section(len(f.r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", f.hourHeads())
+	for _, s := range f.r.Sessions {
+		row(f.w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
+			f.hours(s.Hours))
+	}
+}
 
-// hourCells returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the
-// share that was not used.
-func hourCells(h fleet.Hours) string {
+func ownerName(u fleet.Usage) string { return u.Namespace + "/" + u.Name + " (" + u.Kind + ")" }
+
+func jobName(u fleet.Usage) string {
+	return u.Namespace + "/" + cmp.Or(u.Name, "(drivers without a name)")
+}
+
+func userName(u fleet.Usage) string { return u.Namespace + "/" + u.Name }
+
+// hourHeads are the heads of hours, separated by tabs.
+func (f *fleetWriter) hourHeads() string {
+	heads := "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
+	if f.r.Currency != "" {
+		heads += "\tCOST (" + f.r.Currency + ")"
+	}
+	return heads
+}
+
+// hours returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the share
+// that was not used; with prices the cost.
+func (f *fleetWriter) hours(h fleet.Hours) string {
 	cells := []string{fmt.Sprintf("%.1f", h.Node)}
 	for _, r := range h.Resources() {
 		unused := "-"
 		if r.Unused != nil {
-			share := *r.Unused
-			unused = fmt.Sprintf("%.0f %%", math.Round(100*share))
+			unused = fmt.Sprintf("%.0f %%", math.Round(100**r.Unused))
 		}
 		cells = append(cells, fmt.Sprintf("%.1f", r.Offered), unused)
+	}
+	if f.r.Currency != "" {
+		cells = append(cells, fmt.Sprintf("%.2f", h.Cost))
 	}
 	return strings.Join(cells, "\t")
 }

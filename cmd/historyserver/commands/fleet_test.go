@@ -55,7 +55,11 @@ func TestFleet(t *testing.T) {
 			t.Errorf("the report with prices lacks %q, or that without has it:\n%s", want, priced)
 		}
 	}
-	for _, wrong := range [][]string{{"--prices=" + dir + "/none"}, {"-o", "csv"}, {"--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"},
+	only := mustRun(t, append(args, "--table=jobs")...)
+	says.All(t, only, "prod/train")
+	says.None(t, only, "Node ran out of memory", "HOURS")
+	for _, wrong := range [][]string{{"--prices=" + dir + "/none"}, {"-o", "csv"}, {"--table=gold"},
+		{"-o", "json", "--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"},
 		{"-o", "xml"}} {
 		if out, err := runCommand(t, append(args, wrong...)...); err == nil {
 			t.Errorf("%q: %s", wrong, out)

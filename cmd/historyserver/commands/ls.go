@@ -50,6 +50,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 			"  historyserver ls --state running --watch",
 	}
 	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
+	limit := cmd.Flags().Int("limit", 0, "list at most so many, the newest; 0: all")
 	filter := addFilter(cmd.Flags())
 	o.askable, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
 	return cmd, func(ctx context.Context, args []string) error {
@@ -57,10 +58,19 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
+		if *limit < 0 {
+			return UsageError(fmt.Errorf("--limit=%d: want at least 1, or 0 for all", *limit))
+		}
 		list := func(out io.Writer) error {
 			entries, err := o.history.sessions(ctx, args, f)
 			if err != nil {
 				return err
+			}
+			if len(entries) == 0 && !*watch {
+				fmt.Fprintln(o.errOut, noSessions(f))
+			}
+			if *limit > 0 {
+				entries = entries[:min(*limit, len(entries))]
 			}
 			o.out = out
 			return o.printSessions(entries, time.Now())
@@ -70,6 +80,14 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return list(o.out)
 	}
+}
+
+// noSessions says why a list is empty.
+func noSessions(f filter) string {
+	if f.Narrows() {
+		return "no session matches"
+	}
+	return "no sessions are stored yet"
 }
 
 // watchInterval is the time between two lists of --watch.
@@ -153,7 +171,7 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 		}
 		if !wide { // names of sessions give way first, down to their dates: session_2026-11-20…
 			const session, cause = 2, 6
-			o.terminal.fit(rows, shrink{session, 19}, shrink{cause, 16}, shrink{session, 1})
+			o.terminal.fit(rows, shrink{session, 19}, shrink{cause, 40}, shrink{session, 1}, shrink{cause, 16})
 		}
 		for _, cells := range rows {
 			row(w, cells...)
@@ -213,8 +231,9 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 		fs.String("outcome", "", "how it ended: "+strings.Join(catalog.FilterOutcomes, ", ")+
 			"; unknown if nothing of the jobs is stored")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
-		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
-		fs.String("to", "", "began before this time, or on or before this date")
+		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z, or since so "+
+			"long ago, such as 24h or 7d")
+		fs.String("to", "", "began before this time, before so long ago, or on or before this date")
 		fs.String("longer", "", "ran at least this long, such as 90m, 2h or 3d")
 		fs.String("shorter", "", "ran at most this long")
 		fs.String("larger", "", "has at least this size, such as 10MiB")
@@ -226,6 +245,9 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 			value, err := fs.GetString(filterFlag(name))
 			if err != nil {
 				return f, err
+			}
+			if ago := settings.Duration(0); (name == "from" || name == "to") && ago.Set(value) == nil {
+				value = time.Now().Add(-time.Duration(ago)).UTC().Format(time.RFC3339)
 			}
 			if value != "" {
 				f.form.Set(name, value)

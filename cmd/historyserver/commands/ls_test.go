@@ -35,7 +35,7 @@ func TestListReadsPacks(t *testing.T) {
 	for args, want := range map[string]int{
 		"--state=ended": 20, "--outcome=failed": 4, "--search=raysubmit_00000007": 1, "--cluster=rayjob-00001": 3,
 		"--owner=training-3": 1, "--namespace=team-0": 4,
-		"--namespace=team-99": 0,
+		"--namespace=team-99": 0, "--limit=7": 7, "--limit=70": 20, "--from=1h": 0, "--to=1h": 20,
 	} {
 		var found []listed
 		if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+dir, args)),
@@ -105,7 +105,7 @@ func TestFormats(t *testing.T) {
 }
 
 // TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and
-// the beginning of why is shown on the narrowest, and nothing is lost elsewhere.
+// the beginning of why are shown on the narrowest, and nothing is lost elsewhere.
 func TestListFitsTheTerminal(t *testing.T) {
 	const session, cause = "session_2026-11-20_23-19-45_581717_22125", "Node 10.0.0.7 ran out of memory: 12 tasks"
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -120,8 +120,8 @@ func TestListFitsTheTerminal(t *testing.T) {
 		{0, "table", session, false},
 		{200, "table", session + "  2 days ago  2h 0m     failed   " + cause, true},
 		{120, "table", "session_2026-11-20_23-19-…  2 days ago  2h 0m     failed   " + cause, true},
-		{100, "table", "session_2026-11-20…  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of me…", true},
-		{80, "table", "session_20…  2 days ago  2h 0m     failed   Node 10.0.0.7 r…", true},
+		{100, "table", "sessio…  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of memory: 12 tas…", true},
+		{80, "table", "lab      …  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of …", true},
 		{40, "table", "…  2 days ago  2h 0m     failed   Node 10.0.0.7 r…", false},
 		{40, "wide", session, false},
 		{40, "name", session, false},

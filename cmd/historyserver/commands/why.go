@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 func whyCommand(o *operator) (*cobra.Command, runFunc) {
@@ -137,14 +138,8 @@ func clock(text string) string {
 }
 
 func (b *whyWriter) evidence(e findings.Evidence) {
-	where := e.Source
-	if e.File != "" {
-		where = e.File
-		if e.Line > 0 {
-			where += fmt.Sprintf(":%d", e.Line)
-		}
-		where += " of node " + e.NodeID
-	} else if e.Source == "metric" {
+	where := web.Shown{Evidence: e}.From()
+	if e.Source == "metric" {
 		where += " at " + e.Time
 	}
 	fmt.Fprintf(b, "  %s\n", where)

@@ -14,7 +14,7 @@ func TestWhy(t *testing.T) {
 	from := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")
 	for _, name := range []string{recorded, "default/lab"} {
 		out := mustRun(t, "why", name, from)
-		says.All(t, out, ": failed\n", "ERROR  Job fail-job-1 failed", "exit code 3", "job-driver-fail-job-1.log:",
+		says.All(t, out, ": failed\n", "ERROR  Job fail-job-1 failed", "exit code 3", "job-driver-fail-job-1.log, line ",
 			"https://docs.ray.io/")
 	}
 	var report findings.Report
