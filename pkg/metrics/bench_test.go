@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"io"
 	"math"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one
-// name, and writes their index.
+// name, writes their index, and exports them.
 func BenchmarkHours(b *testing.B) {
 	store := must.Get(local.Open(b.TempDir()))(b)
 	g := metricsgen.Session{
@@ -38,6 +39,12 @@ func BenchmarkHours(b *testing.B) {
 		w := &IndexWriter{Store: store, Root: "log", Put: store.Put}
 		for b.Loop() {
 			must.OK(b, w.Write(b.Context(), ref, true))
+		}
+	})
+	b.Run("export", func(b *testing.B) {
+		hours := must.Get(List(b.Context(), store, "log", ref))(b)
+		for b.Loop() {
+			must.OK(b, WriteOpenMetrics(b.Context(), io.Discard, store, hours, func(error) {}, func(Hour) {}))
 		}
 	})
 }

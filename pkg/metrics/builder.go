@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
@@ -23,11 +22,10 @@ var errTooManyReads = errors.New("more reads of a target than an hour can have")
 // builder's (exposedSeries).
 type builder struct {
 	names        *dictionary
-	selects      func(name string) bool   // whether metrics of this name are wanted
-	filter       func(labels.Labels) bool // if set, says which of the wanted series are kept
-	changeMemory *allowance               // for changes
-	workMemory   *allowance               // for what is needed until the block is complete
-	stop         context.CancelCauseFunc  // ends the reading, for the given reason
+	selects      func(name string) bool  // whether metrics of this name are wanted
+	changeMemory *allowance              // for changes
+	workMemory   *allowance              // for what is needed until the block is complete
+	stop         context.CancelCauseFunc // ends the reading, for the given reason
 
 	err         error // why the rest is not taken
 	table       []builderTable
@@ -186,17 +184,17 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	if b.err != nil || !b.take(tableSeriesBytes) {
 		return -1
 	}
-	number, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
+	number, taken, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
 	if err != nil {
 		b.fail(err)
 		return -1
 	}
+	if !taken {
+		b.giveBack(tableSeriesBytes)
+		return -1
+	}
 	place, known := b.place[number]
 	if !known {
-		if b.filter != nil && !b.filter(b.names.of(number).labels) {
-			b.giveBack(tableSeriesBytes)
-			return -1
-		}
 		if !b.take(seriesBytes) {
 			return -1
 		}

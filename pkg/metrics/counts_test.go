@@ -137,8 +137,8 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 			if err != nil {
 				return err
 			}
-			err = WriteOpenMetrics(ctx, &full{left: 64 << 20}, b.store, hours, func(string, error) {}, func(Hour) {})
-			if errors.Is(err, errFull) || errors.Is(err, errTooManyTexts) {
+			err = WriteOpenMetrics(ctx, &full{left: 64 << 20}, b.store, hours, func(error) {}, func(Hour) {})
+			if errors.Is(err, errFull) || errors.Is(err, errExportHour) {
 				return nil
 			}
 			return err
@@ -152,7 +152,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 		t.Logf("%s: %d MiB", what, peak>>20)
 		limit := uint64(3 * memory)
 		if what == "export" {
-			limit = maxTexts + maxTexts/4
+			limit = exportBytes + exportBytes/4
 		}
 		if peak > limit {
 			t.Errorf("%s took %d MiB of memory", what, peak>>20)

@@ -37,7 +37,6 @@ type Database struct {
 	fresh    time.Duration
 	maxBytes int64
 	names    *dictionary
-	only     func(labels.Labels) bool // nil: all series are read
 
 	// openIndex opens the index of the metrics of these hours; it returns nil if there is none. A nil openIndex means
 	// that no index is used.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 // use.
 type dictionary struct {
 	maxBytes int64
+	only     func(labels.Labels) bool // nil: it takes all series
 
 	mu      sync.RWMutex
 	bytes   int64
@@ -72,10 +74,11 @@ func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
 	return id, nil
 }
 
-// add numbers a series of a target. The error says that there is no room for it.
+// add numbers a series of a target, if it is one of those that the dictionary takes. The error says that there is no
+// room for it.
 func (d *dictionary) add(
 	target uint32, targetLabels []samples.Label, name string, own []samples.Label,
-) (uint32, error) {
+) (number uint32, taken bool, err error) {
 	all := make([]labels.Label, 0, 1+len(targetLabels)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
 	for _, l := range merge(targetLabels, own) {
@@ -88,19 +91,21 @@ func (d *dictionary) add(
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	number, known := d.numbers[spelled]
-	if known {
-		return number, nil
+	switch size := int64(spelled.ByteSize()) + numberedBytes; {
+	case known:
+		return number, true, nil
+	case d.only != nil && !d.only(spelled):
+		return 0, false, nil
+	case d.bytes+size > d.maxBytes:
+		return 0, false, errTooManySeries
+	default:
+		d.bytes += size
 	}
-	size := int64(spelled.ByteSize()) + numberedBytes
-	if d.bytes+size > d.maxBytes {
-		return 0, errTooManySeries
-	}
-	d.bytes += size
 	number = uint32(len(d.series))
 	d.numbers[spelled] = number
 	d.series = append(d.series, numbered{spelled, target})
 	d.named[name] = append(d.named[name], number)
-	return number, nil
+	return number, true, nil
 }
 
 // describe keeps the first description of a metric.
@@ -182,4 +187,27 @@ func matches(matchers []*labels.Matcher, l labels.Labels) bool {
 		}
 	}
 	return true
+}
+
+// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed
+// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none. Series that are the
+// same have the same labels, in order of their names.
+func merge(target, labels []samples.Label) []samples.Label {
+	merged := make([]samples.Label, 0, len(target)+len(labels))
+	inTarget := make(map[string]bool, len(target))
+	for _, l := range target {
+		inTarget[l.Name] = true
+		merged = append(merged, l)
+	}
+	for _, l := range labels {
+		if l.Value == "" {
+			continue
+		}
+		if inTarget[l.Name] {
+			l.Name = "exported_" + l.Name
+		}
+		merged = append(merged, l)
+	}
+	slices.SortStableFunc(merged, func(a, b samples.Label) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(merged, func(a, b samples.Label) bool { return a.Name == b.Name })
 }

@@ -211,27 +211,34 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 // read reads the series of an hour whose names are wanted.
 func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, kept *allowance) (l loaded) {
 	err := r.memory.use(ctx, func(work *allowance) error {
-		return guard.Do(h.stream.Key, func() (err error) {
-			l = loaded{}
-			ctx, stop := context.WithCancelCause(ctx)
-			defer stop(nil)
-			b := newBuilder(r.names, wants, kept, work)
-			b.filter, b.stop = r.only, stop
-			defer func() {
-				if l.block != nil {
-					b.release()
-				} else {
-					b.discard()
-				}
-			}()
-			err = h.visit(ctx, r.store, b, work, func(key string, err error) {
-				l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
-			})
-			if err == nil {
-				l.block, err = b.block()
+		l = r.build(ctx, h, wants, kept, work)
+		return l.err
+	})
+	l.err = err
+	return l
+}
+
+// build makes the block of an hour, of the series whose names are wanted.
+func (d *Database) build(ctx context.Context, h Hour, wants func(string) bool, kept, work *allowance) (l loaded) {
+	err := guard.Do(h.stream.Key, func() (err error) {
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		b := newBuilder(d.names, wants, kept, work)
+		b.stop = stop
+		defer func() {
+			if l.block != nil {
+				b.release()
+			} else {
+				b.discard()
 			}
-			return err
+		}()
+		err = h.visit(ctx, d.store, b, work, func(key string, err error) {
+			l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
 		})
+		if err == nil {
+			l.block, err = b.block()
+		}
+		return err
 	})
 	if err != nil {
 		l.err = fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), err)

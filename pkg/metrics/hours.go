@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
@@ -80,14 +79,9 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 // writes such a line.
 const maxLine = 64 << 20
 
-// Visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in
-// order. The error is the store's or the context's.
-func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor,
-	damaged func(key string, err error)) error {
-	return h.visit(ctx, store, v, newAllowance(math.MaxInt64), damaged)
-}
-
-// visit is Visit with an allowance for what reading takes itself; without enough of it the error is errLargeHour.
+// visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in
+// order. What reading takes itself comes from work; without enough of it the error is errLargeHour. Other errors are the
+// store's or the context's.
 func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance,
 	damaged func(key string, err error)) error {
 	if h.hardware != nil {

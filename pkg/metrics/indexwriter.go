@@ -313,7 +313,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 		p.maxBytes*changeBytes/indexedChangeBytes)
 	d.large = true // nothing is kept
 	if parts > 1 {
-		d.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
+		d.names.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}
 	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, newAllowance(d.maxBytes), func(name string) bool {
 		_, wanted := slices.BinarySearch(names, name)

@@ -66,8 +66,8 @@ func (b *bucket) export() (text string, damaged []string) {
 	hours, err := List(b.t.Context(), b.store, "log", ref)
 	must.OK(b.t, err)
 	var out bytes.Buffer
-	err = WriteOpenMetrics(b.t.Context(), &out, b.store, hours, func(key string, err error) {
-		damaged = append(damaged, fmt.Sprint(key[strings.LastIndexByte(key, '/')+1:], ": ", err))
+	err = WriteOpenMetrics(b.t.Context(), &out, b.store, hours, func(err error) {
+		damaged = append(damaged, err.Error())
 	}, func(Hour) {})
 	must.OK(b.t, err)
 	return out.String(), damaged
@@ -92,20 +92,21 @@ func TestOpenMetrics(t *testing.T) {
 		return fmt.Sprintf(`%s{exported_job="x\"\\\n",instance=%q,job="ray"} %s %s`+"\n", name, instance, value,
 			seconds(t))
 	}
-	first := line("up", "aa", "1", at) + line("ray_a", "aa", "1", at) + line("ray_b", "aa", "NaN", at) +
-		line("up", "aa", "1", at.Add(15*time.Second)) + line("ray_a", "aa", "1", at.Add(15*time.Second)) +
-		line("ray_b", "aa", "-Inf", at.Add(15*time.Second)) +
+	first := line("up", "aa", "1", at) + line("up", "aa", "1", at.Add(15*time.Second)) +
+		line("ray_a", "aa", "1", at) + line("ray_a", "aa", "1", at.Add(15*time.Second)) +
+		line("ray_b", "aa", "NaN", at) + line("ray_b", "aa", "-Inf", at.Add(15*time.Second)) +
 		line("up", "bb", "1", at) + line("ray_a", "bb", "0.1", at)
 	later := at.Add(time.Hour)
-	begin := line("up", "aa", "1", later) + line("ray_a", "aa", "7", later)
-	rest := line("up", "aa", "1", later.Add(15*time.Second)) + line("ray_a", "aa", "8", later.Add(15*time.Second)) +
-		line("up", "aa", "1", later.Add(30*time.Second)) + line("ray_b", "aa", "9", later.Add(30*time.Second))
-	if text, damaged := b.export(); text != first+begin+rest+"# EOF\n" || len(damaged) > 0 {
+	up := line("up", "aa", "1", later)
+	up2 := line("up", "aa", "1", later.Add(15*time.Second)) + line("up", "aa", "1", later.Add(30*time.Second))
+	a := line("ray_a", "aa", "7", later)
+	rest := line("ray_a", "aa", "8", later.Add(15*time.Second)) + line("ray_b", "aa", "9", later.Add(30*time.Second))
+	if text, damaged := b.export(); text != first+up+up2+a+rest+"# EOF\n" || len(damaged) > 0 {
 		t.Errorf("damaged %q, got\n%s", damaged, text)
 	}
 
 	must.OK(t, b.store.Delete(t.Context(), keys[1]))
-	if text, damaged := b.export(); text != first+begin+"# EOF\n" || len(damaged) != 2 ||
+	if text, damaged := b.export(); text != first+up+a+"# EOF\n" || len(damaged) != 2 ||
 		!strings.Contains(damaged[0], "missing") {
 		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
 	}

@@ -3,29 +3,50 @@ package metrics
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
-	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
+
+const (
+	// exportBytes bounds the memory of the part of an hour that an export reads at once, and that of the targets of all
+	// hours.
+	exportBytes = 256 << 20
+	// maxExportParts bounds into how many parts an hour that does not fit is divided; it is read for each.
+	maxExportParts = 16
+)
+
+var errExportHour = fmt.Errorf("too many series or values for %d bytes of memory", exportBytes*maxExportParts)
 
 // WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from
 // openmetrics` takes it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one
-// series are in order of time.
-func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour,
-	damaged func(key string, err error), done func(Hour)) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	out := &openMetrics{ctx: ctx, stop: stop, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64),
-		first: make(map[string]int), texts: newAllowance(maxTexts)}
+// series are in order of time. What is damaged is left out and reported.
+func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour, damaged func(error),
+	done func(Hour)) error {
+	out := &openMetrics{store: store, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64),
+		targets: newAllowance(exportBytes)}
 	for _, h := range hours {
-		if err := h.Visit(ctx, store, out, damaged); err != nil {
-			return fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format("2006-01-02 15:04"), err)
+		newest := make(map[string]int64)
+		found, err := out.hour(ctx, h, someSeries{parts: 1}, newest)
+		if err != nil {
+			return err
+		}
+		for _, err := range found {
+			damaged(err)
+		}
+		if err := out.follow(newest); err != nil {
+			return err
 		}
 		done(h)
 	}
@@ -35,165 +56,122 @@ func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hour
 	return out.w.Flush()
 }
 
-// maxTexts limits the memory of the series of a table and of the targets of all tables.
-const maxTexts = 256 << 20
-
-// errTooManyTexts says that they do not fit.
-var errTooManyTexts = fmt.Errorf("the series of an hour, or the targets of the session, take more than %d bytes",
-	maxTexts)
-
-// openMetrics writes what it is told, until ctx ends; stop ends it with the reason.
+// openMetrics writes samples as text.
 type openMetrics struct {
-	ctx     context.Context
-	stop    context.CancelCauseFunc
+	store   chunks.Store
 	w       *bufio.Writer
-	targets [][]samples.Label
-	spelled []string       // the targets
-	series  []textSeries   // of the table
-	first   map[string]int // in these, by their text
-	texts   *allowance
-	taken   int64 // of texts, for series
-	present samples.Present
-	last    map[string]int64 // of each target, by its labels: the time of the last read that was written
+	last    map[string]int64 // of each target, as a dictionary spells it: its last read that was written
+	targets *allowance       // for these
 	buf     []byte
 }
 
-// textSeries is a series of a table. Several of them may be the same for Prometheus, see exposedSeries.
-type textSeries struct {
-	text   string // name and labels
-	target int
-	first  int // of those that are the same
-	// written, of a first one, is the one of them that is written: that which got its value last. Below 0: it is gone.
-	written int
-}
+// someSeries are those of one of so many parts of about the same size.
+type someSeries struct{ parts, part uint64 }
 
-// Start implements samples.Visitor: another table begins.
-func (o *openMetrics) Start(targets [][]samples.Label) {
-	o.texts.giveBack(o.taken)
-	clear(o.series)
-	clear(o.first)
-	o.targets, o.series, o.taken = targets, o.series[:0], 0
-	o.spelled = o.spelled[:0]
-	for _, t := range targets {
-		o.spelled = append(o.spelled, fmt.Sprint(t))
+func (s someSeries) has(l labels.Labels) bool { return l.Hash()%s.parts == s.part }
+
+// hour writes an hour's samples of some series: in two halves if they do not fit in memory. It returns what is damaged,
+// and adds the time of the last read of each target to newest.
+func (o *openMetrics) hour(ctx context.Context, h Hour, some someSeries, newest map[string]int64) ([]error, error) {
+	d := NewDatabase(o.store, nil, 0, exportBytes)
+	d.names.only = some.has
+	memory := newAllowance(exportBytes - d.names.maxBytes)
+	l := d.build(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)
+	switch tooMuch := errors.Is(l.err, ErrTooMuch); {
+	case tooMuch && some.parts < maxExportParts:
+		damaged, err := o.hour(ctx, h, someSeries{2 * some.parts, some.part}, newest)
+		if err == nil {
+			_, err = o.hour(ctx, h, someSeries{2 * some.parts, some.part + some.parts}, newest)
+		}
+		return damaged, err
+	case tooMuch:
+		return nil, fmt.Errorf("metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), errExportHour)
+	case l.err != nil:
+		return nil, l.err
 	}
-	o.present.Start(len(targets))
+	after := make(map[uint32]int64) // by target: its last read in an earlier hour
+	for target, id := range d.names.targets {
+		last, known := o.last[target]
+		if !known {
+			last = math.MinInt64 + 1
+		}
+		after[id] = last
+		if t := l.block.target(id); t != nil && len(t.times) > 0 {
+			newest[target] = t.times[len(t.times)-1]
+		}
+	}
+	alone := hourBlocks{blocks: []hourBlock{{h, l.block}}, until: math.MinInt64}
+	for _, number := range l.block.series {
+		s := d.series(number, alone, math.MinInt64, math.MaxInt64)
+		if s == nil {
+			continue
+		}
+		if err := o.series(ctx, s, after[d.names.of(number).target]); err != nil {
+			return nil, err
+		}
+	}
+	return l.damaged, nil
 }
 
-func (o *openMetrics) Wants(string) bool { return o.ctx.Err() == nil }
+// follow says that an hour with these last reads was written.
+func (o *openMetrics) follow(newest map[string]int64) error {
+	for target, at := range newest {
+		last, known := o.last[target]
+		if !known && o.targets.take(int64(len(target))+targetBytes) != nil {
+			return fmt.Errorf("the targets of the session take more than %d bytes", exportBytes)
+		}
+		if !known || at > last {
+			o.last[target] = at
+		}
+	}
+	return nil
+}
 
-func (o *openMetrics) Metric(samples.Metric) {}
+// series writes a line for each sample of a series after a time.
+func (o *openMetrics) series(ctx context.Context, s *Series, after int64) error {
+	o.buf = appendSeries(o.buf[:0], s.labels)
+	begin := len(o.buf)
+	for it := s.Iterator(after+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; {
+		at, v := it.At()
+		if value.IsStaleNaN(v) {
+			continue // it was not exposed
+		}
+		o.buf = appendValue(append(o.buf[:begin], ' '), v)
+		o.buf = strconv.AppendFloat(append(o.buf, ' '), float64(at)/1000, 'f', 3, 64)
+		o.buf = append(o.buf, '\n')
+		if _, err := o.w.Write(o.buf); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
 
-// Series implements samples.Visitor: it spells a series once, as all of its lines begin with it.
-func (o *openMetrics) Series(target int, name string, labels []samples.Label) int {
-	var s strings.Builder
-	s.WriteString(name)
+// appendSeries appends a series' name and labels.
+func appendSeries(out []byte, l labels.Labels) []byte {
+	out = append(out, l.Get(model.MetricNameLabel)...)
 	separator := byte('{')
-	for _, l := range merge(o.targets[target], labels) {
-		s.WriteByte(separator)
-		s.WriteString(l.Name)
-		s.WriteString(`="`)
-		_, _ = escapeLabel.WriteString(&s, l.Value)
-		s.WriteByte('"')
+	l.Range(func(l labels.Label) {
+		if l.Name == model.MetricNameLabel {
+			return
+		}
+		out = append(append(append(out, separator), l.Name...), `="`...)
+		out = append(append(out, escapeLabel.Replace(l.Value)...), '"')
 		separator = ','
-	}
+	})
 	if separator == ',' {
-		s.WriteByte('}')
+		out = append(out, '}')
 	}
-	size := int64(s.Cap() + tableSeriesBytes)
-	if o.texts.take(size) != nil {
-		o.stop(errTooManyTexts)
-		return -1
-	}
-	o.taken += size
-	number := len(o.series)
-	first, known := o.first[s.String()]
-	if !known {
-		first = number
-		o.first[s.String()] = number
-	}
-	if o.series = append(o.series, textSeries{s.String(), target, first, -1}); o.series[first].target != target {
-		return -1 // as in a builder, those of the first target count
-	}
-	o.present.Add(target, number)
-	return number
+	return out
 }
-
-func (o *openMetrics) firstOf(series int) *textSeries { return &o.series[o.series[series].first] }
 
 var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// Read implements samples.Visitor: it writes a line for each series that the target exposed at that time.
-func (o *openMetrics) Read(r *samples.Read) {
-	present := o.present.Read(r)
-	for _, n := range r.Series {
-		o.firstOf(n).written = n
+func appendValue(out []byte, v float64) []byte {
+	switch {
+	case math.IsNaN(v):
+		return append(out, "NaN"...)
+	case math.IsInf(v, 0):
+		return append(out, fmt.Sprintf("%+f", v)...) // with its sign
 	}
-	for _, n := range r.Ended {
-		if f := o.firstOf(n); f.written == n {
-			f.written = -1
-		}
-	}
-	target := o.spelled[r.Target]
-	last, known := o.last[target]
-	if known && r.Time <= last {
-		return // lines that are stored twice, or a clock that was set back
-	}
-	if !known && o.texts.take(int64(len(target))+targetBytes) != nil {
-		o.stop(errTooManyTexts)
-		return
-	}
-	o.last[target] = r.Time
-	written := 0
-	for n, value := range present {
-		f := o.firstOf(n)
-		if f.written < 0 {
-			f.written = n
-		}
-		if f.written != n {
-			continue
-		}
-		if written++; written%4096 == 0 && o.ctx.Err() != nil {
-			return
-		}
-		o.buf = append(append(o.buf[:0], o.series[n].text...), ' ')
-		switch {
-		case math.IsNaN(value):
-			o.buf = append(o.buf, "NaN"...)
-		case math.IsInf(value, 1):
-			o.buf = append(o.buf, "+Inf"...)
-		case math.IsInf(value, -1):
-			o.buf = append(o.buf, "-Inf"...)
-		default:
-			o.buf = strconv.AppendFloat(o.buf, value, 'g', -1, 64)
-		}
-		o.buf = strconv.AppendFloat(append(o.buf, ' '), float64(r.Time)/1000, 'f', 3, 64)
-		if _, err := o.w.Write(append(o.buf, '\n')); err != nil {
-			o.stop(err)
-			return
-		}
-	}
-}
-
-// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed
-// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none. Series that are the
-// same have the same labels, in order of their names.
-func merge(target, labels []samples.Label) []samples.Label {
-	merged := make([]samples.Label, 0, len(target)+len(labels))
-	inTarget := make(map[string]bool, len(target))
-	for _, l := range target {
-		inTarget[l.Name] = true
-		merged = append(merged, l)
-	}
-	for _, l := range labels {
-		if l.Value == "" {
-			continue
-		}
-		if inTarget[l.Name] {
-			l.Name = "exported_" + l.Name
-		}
-		merged = append(merged, l)
-	}
-	slices.SortStableFunc(merged, func(a, b samples.Label) int { return strings.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(merged, func(a, b samples.Label) bool { return a.Name == b.Name })
+	return strconv.AppendFloat(out, v, 'g', -1, 64)
 }

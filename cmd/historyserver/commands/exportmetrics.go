@@ -42,9 +42,9 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		stop := bar.Follow("exporting", &done)
 		damaged := 0
-		err = metrics.WriteOpenMetrics(ctx, o.out, o.store, hours, func(key string, err error) {
+		err = metrics.WriteOpenMetrics(ctx, o.out, o.store, hours, func(err error) {
 			damaged++
-			o.log.WithError(err).WithField("object", key).Warn("damaged: some samples are skipped")
+			o.log.WithError(err).Warn("damaged: some samples are skipped")
 		}, func(h metrics.Hour) { done.Did(1, h.Bytes) })
 		stop()
 		if err != nil {

@@ -154,7 +154,7 @@ func (s *storedMetrics) compareExport(store blob.Store) {
 	hours := must.Get(metrics.List(s.t.Context(), store, "log", s.session))(s.t)
 	var text bytes.Buffer
 	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours,
-		func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
+		func(err error) { s.t.Error(err) }, func(metrics.Hour) {}))
 	last, requests := make(map[string]float64), 0
 	for line := range strings.Lines(text.String()) {
 		words := strings.Fields(line)

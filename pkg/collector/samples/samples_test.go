@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -24,19 +25,18 @@ type history struct {
 	kinds  map[string]Metric
 
 	targets [][]Label
-	present Present
+	present []map[int]float64 // by target: values by series
 }
 
 func (h *history) Start(targets [][]Label) {
 	h.targets = targets
-	h.present.Start(len(targets))
+	h.present = make([]map[int]float64, len(targets))
 }
 
 func (h *history) Wants(name string) bool { return h.want == nil || h.want(name) }
 
 func (h *history) Series(target int, name string, labels []Label) int {
 	h.names = append(h.names, fmt.Sprintf("%v %s%v", h.targets[target], name, labels))
-	h.present.Add(target, len(h.names)-1)
 	return len(h.names) - 1
 }
 
@@ -48,8 +48,19 @@ func (h *history) Metric(m Metric) {
 }
 
 func (h *history) Read(r *Read) {
-	for n, value := range h.present.Read(r) {
-		h.told(r.Time, n, value)
+	has := h.present[r.Target]
+	if has == nil || r.Failed {
+		has = make(map[int]float64)
+		h.present[r.Target] = has
+	}
+	for i, n := range r.Series {
+		has[n] = r.Values[i]
+	}
+	for _, n := range r.Ended {
+		delete(has, n)
+	}
+	for _, n := range slices.Sorted(maps.Keys(has)) {
+		h.told(r.Time, n, has[n])
 	}
 }
 

@@ -106,12 +106,12 @@ type values struct {
 	kinds  map[string]samples.Metric
 
 	targets [][]samples.Label
-	present samples.Present
+	present []map[int]float64 // by target: values by series
 }
 
 func (v *values) Start(targets [][]samples.Label) {
 	v.targets = targets
-	v.present.Start(len(targets))
+	v.present = make([]map[int]float64, len(targets))
 }
 
 func (v *values) Wants(string) bool { return true }
@@ -125,14 +125,24 @@ func (v *values) Series(target int, name string, labels []samples.Label) int {
 		m[model.LabelName(l.Name)] = model.LabelValue(l.Value)
 	}
 	v.series = append(v.series, m.String())
-	v.present.Add(target, len(v.series)-1)
 	return len(v.series) - 1
 }
 
 func (v *values) Metric(m samples.Metric) { v.kinds[m.Name] = m }
 
 func (v *values) Read(r *samples.Read) {
-	for n, value := range v.present.Read(r) {
+	has := v.present[r.Target]
+	if has == nil || r.Failed {
+		has = make(map[int]float64)
+		v.present[r.Target] = has
+	}
+	for i, n := range r.Series {
+		has[n] = r.Values[i]
+	}
+	for _, n := range r.Ended {
+		delete(has, n)
+	}
+	for n, value := range has {
 		v.at[fmt.Sprint(r.Time, " ", v.series[n])] = value
 	}
 }
