@@ -46,8 +46,6 @@ type Chunk struct {
 type physicalType int64
 
 const (
-	booleanType physicalType = 0
-	int32Values physicalType = 1
 	int64Values physicalType = 2
 	doubles     physicalType = 5
 	bytesType   physicalType = 6

@@ -132,14 +132,8 @@ func (t *Table) Texts(name string) ([][]byte, error) {
 	})
 }
 
-// Int32s reads a column of numbers, such as references into a table of strings.
-func (t *Table) Int32s(name string) ([]int32, error) { return columnOf(t, name, 4, (*Chunk).Int32s) }
-
 // Int64s reads a column of numbers.
 func (t *Table) Int64s(name string) ([]int64, error) { return columnOf(t, name, 8, (*Chunk).Int64s) }
-
-// Booleans reads a column of booleans.
-func (t *Table) Booleans(name string) ([]bool, error) { return columnOf(t, name, 1, (*Chunk).Booleans) }
 
 // columnOf reads a whole column with read. valueBytes is the memory that one of its values takes.
 func columnOf[V any](t *Table, name string, valueBytes int64,

@@ -79,12 +79,21 @@ type Definition struct {
 	Group       stringtable.ID // placement group, binary
 }
 
+// Texts are the strings that it has, in the order in which definitions are compared.
+func (d Definition) Texts() []stringtable.ID {
+	return []stringtable.ID{d.Name, d.Function, d.Kind, d.Language, d.Resources, d.Labels, d.Fallback, d.RuntimeEnv,
+		d.CallSite, d.Group}
+}
+
 // Profiler is the process that sent profile events (ProfileEvents of common.proto).
 type Profiler struct {
 	Kind stringtable.ID // worker or driver
 	ID   stringtable.ID // binary
 	IP   stringtable.ID
 }
+
+// Texts are the strings that it has, in the order in which profilers are compared.
+func (p Profiler) Texts() []stringtable.ID { return []stringtable.ID{p.Kind, p.ID, p.IP} }
 
 // ProfileEvent is ProfileEventEntry of Ray's common.proto.
 type ProfileEvent struct {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -114,15 +115,18 @@ func (b *builder) small(shown []Job) error {
 	for i := range rows {
 		rows[i].Text = b.tables.Strings[i]
 	}
+	shared, err := json.Marshal(definitions{b.tables.Definitions, b.tables.Profilers})
+	if err != nil {
+		return err
+	}
 	return inTurn(
 		func() error { return writeTable(b, textsTable, rows) },
-		func() error { return writeTable(b, definitionsTable, b.tables.Definitions) },
-		func() error { return writeTable(b, profilersTable, b.tables.Profilers) },
+		func() error { return writeTable(b, definitionsTable, []document{{shared}}) },
 		func() error {
 			if b.tables.Checkpoint == nil {
 				return nil
 			}
-			return writeTable(b, checkpointTable, []checkpoint{{b.tables.Checkpoint}})
+			return writeTable(b, checkpointTable, []document{{b.tables.Checkpoint}})
 		},
 		func() error { return writeEntities(b, actorsTable, b.tables.Actors, newActorRow) },
 		func() error { return writeEntities(b, nodesTable, b.tables.Nodes, newNodeRow) },

@@ -17,7 +17,7 @@ import (
 
 // serverTables are the tables that the server reads.
 var serverTables = []string{
-	metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, checkpointTable, actorsTable, nodesTable,
+	metaTable, rowsTableName, textsTable, definitionsTable, checkpointTable, actorsTable, nodesTable,
 	jobsTable,
 	submissionsTable, workersTable, groupsTable, platformTable,
 }
@@ -140,12 +140,12 @@ func (s withoutRows) Get(ctx context.Context, key string, offset, n int64) (io.R
 func TestRefusedIndexIsNamed(t *testing.T) {
 	s := generated(t, 100)
 	s.write(s.load())
-	damaged := s.read(s.key(profilersTable))
-	s.put(s.key(profilersTable), append(damaged[:len(damaged)-5], "\x7fPAR1"...))
+	damaged := s.read(s.key(definitionsTable))
+	s.put(s.key(definitionsTable), append(damaged[:len(damaged)-5], "\x7fPAR1"...))
 	for _, what := range []string{"damaged", "a moment later"} {
 		loaded := s.loadAuto(s.opener())
 		if !slices.ContainsFunc(loaded.Warnings,
-			func(w string) bool { return strings.Contains(w, s.key(profilersTable)) }) || loaded.Indexed() {
+			func(w string) bool { return strings.Contains(w, s.key(definitionsTable)) }) || loaded.Indexed() {
 			t.Errorf("%s: warnings %q, indexed %v", what, loaded.Warnings, loaded.Indexed())
 		}
 		if len(loaded.Damage()) > 0 {

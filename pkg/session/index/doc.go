@@ -6,7 +6,7 @@
 // task_events, profile, actors, nodes, jobs, submissions, workers, placement_groups, platform_events) have identifiers
 // in hex and times as timestamps. tasks, task_events and profile are sorted by job, task and attempt, so that the
 // statistics of row groups select the few that hold a job or a task. The tables for the server (rows, texts,
-// definitions, profilers) hold the task table, rows in the blocks of package tasktable, in the order in which Ray lists
+// definitions) hold the task table, rows in the blocks of package tasktable, in the order in which Ray lists
 // tasks; checkpoint holds what replay needs to add to them. docs/analysis.md describes the columns of the tables
 // for analysis.
 //
@@ -18,6 +18,6 @@
 package index
 
 // formatVersion changes when older readers could not read the tables, or would read them wrongly.
-const formatVersion = 7
+const formatVersion = 8
 
 const application = "rayhistory"

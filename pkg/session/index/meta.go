@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
 // The tables' names.
@@ -21,7 +22,6 @@ const (
 	rowsTableName    = "rows"
 	textsTable       = "texts"
 	definitionsTable = "definitions"
-	profilersTable   = "profilers"
 	checkpointTable  = "checkpoint"
 )
 
@@ -59,9 +59,15 @@ type metadata struct {
 	Damage     int      `json:"damage"` // see session.Tables
 }
 
-// checkpoint is the one row of the table of that name, see session.Tables.
-type checkpoint struct {
-	State []byte `parquet:"state,zstd"`
+// document is the one row of a table that is JSON: definitions, and checkpoint, see session.Tables.
+type document struct {
+	JSON []byte `parquet:"json,zstd"`
+}
+
+// definitions are what tasks refer to by number.
+type definitions struct {
+	Definitions []eventjson.Definition
+	Profilers   []eventjson.Profiler
 }
 
 // errStale says that an index was made by another version, or of other objects and cannot be continued.

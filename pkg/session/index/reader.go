@@ -127,6 +127,9 @@ func sourceOf(store blob.Reader, key string, size int64, memory *memoryBudget) t
 		}}
 }
 
+// definitionBytes is the memory of a definition or profiler, with its entry in a map.
+const definitionBytes = 128
+
 // readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when
 // they are requested.
 func (r *reader) readTables() *session.Tables {
@@ -146,12 +149,13 @@ func (r *reader) readTables() *session.Tables {
 		out.Strings, err = t.Texts("text")
 		return err
 	})
-	r.goReadAll(definitionsTable, func(t *tablefile.Table) (err error) {
-		out.Definitions, err = readDefinitions(t)
-		return err
-	})
-	r.goReadAll(profilersTable, func(t *tablefile.Table) (err error) {
-		out.Profilers, err = readProfilers(t)
+	r.goReadDocument(definitionsTable, func(text []byte) error {
+		if err := r.memory.take(jsonMemory(text, definitionBytes)); err != nil {
+			return err
+		}
+		var read definitions
+		err := json.Unmarshal(text, &read)
+		out.Definitions, out.Profilers = read.Definitions, read.Profilers
 		return err
 	})
 	readEntities(r, actorsTable, &out.Actors)
@@ -166,16 +170,9 @@ func (r *reader) readTables() *session.Tables {
 
 // readCheckpoint reads what replay needs to go on: the checkpoint, and the objects that the tables were made of.
 func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
-	r.goReadAll(checkpointTable, func(t *tablefile.Table) error {
-		states, err := t.Texts("state")
-		if err == nil && len(states) != 1 {
-			err = fmt.Errorf("%s has %d rows, want 1", t.Key, len(states))
-		}
-		if err != nil {
-			return err
-		}
-		out.Checkpoint = states[0]
-		return r.memory.take(jsonMemory(out.Checkpoint, 80))
+	r.goReadDocument(checkpointTable, func(text []byte) error {
+		out.Checkpoint = text
+		return r.memory.take(jsonMemory(text, 80))
 	})
 	r.goRead(metaTable, func(tablefile.Source) error {
 		sources, err := readSources(r.ctx, meta)
@@ -206,6 +203,23 @@ func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 			return err
 		}
 		return read(t)
+	})
+}
+
+// goReadDocument is goReadAll for a table of one document.
+func (r *reader) goReadDocument(name string, read func(text []byte) error) {
+	r.goReadAll(name, func(t *tablefile.Table) error {
+		texts, err := t.Texts("json")
+		if err == nil && len(texts) != 1 {
+			err = fmt.Errorf("%d rows, want 1", len(texts))
+		}
+		if err == nil {
+			err = read(texts[0])
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", t.Key, err)
+		}
+		return nil
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -31,34 +30,26 @@ func hasSettled(s *session.Session) bool {
 func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
 
 // MarkSettled changes the index that a session was loaded from to say that the session has settled. marked reports
-// whether the index was changed; a store that does not allow it is not an error.
+// whether the index was changed; a store that does not allow it is not an error. One in the Cache is left as it is: it
+// is looked for only after the events were listed.
 func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bool, err error) {
 	if !mayMarkSettled(s) {
 		return false, nil
 	}
 	err = guard.Do(s.Ref.String(), func() (err error) {
-		marked, err = w.markSettled(ctx, w.Store, w.Put, s)
+		marked, err = w.markSettled(ctx, s)
 		return err
 	})
-	if marked || err != nil || w.Cache == nil {
-		return marked, err
-	}
-	cached, err := w.Cache.existing() // nil if there is none
-	if cached == nil || err != nil {
-		return false, err
-	}
-	return w.markSettled(ctx, cached, w.Cache.put, s)
+	return marked, err
 }
 
 // settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand
 // objects takes about a third.
 const settlingMemory = 256 << 20
 
-// markSettled is MarkSettled for an index in store; it does nothing if there is none.
-func (w *Writer) markSettled(ctx context.Context, store blob.Reader,
-	put func(context.Context, string, io.ReadSeeker) error, s *session.Session) (bool, error) {
+func (w *Writer) markSettled(ctx context.Context, s *session.Session) (bool, error) {
 	key := layout.IndexKey(w.Root, s.Ref, metaTable)
-	o, err := store.Stat(ctx, key)
+	o, err := w.Store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -66,7 +57,7 @@ func (w *Writer) markSettled(ctx context.Context, store blob.Reader,
 		return false, err
 	}
 	memory := &memoryBudget{reserve: func(total int64) bool { return total <= settlingMemory }}
-	table, m, err := readMetadata(ctx, sourceOf(store, key, o.Size, memory))
+	table, m, err := readMetadata(ctx, sourceOf(w.Store, key, o.Size, memory))
 	if errors.Is(err, errStale) {
 		return false, nil // the stored index is not the one that the session was loaded from
 	}
@@ -88,7 +79,7 @@ func (w *Writer) markSettled(ctx context.Context, store blob.Reader,
 	if err != nil {
 		return false, err
 	}
-	switch err := put(ctx, key, bytes.NewReader(meta)); {
+	switch err := w.Put(ctx, key, bytes.NewReader(meta)); {
 	case blob.IsDenied(err):
 		return false, nil
 	case err != nil:

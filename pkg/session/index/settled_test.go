@@ -183,46 +183,36 @@ func (s *stored) age(t *testing.T, dir string, by time.Duration) {
 // TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has
 // settled and was opened again.
 func TestMarkSettled(t *testing.T) {
-	for _, cached := range []bool{false, true} {
-		dir := t.TempDir()
-		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
-		if err != nil {
-			t.Fatal(err)
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, stats.Session)
+	writer := s.writer()
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	fresh := s.load()
+	if hasSettled(fresh) {
+		t.Error("a session that ended just now has settled")
+	}
+	s.age(t, dir, 2*time.Hour)
+	old := s.load()
+	old.Life.End = time.Time{} // so that the index is as one of a session that may go on
+	if err := writer.Write(t.Context(), old, nil); err != nil {
+		t.Fatal(err)
+	}
+	if marked, err := (&Writer{Opener: s.opener(),
+		Put: denied{s.store}.Put}).MarkSettled(t.Context(), s.loadAuto(writer.Opener)); marked || err != nil {
+		t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
+	}
+	for i, want := range []bool{true, false} {
+		loaded := s.loadAuto(writer.Opener)
+		if marked, err := writer.MarkSettled(t.Context(), loaded); marked != want || err != nil || !loaded.Indexed() {
+			t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
 		}
-		s := open(t, dir, stats.Session)
-		writer := s.writer()
-		opener := writer.Opener
-		if cached {
-			writer.Put, opener.Cache = denied{s.store}.Put, NewCache(t.TempDir(), 1<<30)
-		}
-		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
-		fresh := s.load()
-		if hasSettled(fresh) {
-			t.Error("a session that ended just now has settled")
-		}
-		s.age(t, dir, 2*time.Hour)
-		old := s.load()
-		old.Life.End = time.Time{} // so that the index is as one of a session that may go on
-		if err := writer.Write(t.Context(), old, nil); err != nil {
-			t.Fatal(err)
-		}
-		if marked, err := (&Writer{Opener: s.opener(),
-			Put: denied{s.store}.Put}).MarkSettled(t.Context(), s.loadAuto(opener)); marked || err != nil {
-			t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
-		}
-		for i, want := range []bool{true, false} {
-			loaded := s.loadAuto(opener)
-			if marked, err := writer.MarkSettled(t.Context(), loaded); marked != want || err != nil ||
-				!loaded.Indexed() {
-				t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
-			}
-		}
-		if cached {
-			continue // indexes in a folder are looked for after the events were listed
-		}
-		if n := s.loadListed(t).events(); n > 0 {
-			t.Errorf("%d objects of events were listed of a session that had settled", n)
-		}
+	}
+	if n := s.loadListed(t).events(); n > 0 {
+		t.Errorf("%d objects of events were listed of a session that had settled", n)
 	}
 }
 

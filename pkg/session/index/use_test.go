@@ -131,7 +131,7 @@ func TestDamage(t *testing.T) {
 		},
 		"foreign": func(table string, _ []byte) []byte { return other.read(other.key(table)) },
 	}
-	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, actorsTable,
+	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, actorsTable,
 		jobsTable} {
 		whole := s.read(s.key(table))
 		for name, damage := range damages {

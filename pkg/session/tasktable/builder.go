@@ -2,8 +2,8 @@ package tasktable
 
 import (
 	"bytes"
-	"cmp"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -43,18 +43,24 @@ type profilerID uint32
 // compareDefinitions orders definitions by their strings, not by IDs, so that the order does not depend on that of the
 // events.
 func (t *Builder) compareDefinitions(a, b eventjson.Definition) int {
-	text := func(x, y stringtable.ID) int { return bytes.Compare(t.Strings.Get(x), t.Strings.Get(y)) }
-	return cmp.Or(text(a.Name, b.Name), text(a.Function, b.Function), text(a.Kind, b.Kind),
-		text(a.Language, b.Language),
-		text(a.Resources, b.Resources), text(a.Labels, b.Labels), text(a.Fallback, b.Fallback),
-		text(a.RuntimeEnv, b.RuntimeEnv),
-		text(a.CallSite, b.CallSite), text(a.Group, b.Group))
+	order := t.compareTexts(a.Texts(), b.Texts())
+	switch {
+	case order != 0 || a.HasCallSite == b.HasCallSite:
+		return order
+	case a.HasCallSite:
+		return 1
+	}
+	return -1
 }
 
 func (t *Builder) compareProfilers(a, b eventjson.Profiler) int {
-	return cmp.Or(bytes.Compare(t.Strings.Get(a.Kind), t.Strings.Get(b.Kind)),
-		bytes.Compare(t.Strings.Get(a.ID), t.Strings.Get(b.ID)),
-		bytes.Compare(t.Strings.Get(a.IP), t.Strings.Get(b.IP)))
+	return t.compareTexts(a.Texts(), b.Texts())
+}
+
+func (t *Builder) compareTexts(a, b []stringtable.ID) int {
+	return slices.CompareFunc(a, b, func(a, b stringtable.ID) int {
+		return bytes.Compare(t.Strings.Get(a), t.Strings.Get(b))
+	})
 }
 
 // view returns a table without rows, with the strings that there are now.

@@ -37,6 +37,21 @@ func TestLaterErrorWithoutText(t *testing.T) {
 	}
 }
 
+// TestCallSiteWithoutText: of two definitions that differ only in that one has a call site without text, the same counts
+// in whatever order they are read.
+func TestCallSiteWithoutText(t *testing.T) {
+	for _, order := range [][]bool{{true, false}, {false, true}} {
+		b := NewBuilder()
+		for _, has := range order {
+			b.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{1}, Definition: &eventjson.Definition{
+				Kind: b.Strings.Intern([]byte(eventjson.TypeNormal)), HasCallSite: has}})
+		}
+		if _, has := b.Freeze().Row(0, 0).CallSite(); !has {
+			t.Errorf("%v: there is no call site", order)
+		}
+	}
+}
+
 // TestSearchIsBounded: what it takes to merge an event does not grow with the number of those before it, though
 // repeated events are shown once.
 func TestSearchIsBounded(t *testing.T) {

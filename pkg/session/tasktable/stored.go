@@ -82,24 +82,11 @@ func (t *Stored) Builder() (*Builder, error) {
 		}
 	}
 	out.States = taskstate.NewRegistry(t.States)
-	for i, d := range t.Definitions {
-		for _, id := range []stringtable.ID{d.Kind, d.Language, d.Name, d.Function, d.Resources, d.Labels, d.Fallback,
-			d.RuntimeEnv, d.CallSite, d.Group} {
-			if int(id) > len(t.Strings) {
-				return nil, fmt.Errorf("%w: definition %d", ErrDamaged, i+1)
-			}
-		}
-		if int(out.defs.Intern(d)) != i+1 {
-			return nil, fmt.Errorf("%w: definition %d is not new", ErrDamaged, i+1)
-		}
+	if err := restoreShared(out.defs, t.Definitions, len(t.Strings)); err != nil {
+		return nil, err
 	}
-	for i, p := range t.Profilers {
-		if max(int(p.Kind), int(p.ID), int(p.IP)) > len(t.Strings) {
-			return nil, fmt.Errorf("%w: profiler %d", ErrDamaged, i+1)
-		}
-		if int(out.profilers.Intern(p)) != i+1 {
-			return nil, fmt.Errorf("%w: profiler %d is not new", ErrDamaged, i+1)
-		}
+	if err := restoreShared(out.profilers, t.Profilers, len(t.Strings)); err != nil {
+		return nil, err
 	}
 	for i := 1; i < len(t.First); i++ {
 		if bytes.Compare(t.First[i-1][:], t.First[i][:]) > 0 {
@@ -107,6 +94,27 @@ func (t *Stored) Builder() (*Builder, error) {
 		}
 	}
 	return out, nil
+}
+
+// shared is what many tasks refer to by its number.
+type shared interface {
+	comparable
+	Texts() []stringtable.ID
+}
+
+// restoreShared numbers values as they were when they were stored, with so many strings.
+func restoreShared[V shared, ID ~uint32](into *stringtable.Interned[V, ID], values []V, strings int) error {
+	for i, v := range values {
+		for _, text := range v.Texts() {
+			if int(text) > strings {
+				return fmt.Errorf("%w: %T %d has unknown text", ErrDamaged, v, i+1)
+			}
+		}
+		if int(into.Intern(v)) != i+1 {
+			return fmt.Errorf("%w: %T %d is not new", ErrDamaged, v, i+1)
+		}
+	}
+	return nil
 }
 
 // FreezePaged returns the table of a Stored, whose rows are read on demand. failed is called if they cannot be read: if
