@@ -73,12 +73,12 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a bucket.
 type Store struct {
+	remote.Writer
 	client       *oss.Client
 	bucket       *oss.Bucket
 	name         string
 	createBucket bool
 	log          logrus.FieldLogger
-	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -109,7 +109,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
 	}
 	s := &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log}
-	s.writer = s.newWriter()
+	s.Writer = s.newWriter()
 	return s, nil
 }
 

@@ -158,7 +158,7 @@ func TestHeadersOfRefusedWrites(t *testing.T) {
 		s := &Store{name: "bucket"}
 		s.client = must.Get(oss.New("http://127.0.0.1", "id", "secret", oss.HTTPClient(client)))(t)
 		s.bucket = must.Get(s.client.Bucket("bucket"))(t)
-		s.writer = s.newWriter()
+		s.Writer = s.newWriter()
 		if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); err != nil ||
 			time.Since(began) != 9*time.Second {
 			t.Errorf("stored after %s, %v", time.Since(began), err)

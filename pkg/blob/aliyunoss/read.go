@@ -2,14 +2,13 @@ package aliyunoss
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -87,14 +86,13 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	if opts.StartAfter != "" {
 		query = append(query, oss.StartAfter(opts.StartAfter))
 	}
-	return remote.List(prefix, opts, func(token string) ([]blob.Object, string,
-		error) {
+	return remote.List(prefix, opts, func(token string) ([]remote.Object, string, error) {
 		return s.listPage(ctx, token, query)
 	})
 }
 
-// listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
-func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []blob.Object, next string,
+// listPage returns a page of a listing.
+func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []remote.Object, next string,
 	err error) {
 	var result oss.ListObjectsResultV2
 	err = s.do(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {
@@ -114,12 +112,12 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 		return nil, "", err
 	}
 	for _, o := range result.Objects {
-		page = append(page, blob.Object{Key: o.Key, Size: o.Size, ModTime: o.LastModified, ETag: unquote(o.ETag)})
+		page = append(page, remote.Object{Object: blob.Object{Key: o.Key, Size: o.Size, ModTime: o.LastModified,
+			ETag: unquote(o.ETag)}})
 	}
 	for _, folder := range result.CommonPrefixes {
-		page = append(page, blob.Object{Key: folder, Prefix: true})
+		page = append(page, remote.Object{Object: blob.Object{Key: folder, Prefix: true}})
 	}
-	slices.SortFunc(page, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
 	if !result.IsTruncated {
 		return page, "", nil
 	}
@@ -130,15 +128,14 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 }
 
 // find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
+func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, "", []oss.Option{oss.Prefix(key), oss.MaxKeys(1)})
 	if err != nil {
-		return blob.Object{}, err
+		return remote.Object{}, err
 	}
-	if len(page) == 0 || page[0].Key != key {
-		return blob.Object{}, os.ErrNotExist
-	}
-	return page[0], nil
+	o, err := remote.Lookup(page, key)
+	o.MD5, _ = hex.DecodeString(o.ETag)
+	return o, err
 }
 
 func unquote(etag string) string { return strings.Trim(etag, `"`) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -14,34 +13,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// Create implements blob.Creator. It relies on x-oss-forbid-overwrite, as far as the bucket honours it.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Create(ctx, key, body)
-}
-
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Put(ctx, key, body)
-}
-
-// newWriter tells remote.Writer how OSS writes objects.
+// newWriter tells remote.Writer how OSS writes objects. A create relies on x-oss-forbid-overwrite, as far as the bucket
+// honours it.
 func (s *Store) newWriter() remote.Writer {
-	return remote.Writer{
-		One: s.put, Parts: s.uploadParts,
-		Holds: func(ctx context.Context, key string, size int64, sum []byte) bool {
-			o, err := s.find(ctx, key)
-			return err == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum)
-		},
-		Find: func(ctx context.Context, key string) error {
-			_, err := s.find(ctx, key)
-			return err
-		},
-		Conditions: &remote.Conditions{Warn: func() {
-			s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
-				"before it is written, which costs one listing per write; do not run two collectors on the " +
-				"same node, nor two history servers")
-		}},
-	}
+	return remote.NewWriter(s.put, s.uploadParts, s.find, &remote.Conditions{Warn: func() {
+		s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
+			"before it is written, which costs one listing per write; do not run two collectors on the " +
+			"same node, nor two history servers")
+	}})
 }
 
 // put stores the body by one request. attempts is how often it was sent.
@@ -77,10 +56,7 @@ var errNotOSS = errors.New("this is not the answer of Alibaba Cloud OSS: correct
 func (s *Store) Delete(ctx context.Context, key string) error {
 	err := s.do(ctx, "oss:DeleteObject",
 		func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
-	return nil
+	return remote.Deleted(err, key)
 }
 
 // multipart is an upload under way.

@@ -74,11 +74,11 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a container.
 type Store struct {
+	remote.Writer
 	client       *container.Client
 	name         string
 	createBucket bool
 	log          logrus.FieldLogger
-	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -90,7 +90,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 		return nil, fmt.Errorf("open Azure store: %w", err)
 	}
 	s := &Store{client: client, name: c.Container, createBucket: c.CreateBucket, log: log}
-	s.writer = remote.Writer{One: s.put, Parts: s.uploadParts, Holds: s.holds}
+	s.Writer = remote.NewWriter(s.put, s.uploadParts, s.find, nil)
 	return s, nil
 }
 

@@ -7,8 +7,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -81,27 +79,18 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 
 // List implements blob.Lister. StartAfter is applied here, to what the service lists from the prefix on.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return remote.List(prefix, opts, func(token string) (objects []blob.Object, after string, err error) {
+	return remote.List(prefix, opts, func(token string) ([]remote.Object, string, error) {
 		var marker *string
 		if token != "" {
 			marker = &token
 		}
 		page, next, err := s.listPage(ctx, prefix, opts.Delimited, marker)
-		for _, o := range page {
-			objects = append(objects, o.Object)
-		}
-		return objects, deref(next), err
+		return page, deref(next), err
 	})
 }
 
-// listed is an object with the MD5 sum of its content, where the service knows it.
-type listed struct {
-	blob.Object
-	md5 []byte
-}
-
-// listPage returns a page of a listing in the order of keys: the service lists folders apart from blobs.
-func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
+// listPage returns a page of a listing.
+func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []remote.Object,
 	next *string, err error) {
 	err = s.withBucket(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.
@@ -110,7 +99,6 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 			return remote.Outcome{Err: err, Retry: isBroken(err)}
 		})
 	})
-	slices.SortFunc(page, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
 	return page, next, s.mapError(err, permissionRead)
 }
 
@@ -120,7 +108,7 @@ var errNotAzure = errors.New("this is not a listing of Azure Blob Storage: corre
 
 // requestPage lists one page after marker, nil for the first. With delimited, names with a further slash become one
 // folder. next is the marker of the next page.
-func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
+func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []remote.Object,
 	next *string, err error) {
 	if !delimited {
 		response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix,
@@ -143,7 +131,7 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 	}
 	page = objects(response.Segment.BlobItems)
 	for _, folder := range response.Segment.BlobPrefixes {
-		page = append(page, listed{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
+		page = append(page, remote.Object{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
 	}
 	return page, response.NextMarker, nil
 }
@@ -159,29 +147,26 @@ func isBroken(err error) bool {
 }
 
 // objects returns the objects of a page, without folders.
-func objects(items []*container.BlobItem) []listed {
-	page := make([]listed, 0, len(items))
+func objects(items []*container.BlobItem) []remote.Object {
+	page := make([]remote.Object, 0, len(items))
 	for _, item := range items {
 		p := item.Properties
 		if p == nil || (p.ResourceType != nil && *p.ResourceType == "directory") {
 			continue // accounts with a hierarchical namespace list folders as blobs
 		}
-		page = append(page, listed{blob.Object{Key: deref(item.Name), Size: deref(p.ContentLength),
-			ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, p.ContentMD5})
+		page = append(page, remote.Object{Object: blob.Object{Key: deref(item.Name), Size: deref(p.ContentLength),
+			ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, MD5: p.ContentMD5})
 	}
 	return page
 }
 
 // find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (listed, error) {
+func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, key, false, nil)
 	if err != nil {
-		return listed{}, err
+		return remote.Object{}, err
 	}
-	if len(page) == 0 || page[0].Key != key {
-		return listed{}, os.ErrNotExist
-	}
-	return page[0], nil
+	return remote.Lookup(page, key)
 }
 
 func deref[T any](p *T) T {

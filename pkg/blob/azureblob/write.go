@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"os"
@@ -22,16 +21,6 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
-
-// Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Create(ctx, key, body)
-}
-
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Put(ctx, key, body)
-}
 
 // put stores the body by one request. attempts is how often it was sent.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, absent bool) (attempts int,
@@ -56,12 +45,6 @@ func needed(absent bool) string {
 	return permissionWrite
 }
 
-// holds says whether the blob under key has this size and content.
-func (s *Store) holds(ctx context.Context, key string, size int64, sum []byte) bool {
-	o, err := s.find(ctx, key)
-	return err == nil && o.Size == size && bytes.Equal(o.md5, sum)
-}
-
 // condition is that of a write; none unless the key must be free.
 func condition(absent bool) *azblob.AccessConditions {
 	if !absent {
@@ -75,10 +58,7 @@ func condition(absent bool) *azblob.AccessConditions {
 func (s *Store) Delete(ctx context.Context, key string) error {
 	_, err := s.client.NewBlobClient(key).Delete(ctx,
 		&azblob.DeleteOptions{DeleteSnapshots: to.Ptr(azblob.DeleteSnapshotsOptionTypeInclude)})
-	if err = s.mapError(err, permissionDelete); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
-	return nil
+	return remote.Deleted(s.mapError(err, permissionDelete), key)
 }
 
 // multipart is an upload under way, of blocks. The service forgets those of an unfinished upload after a week.
@@ -134,7 +114,7 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 		}
 	}
 	err = m.store.mapError(err, needed(absent))
-	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.holds(ctx, m.key, m.size, sum) {
+	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.Holds(ctx, m.key, m.size, sum) {
 		return nil // committed by an attempt whose answer was lost
 	}
 	return err

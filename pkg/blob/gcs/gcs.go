@@ -64,12 +64,12 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a bucket.
 type Store struct {
+	remote.Writer
 	bucket       *storage.BucketHandle
 	name         string
 	project      string
 	createBucket bool
 	log          logrus.FieldLogger
-	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -121,7 +121,7 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 		storage.WithBackoff(gax.Backoff{Initial: remote.MinDelay, Max: remote.MaxDelay, Multiplier: 2}))
 	s := &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
 		log: log}
-	s.writer = remote.Writer{One: s.send, Holds: s.holds} // the SDK sends large objects in parts
+	s.Writer = remote.NewWriter(s.send, nil, s.find, nil) // the SDK sends large objects in parts
 	return s
 }
 

@@ -7,10 +7,7 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
-	"slices"
 	"strconv"
-	"strings"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
@@ -79,7 +76,7 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
-	return object(attrs), nil
+	return object(attrs).Object, nil
 }
 
 func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs *storage.ObjectAttrs, err error) {
@@ -92,12 +89,12 @@ func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs 
 
 // object describes an object or a folder of a listing. The generation, a number that every write makes a new one,
 // serves as ETag.
-func object(attrs *storage.ObjectAttrs) blob.Object {
+func object(attrs *storage.ObjectAttrs) remote.Object {
 	if attrs.Prefix != "" {
-		return blob.Object{Key: attrs.Prefix, Prefix: true}
+		return remote.Object{Object: blob.Object{Key: attrs.Prefix, Prefix: true}}
 	}
-	return blob.Object{Key: attrs.Name, Size: attrs.Size, ModTime: attrs.Updated,
-		ETag: strconv.FormatInt(attrs.Generation, 10)}
+	return remote.Object{MD5: attrs.MD5, Object: blob.Object{Key: attrs.Name, Size: attrs.Size, ModTime: attrs.Updated,
+		ETag: strconv.FormatInt(attrs.Generation, 10)}}
 }
 
 // List implements blob.Lister.
@@ -106,19 +103,15 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	if opts.Delimited {
 		query.Delimiter = "/"
 	}
-	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) {
-		attrs, next, err := s.listPage(ctx, query, token)
-		page := make([]blob.Object, len(attrs))
-		for i, a := range attrs {
-			page[i] = object(a)
-		}
-		return page, next, err
+	return remote.List(prefix, opts, func(token string) ([]remote.Object, string, error) {
+		return s.listPage(ctx, query, token)
 	})
 }
 
-// listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
-func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (attrs []*storage.ObjectAttrs,
+// listPage returns a page of a listing.
+func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (page []remote.Object,
 	next string, err error) {
+	var attrs []*storage.ObjectAttrs
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
 		return nil, "", err
 	}
@@ -130,18 +123,18 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 	if err != nil {
 		return nil, "", err
 	}
-	slices.SortFunc(attrs, func(a, b *storage.ObjectAttrs) int { return strings.Compare(object(a).Key, object(b).Key) })
-	return attrs, next, nil
+	page = make([]remote.Object, len(attrs))
+	for i, a := range attrs {
+		page[i] = object(a)
+	}
+	return page, next, nil
 }
 
 // find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (*storage.ObjectAttrs, error) {
-	attrs, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
+func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
+	page, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
 	if err != nil {
-		return nil, err
+		return remote.Object{}, err
 	}
-	if len(attrs) == 0 || attrs[0].Name != key {
-		return nil, os.ErrNotExist
-	}
-	return attrs[0], nil
+	return remote.Lookup(page, key)
 }

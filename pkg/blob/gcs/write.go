@@ -1,10 +1,8 @@
 package gcs
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -22,22 +20,6 @@ const (
 	// chunkUnit is what the service wants chunks to be multiples of.
 	chunkUnit = 256 << 10
 )
-
-// Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Create(ctx, key, body)
-}
-
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Put(ctx, key, body)
-}
-
-// holds says whether the object under key has this size and content.
-func (s *Store) holds(ctx context.Context, key string, size int64, sum []byte) bool {
-	attrs, err := s.find(ctx, key)
-	return err == nil && attrs.Size == size && bytes.Equal(attrs.MD5, sum)
-}
 
 // send stores the body. attempts is how often it was, or may have been, sent.
 func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
@@ -103,8 +85,5 @@ func (e uploadError) Unwrap() error { return e.error }
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	err := s.do(ctx, "storage.objects.delete", func() error { return s.bucket.Object(key).Delete(ctx) })
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
-	return nil
+	return remote.Deleted(err, key)
 }

@@ -2,14 +2,13 @@ package s3
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +60,7 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 
 // List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) {
+	return remote.List(prefix, opts, func(token string) ([]remote.Object, string, error) {
 		// Keys may hold bytes that XML cannot.
 		input := &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &prefix, EncodingType: types.EncodingTypeUrl}
 		if opts.Delimited {
@@ -77,8 +76,8 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage requests a page of a listing, sorted by key, and the token of the next page; "" if it is the last.
-func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []blob.Object, next string,
+// listPage requests a page of a listing, and the token of the next page; "" if it is the last.
+func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []remote.Object, next string,
 	err error) {
 	var output *awss3.ListObjectsV2Output
 	err = s.withBucket(ctx, func() (err error) {
@@ -101,23 +100,22 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	if output.EncodingType == types.EncodingTypeUrl {
 		decode = func(name *string) (string, error) { return url.QueryUnescape(aws.ToString(name)) }
 	}
-	page = make([]blob.Object, 0, len(output.Contents)+len(output.CommonPrefixes))
+	page = make([]remote.Object, 0, len(output.Contents)+len(output.CommonPrefixes))
 	for _, o := range output.Contents {
 		key, err := decode(o.Key)
 		if err != nil {
 			return nil, "", fmt.Errorf("listed key %q: %w", aws.ToString(o.Key), err)
 		}
-		page = append(page, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified),
-			ETag: unquote(o.ETag)})
+		page = append(page, remote.Object{Object: blob.Object{Key: key, Size: aws.ToInt64(o.Size),
+			ModTime: aws.ToTime(o.LastModified), ETag: unquote(o.ETag)}})
 	}
 	for _, folder := range output.CommonPrefixes {
 		key, err := decode(folder.Prefix)
 		if err != nil {
 			return nil, "", fmt.Errorf("listed folder %q: %w", aws.ToString(folder.Prefix), err)
 		}
-		page = append(page, blob.Object{Key: key, Prefix: true})
+		page = append(page, remote.Object{Object: blob.Object{Key: key, Prefix: true}})
 	}
-	slices.SortFunc(page, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
 	if aws.ToBool(output.IsTruncated) {
 		if next = aws.ToString(output.NextContinuationToken); next == "" {
 			return nil, "", errors.New("the server says that the listing continues, but not where")
@@ -126,16 +124,17 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	return page, next, nil
 }
 
-// find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
+// find looks a key up. It needs only the permission to list, so that collectors need not read objects. With SSE-KMS or
+// SSE-C an ETag is no MD5 sum, so a create whose answer was lost seems to have found another object. Callers go on from
+// what is stored then.
+func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, s.lookup(key))
 	if err != nil {
-		return blob.Object{}, err
+		return remote.Object{}, err
 	}
-	if len(page) == 0 || page[0].Key != key {
-		return blob.Object{}, os.ErrNotExist
-	}
-	return page[0], nil
+	o, err := remote.Lookup(page, key)
+	o.MD5, _ = hex.DecodeString(o.ETag)
+	return o, err
 }
 
 // lookup is the smallest listing that shows key if it is there.

@@ -93,13 +93,13 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a bucket.
 type Store struct {
+	remote.Writer
 	client       *awss3.Client
 	bucket       string
 	region       string
 	createBucket bool
 	bucketSeen   atomic.Bool // it was listed
 	log          logrus.FieldLogger
-	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -166,7 +166,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
 	}
 	s := &Store{client: client, bucket: c.Bucket, region: region, createBucket: c.CreateBucket, log: log}
-	s.writer = s.newWriter()
+	s.Writer = s.newWriter()
 	return s, nil
 }
 

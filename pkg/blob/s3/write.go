@@ -25,36 +25,16 @@ import (
 // with versitygw).
 const maxUncheckedPut = 64 << 10
 
-// Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Create(ctx, key, body)
-}
-
-// Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.writer.Put(ctx, key, body)
-}
-
-// newWriter tells remote.Writer how S3 writes objects.
+// newWriter tells remote.Writer how S3 writes objects. A create relies on If-None-Match, as far as the server does.
 func (s *Store) newWriter() remote.Writer {
-	return remote.Writer{
-		One: s.put, Parts: s.uploadParts,
-		Holds: func(ctx context.Context, key string, size int64, sum []byte) bool {
-			return s.holds(ctx, key, size, hex.EncodeToString(sum))
+	return remote.NewWriter(s.put, s.uploadParts, s.find, &remote.Conditions{
+		Unknown: func(err error) bool { return statusOf(err) == http.StatusNotImplemented },
+		Warn: func() {
+			s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
+				"costs one listing per write; do not run two collectors on the same " +
+				"node, nor two history servers")
 		},
-		Find: func(ctx context.Context, key string) error {
-			_, err := s.find(ctx, key)
-			return err
-		},
-		Conditions: &remote.Conditions{
-			Unknown: func(err error) bool { return statusOf(err) == http.StatusNotImplemented },
-			Warn: func() {
-				s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
-					"costs one listing per write; do not run two collectors on the same " +
-					"node, nor two history servers")
-			},
-		},
-	}
+	})
 }
 
 // put stores the body by one request. attempts is how often it was sent.
@@ -99,21 +79,10 @@ func (s *Store) confirm(ctx context.Context, key string, etag *string) error {
 	return err
 }
 
-// holds says whether the object under key is the one of this size and ETag, the MD5 sum. With SSE-KMS or SSE-C an ETag
-// is no such sum, so a create whose answer was lost seems to have found another object. Callers go on from what is
-// stored then; bytes are not compared, because collectors may not read objects.
-func (s *Store) holds(ctx context.Context, key string, size int64, etag string) bool {
-	o, err := s.find(ctx, key)
-	return err == nil && o.Size == size && o.ETag == etag
-}
-
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	_, err := s.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
-	if err = s.mapError(err, "s3:DeleteObject"); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
-	return nil
+	return remote.Deleted(s.mapError(err, "s3:DeleteObject"), key)
 }
 
 // countAttempts counts in n how often an operation is sent: what is behind the SDK's Retry runs for each attempt.
@@ -209,8 +178,8 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound ||
 		errors.Is(explained, os.ErrExist)) {
 		// An attempt whose answer was lost may have completed it.
-		sum := md5.Sum(m.sums)
-		if m.store.holds(ctx, m.key, m.size, fmt.Sprintf("%x-%d", sum, len(m.parts))) {
+		etag := fmt.Sprintf("%x-%d", md5.Sum(m.sums), len(m.parts))
+		if o, err := m.store.find(ctx, m.key); err == nil && o.Size == m.size && o.ETag == etag {
 			return nil
 		}
 	}

@@ -19,29 +19,28 @@ type server struct {
 }
 
 func (s *server) create(c *Conditions, key string, size int64) error {
-	write := func(absent bool) error {
-		s.writes++
-		switch {
-		case absent && s.refuses:
-			return errUnknown
-		case absent && !s.ignores && s.taken[key]:
-			return os.ErrExist
-		}
-		s.taken[key] = true
-		return nil
-	}
-	return c.Create(Creation{
-		Size: size,
-		Find: func() error {
+	w := Writer{
+		one: func(_ context.Context, key string, _ io.ReadSeeker, _ int64, absent bool) (int, error) {
+			s.writes++
+			switch {
+			case absent && s.refuses:
+				return 1, errUnknown
+			case absent && !s.ignores && s.taken[key]:
+				return 1, os.ErrExist
+			}
+			s.taken[key] = true
+			return 1, nil
+		},
+		find: func(_ context.Context, key string) (Object, error) {
 			s.finds++
 			if s.taken[key] {
-				return nil
+				return Object{}, nil
 			}
-			return os.ErrNotExist
+			return Object{}, os.ErrNotExist
 		},
-		Write:  write,
-		Repeat: func() error { return write(true) },
-	})
+		conditions: c,
+	}
+	return w.Create(context.Background(), key, bytes.NewReader(make([]byte, size)))
 }
 
 func TestConditions(t *testing.T) {
@@ -90,16 +89,16 @@ func TestSecondWriteSendsTheWholeBody(t *testing.T) {
 	const size = leastPart + 1
 	sent := int64(0)
 	w := Writer{
-		One: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (int, error) {
+		one: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (int, error) {
 			_, _ = io.CopyN(io.Discard, body, size/2)
 			return 1, errUnknown
 		},
-		Parts: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (err error) {
+		parts: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (err error) {
 			sent, err = io.Copy(io.Discard, body)
 			return err
 		},
-		Find: func(context.Context, string) error { return os.ErrNotExist },
-		Conditions: &Conditions{
+		find: func(context.Context, string) (Object, error) { return Object{}, os.ErrNotExist },
+		conditions: &Conditions{
 			Warn: func() {}, Unknown: func(err error) bool { return errors.Is(err, errUnknown) },
 		},
 	}

@@ -14,13 +14,13 @@ func TestListEnds(t *testing.T) {
 		"the same token": func(int) string { return "more" },
 		"new tokens":     strconv.Itoa,
 	} {
-		for _, keys := range [][]blob.Object{{{Key: "a"}, {Key: "b"}}, nil} {
+		for _, keys := range [][]Object{{{Object: blob.Object{Key: "a"}}, {Object: blob.Object{Key: "b"}}}, nil} {
 			if keys == nil && name == "new tokens" {
 				continue // pages without keys that are wanted come in a row
 			}
 			asked := 0
 			var failed error
-			for _, err := range List("", blob.ListOptions{}, func(string) ([]blob.Object, string, error) {
+			for _, err := range List("", blob.ListOptions{}, func(string) ([]Object, string, error) {
 				if asked++; asked > 100 {
 					t.Fatalf("%s, %d keys: no end", name, len(keys))
 				}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -197,16 +198,32 @@ func sizeIn(contentRange string, offset int64) (int64, error) {
 	return size, nil
 }
 
-// List lists a store page by page. page returns the objects of one page, in the order of their keys, and the token of
-// the next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains
+// Object is an object with the MD5 sum of its content; nil if the store does not tell it.
+type Object struct {
+	blob.Object
+	MD5 []byte
+}
+
+// Lookup returns the object of a key from the first page of what is listed from the key on.
+func Lookup(page []Object, key string) (Object, error) {
+	for _, o := range page {
+		if o.Key == key {
+			return o, nil
+		}
+	}
+	return Object{}, os.ErrNotExist
+}
+
+// List lists a store page by page. page returns the objects and folders of one page and the token of the next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains
 // the key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
 // same page again and again: this is an error, not a listing without end.
 func List(prefix string, opts blob.ListOptions,
-	page func(token string) (objects []blob.Object, next string, err error)) iter.Seq2[blob.Object, error] {
+	page func(token string) (objects []Object, next string, err error)) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		first := "" // key
 		for token := ""; ; {
 			objects, next, err := page(token)
+			slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) }) // folders are apart
 			if err == nil && token != "" && (next == token || len(objects) > 0 && objects[0].Key == first) {
 				err = errRepeated
 			}
@@ -218,7 +235,7 @@ func List(prefix string, opts blob.ListOptions,
 				first = objects[0].Key
 			}
 			for _, o := range objects {
-				if (o.Key > opts.StartAfter || opts.StartAfter == "") && !yield(o, nil) {
+				if (o.Key > opts.StartAfter || opts.StartAfter == "") && !yield(o.Object, nil) {
 					return
 				}
 			}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"errors"
@@ -13,18 +14,27 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Writer has the Create and Put of a driver. Small objects are sent by one request, large ones in parts.
+// Writer is the half of a driver that creates and puts objects. Small ones are sent by one request, large ones in parts.
 type Writer struct {
-	// One sends the body by one request, create-only if absent is set. attempts is how often it was sent.
-	One func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error)
-	// Parts sends the body part by part; nil if One does.
-	Parts func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error
-	// Holds says whether the object under key has this size and MD5 sum.
-	Holds func(ctx context.Context, key string, size int64, sum []byte) bool
-	// Conditions are nil for a service that honours them.
-	Conditions *Conditions
-	// Find says whether a key is taken: nil, or os.ErrNotExist. It is needed with Conditions.
-	Find func(ctx context.Context, key string) error
+	one        One
+	parts      Parts
+	find       Find
+	conditions *Conditions
+}
+
+// One sends a body by one request, create-only if absent is set. attempts is how often it was sent.
+type One func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error)
+
+// Parts sends a body part by part, create-only if absent is set.
+type Parts func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error
+
+// Find describes the object under a key; os.ErrNotExist: there is none.
+type Find func(ctx context.Context, key string) (Object, error)
+
+// NewWriter makes a Writer. parts is nil if one sends large objects, too; conditions are nil for a service that honours
+// them.
+func NewWriter(one One, parts Parts, find Find, conditions *Conditions) Writer {
+	return Writer{one, parts, find, conditions}
 }
 
 // Create implements blob.Creator.
@@ -34,18 +44,35 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	if err != nil {
 		return err
 	}
-	if w.Conditions == nil {
-		return w.write(ctx, key, body, size, true)
+	write := func(absent bool) error { return w.write(ctx, key, body, size, absent) }
+	state := honoured
+	if w.conditions != nil {
+		state = w.conditions.state.Load()
 	}
-	return w.Conditions.Create(Creation{
-		Find:  func() error { return w.Find(ctx, key) },
-		Write: func(absent bool) error { return w.write(ctx, key, body, size, absent) },
-		Repeat: func() error {
-			_, err := w.One(ctx, key, body, size, true)
-			return err
-		},
-		Size: size,
-	})
+	if state == honoured {
+		return write(true)
+	}
+	if _, err := w.find(ctx, key); err == nil {
+		return os.ErrExist
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if state == ignored {
+		return write(false) // the server would ignore the condition
+	}
+	err = write(true)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		w.conditions.state.Store(honoured)
+	case err != nil && w.conditions.Unknown != nil && w.conditions.Unknown(err):
+		w.conditions.ignore()
+		return write(false)
+	case err == nil && size <= probeSize:
+		// Unlike write this says os.ErrExist also if it finds its own object.
+		_, again := w.one(ctx, key, body, size, true)
+		w.conditions.probed(again)
+	}
+	return err
 }
 
 // Put implements blob.Store.
@@ -64,10 +91,10 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if w.Parts != nil && inParts(size, absent) {
-		return w.Parts(ctx, key, body, size, absent)
+	if w.parts != nil && inParts(size, absent) {
+		return w.parts(ctx, key, body, size, absent)
 	}
-	attempts, err := w.One(ctx, key, body, size, absent)
+	attempts, err := w.one(ctx, key, body, size, absent)
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -82,6 +109,12 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 		return nil
 	}
 	return err
+}
+
+// Holds says whether the object under key has this size and MD5 sum.
+func (w *Writer) Holds(ctx context.Context, key string, size int64, sum []byte) bool {
+	o, err := w.find(ctx, key)
+	return err == nil && o.Size == size && bytes.Equal(o.MD5, sum)
 }
 
 // FinishParts completes an upload whose parts were sent. If that or sending them (err) fails, it aborts the upload,
@@ -192,48 +225,10 @@ const (
 	ignored
 )
 
-// Creation is one create-only write.
-type Creation struct {
-	// Find says whether the key is taken: nil, or os.ErrNotExist.
-	Find func() error
-	// Write stores the object. If absent is set it does so only if the key is free, and else returns os.ErrExist.
-	Write func(absent bool) error
-	// Repeat repeats the conditional write. Unlike Write it returns os.ErrExist also if it finds its own object.
-	Repeat func() error
-	// Size is the object's, in bytes.
-	Size int64
-}
-
-// Create carries a creation out. Until the server was seen to honour conditions, the key is looked up before.
-func (c *Conditions) Create(op Creation) error {
-	state := c.state.Load()
-	if state != honoured {
-		if err := op.Find(); err == nil {
-			return os.ErrExist
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	if state == ignored {
-		return op.Write(false) // the server would ignore the condition
-	}
-	err := op.Write(true)
+// probed takes the result of repeating a write that just succeeded. Any other than these two says nothing about the
+// server.
+func (c *Conditions) probed(err error) {
 	switch {
-	case state == honoured:
-	case errors.Is(err, os.ErrExist):
-		c.state.Store(honoured)
-	case err != nil && c.Unknown != nil && c.Unknown(err):
-		c.ignore()
-		return op.Write(false)
-	case err == nil && op.Size <= probeSize:
-		c.probe(op)
-	}
-	return err
-}
-
-// probe repeats a write that just succeeded. Any other result than these two says nothing about the server.
-func (c *Conditions) probe(op Creation) {
-	switch err := op.Repeat(); {
 	case err == nil:
 		c.ignore()
 	case errors.Is(err, os.ErrExist):
@@ -245,6 +240,15 @@ func (c *Conditions) ignore() {
 	if c.state.Swap(ignored) != ignored {
 		c.Warn()
 	}
+}
+
+// Deleted is the error of deleting an object. That there is none is no error.
+func Deleted(err error, key string) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	Name(&err, "delete", key)
+	return err
 }
 
 // Name puts what was done, and with which key, before an error. It is for a deferred call.
