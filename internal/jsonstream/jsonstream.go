@@ -34,11 +34,11 @@ func New(r io.Reader, maxValue int) *Reader {
 
 // Enter goes to the value of a field of the object that comes next.
 func (r *Reader) Enter(field string) error {
-	if t, err := r.token(); err != nil || t != json.Delim('{') {
+	if t, err := r.Token(); err != nil || t != json.Delim('{') {
 		return errors.Join(fmt.Errorf("no object that has %q", field), err)
 	}
-	for n := 0; r.more() && n < maxFields; n++ {
-		name, err := r.token()
+	for n := 0; r.More() && n < maxFields; n++ {
+		name, err := r.Token()
 		if err != nil {
 			return err
 		}
@@ -61,13 +61,13 @@ func (r *Reader) Value(into any) error {
 // Each calls do for the elements of the list that comes next, which must be at most max: otherwise it returns ErrMany
 // after these. null has none.
 func Each[T any](r *Reader, max int, do func(T) error) error {
-	switch t, err := r.token(); {
+	switch t, err := r.Token(); {
 	case err == nil && t == nil:
 		return nil
 	case err != nil || t != json.Delim('['):
 		return errors.Join(errors.New("no list"), err)
 	}
-	for n := 0; r.more(); n++ {
+	for n := 0; r.More(); n++ {
 		if n == max {
 			return fmt.Errorf("%w: more than %d elements", ErrMany, max)
 		}
@@ -79,7 +79,7 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 			return err
 		}
 	}
-	if t, err := r.token(); err != nil || t != json.Delim(']') { // More is false after an error, too
+	if t, err := r.Token(); err != nil || t != json.Delim(']') { // More is false after an error, too
 		return errors.Join(errors.New("no end of the list"), err)
 	}
 	return nil
@@ -88,15 +88,28 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 // Failed is the error with which the reader that the document comes from has ended; nil: none, or its end.
 func (r *Reader) Failed() error { return r.in.failed }
 
-func (r *Reader) token() (json.Token, error) {
+// UseNumber makes tokens of numbers json.Number.
+func (r *Reader) UseNumber() { r.d.UseNumber() }
+
+// Token is the next token, as json.Decoder gives them.
+func (r *Reader) Token() (json.Token, error) {
 	r.in.left = r.in.max
 	return r.d.Token()
 }
 
-// more says whether the object or list has another element. It may have to read for that, whatever the last one took.
-func (r *Reader) more() bool {
+// More says whether the object or list has another element. It may have to read for that, whatever the last one took.
+func (r *Reader) More() bool {
 	r.in.left = r.in.max
 	return r.d.More()
+}
+
+// Lenient decodes a document, or part of one. A field that has another type counts as missing.
+func Lenient(text []byte, into any) error {
+	err := json.Unmarshal(text, into)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return nil
+	}
+	return err
 }
 
 // ignored is a value that nobody wants.

@@ -3,7 +3,6 @@ package metrics
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -122,11 +121,7 @@ type nodeRow struct {
 // UnmarshalJSON implements json.Unmarshaler. A field that has another type counts as missing.
 func (n *nodeRow) UnmarshalJSON(text []byte) error {
 	type fields nodeRow
-	err := json.Unmarshal(text, (*fields)(n))
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return nil
-	}
-	return err
+	return jsonstream.Lenient(text, (*fields)(n))
 }
 
 type damagedNodes struct{ error }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -51,11 +51,7 @@ type summaryNode struct {
 // UnmarshalJSON implements json.Unmarshaler. If a field has an unexpected type, the others are used.
 func (f *nodeFigures) UnmarshalJSON(data []byte) error {
 	type plain nodeFigures
-	err := json.Unmarshal(data, (*plain)(f))
-	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
-		return nil
-	}
-	return err
+	return jsonstream.Lenient(data, (*plain)(f))
 }
 
 // readSummary reads the nodes one by one. Nodes without an ID are left out.

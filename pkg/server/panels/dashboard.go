@@ -2,12 +2,12 @@ package panels
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
 // dashboard is what is read of a Grafana dashboard, in the form of Grafana's JSON (schema version 27, which Ray 2.55 to
@@ -73,11 +73,7 @@ func parse(data []byte) (*dashboard, error) {
 		return nil, fmt.Errorf("it has some %d values, more than %d", n, maxValues)
 	}
 	d := new(dashboard)
-	err := json.Unmarshal(data, d)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = nil
-	}
-	if err != nil {
+	if err := jsonstream.Lenient(data, d); err != nil {
 		return nil, err
 	}
 	names := make(map[string]bool)

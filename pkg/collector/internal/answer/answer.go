@@ -45,47 +45,31 @@ func (r *Refusal) Error() string {
 // Reader reads one answer token by token. Its errors are those of encoding/json, those of the underlying reader, and
 // *Refusal.
 type Reader struct {
-	in     *json.Decoder
+	in     *jsonstream.Reader
 	depth  int
 	tokens int
 }
 
 // NewReader reads JSON from r.
 func NewReader(r io.Reader) *Reader {
-	below := &boundedReader{r: r}
-	below.in = json.NewDecoder(below)
-	below.in.UseNumber()
-	return &Reader{in: below.in}
+	in := jsonstream.New(&boundedReader{r, MaxBytes}, MaxRow)
+	in.UseNumber()
+	return &Reader{in: in}
 }
 
-// boundedReader ends an answer that is too long, or that has a value that is too long.
+// boundedReader ends an answer that has more bytes than are left.
 type boundedReader struct {
 	r    io.Reader
-	in   *json.Decoder
-	read int64
-	err  error
+	left int64
 }
 
-// readAtOnce keeps what is buffered small compared with MaxRow.
-const readAtOnce = 64 << 10
-
-// Read implements io.Reader. It fails after MaxBytes, and where one value has more than MaxRow bytes: the decoder would
-// hold all of it in memory.
+// Read implements io.Reader.
 func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
+	if b.left < 0 {
+		return 0, &Refusal{"bytes", MaxBytes}
 	}
-	switch {
-	case b.read > MaxBytes:
-		b.err = &Refusal{"bytes", MaxBytes}
-	case b.read-b.in.InputOffset() > MaxRow+readAtOnce: // the decoder is still within one value
-		b.err = &Refusal{"row", MaxRow}
-	}
-	if b.err != nil {
-		return 0, b.err
-	}
-	n, err := b.r.Read(p[:min(len(p), readAtOnce)])
-	b.read += int64(n)
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left+1)])
+	b.left -= int64(n)
 	return n, err
 }
 
@@ -93,7 +77,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 func (r *Reader) Token() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {
-		return nil, err
+		return nil, refused(err, "", 0)
 	}
 	if r.tokens++; r.tokens > maxTokens {
 		return nil, &Refusal{"tokens", maxTokens}
@@ -115,7 +99,7 @@ func (r *Reader) More() bool { return r.in.More() }
 // Each calls do for the rows of the list that in comes to by a path of keys: max at most, of MaxRow bytes at most. what
 // is the reason of the Refusal if there are more.
 func Each[T any](in io.Reader, path []string, what string, max int, do func(T) error) error {
-	list := jsonstream.New(io.LimitReader(in, MaxBytes), MaxRow)
+	list := jsonstream.New(&boundedReader{in, MaxBytes}, MaxRow)
 	for _, key := range path {
 		if err := list.Enter(key); err != nil {
 			return refused(err, what, max)
