@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
@@ -98,28 +97,19 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	client, err := snapshot.NewClient(net.JoinHostPort(head, dashboard.Port()),
+		func() (string, error) { return "", nil })
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+net.JoinHostPort(head, dashboard.Port())+"/api/version", nil)
-	if err != nil {
-		return "", err
+	_, version, err := client.Version(ctx)
+	if err == nil && version == "" {
+		err = errors.New("the head's dashboard answers without a version")
 	}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}
-	answer, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var about struct {
-		Version string `json:"ray_version"`
-	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&about); err != nil || about.Version == "" ||
-		len(about.Version) > 64 {
-		return "", fmt.Errorf("the head's dashboard answers %d without a version", answer.StatusCode)
-	}
-	return about.Version, nil
+	return version, err
 }
 
 // headHost returns the head's host from the file in which Ray keeps the address of the cluster that runs here.

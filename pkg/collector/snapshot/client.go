@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,6 +55,9 @@ func NewClient(address string, token func() (string, error)) (*Client, error) {
 	}, nil
 }
 
+// Close closes connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Get requests a path with its query. Any status except 200 is an error.
 func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
@@ -79,6 +83,30 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the dashboard: %w", &statusError{path, answer.StatusCode})
 	}
 	return answer.Body, nil
+}
+
+// maxVersion is longer than any version of Ray.
+const maxVersion = 100
+
+// Version requests the dashboard's session, and its version of Ray.
+func (c *Client) Version(ctx context.Context) (session, ray string, err error) {
+	body, err := c.Get(ctx, "/api/version")
+	if err != nil {
+		return "", "", err
+	}
+	defer body.Close()
+	var version struct {
+		Ray     string `json:"ray_version"`
+		Session string `json:"session_name"`
+	}
+	err = json.NewDecoder(io.LimitReader(body, 1<<20)).Decode(&version)
+	if err == nil && len(version.Ray) > maxVersion {
+		err = fmt.Errorf("it has %d bytes", len(version.Ray))
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("read the dashboard's version: %w", err)
+	}
+	return version.Session, version.Ray, nil
 }
 
 // kubernetesToken is where Ray looks for the token of its service account (ray/rpc/authentication/k8s_constants.h).

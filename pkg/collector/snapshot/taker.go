@@ -12,10 +12,8 @@ package snapshot
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,8 +77,6 @@ const (
 	firstWait = 5 * time.Second
 	// leastRestart is less than any restart of Ray takes.
 	leastRestart = time.Second
-	// maxVersion is longer than any version of Ray.
-	maxVersion   = 100
 	storeTimeout = time.Minute
 )
 
@@ -201,25 +197,14 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 
 // identify requests the dashboard's session and its version of Ray.
 func (t *Taker) identify(ctx context.Context) (session, rayVersion string, err error) {
-	body, err := t.opts.Client.Get(ctx, "/api/version")
+	session, rayVersion, err = t.opts.Client.Version(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	defer body.Close()
-	var version struct {
-		Ray     string `json:"ray_version"`
-		Session string `json:"session_name"`
-	}
-	if err := json.NewDecoder(io.LimitReader(body, 1<<20)).Decode(&version); err != nil {
+	if err := layout.CheckSessionName(session); err != nil {
 		return "", "", fmt.Errorf("read the dashboard's version: %w", err)
 	}
-	if err := layout.CheckSessionName(version.Session); err != nil {
-		return "", "", fmt.Errorf("read the dashboard's version: %w", err)
-	}
-	if len(version.Ray) > maxVersion {
-		return "", "", fmt.Errorf("read the dashboard's version: it has %d bytes", len(version.Ray))
-	}
-	return version.Session, version.Ray, nil
+	return session, rayVersion, nil
 }
 
 // checkSession returns an error if an answer that has just come may be of another session than the dashboard named
