@@ -178,3 +178,10 @@ func (c *Cache[K, V]) Len() int {
 	defer c.mu.Unlock()
 	return len(c.entries)
 }
+
+// Cost returns what the values that are kept cost together.
+func (c *Cache[K, V]) Cost() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
@@ -52,10 +52,8 @@ type Database struct {
 	indexBytes atomic.Int64
 	interval   shared.Value[time.Duration] // see Interval
 
-	mu     sync.Mutex
-	blocks map[hourKey]*loaded
-	bytes  int64 // of all blocks
-	large  bool  // they do not fit
+	blocks *cache.Cache[hourKey, loaded]
+	large  atomic.Bool // they do not fit
 }
 
 type hourKey struct {
@@ -66,7 +64,6 @@ type hourKey struct {
 // loaded is an hour in memory, made when so many bytes of it were stored.
 type loaded struct {
 	stored  int64
-	done    chan struct{}
 	block   *block
 	damaged []error
 	err     error
@@ -79,15 +76,14 @@ func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error),
 	maxBytes int64) *Database {
 	return &Database{
 		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
-		listing: semaphore.NewWeighted(1), blocks: make(map[hourKey]*loaded),
+		listing: semaphore.NewWeighted(1),
+		blocks:  cache.New[hourKey](math.MaxInt64, 0, func(l loaded) int64 { return l.block.bytes() }),
 	}
 }
 
 // Bytes returns how much memory it takes between queries.
 func (d *Database) Bytes() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.bytes + d.names.size() + d.indexBytes.Load()
+	return d.blocks.Cost() + d.names.size() + d.indexBytes.Load()
 }
 
 // lock waits for the listing of others, at most until ctx ends.
@@ -175,10 +171,7 @@ func (d *Database) setIndex(index *metricsIndex, unfit error) {
 	d.indexBytes.Store(0)
 	if index != nil {
 		d.indexBytes.Store(index.bytes)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.bytes = 0 // what was read before there was an index
-		clear(d.blocks)
+		d.blocks.Clear() // what was read before there was an index
 	}
 }
 

@@ -197,7 +197,7 @@ func TestSeries(t *testing.T) {
 					}
 				}
 			}
-			if d.large != (name == "not kept") {
+			if d.large.Load() != (name == "not kept") {
 				t.Errorf("%s: %d bytes are kept", name, d.Bytes())
 			}
 		}

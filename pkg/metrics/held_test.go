@@ -24,7 +24,7 @@ func TestHeld(t *testing.T) {
 	const memory = 512 << 10
 	indexed := NewDatabases(b.store, "log", 2*memory, nil).Of(ref, false)
 	notKept := b.database(0, memory)
-	notKept.large = true
+	notKept.large.Store(true)
 	for name, d := range map[string]*Database{"kept": b.database(0, memory), "not kept": notKept, "index": indexed} {
 		for _, copies := range []bool{false, true} {
 			held, answers := &QueryMemory{Copies: copies}, 0
@@ -56,8 +56,8 @@ func TestHeld(t *testing.T) {
 				t.Errorf("%s, copies %t: %d selections of one query: %v", name, copies, len(many), err)
 			}
 		}
-		if inMemory := d.bytes > 0; inMemory != (name == "kept") || (d.index != nil) != (name == "index") {
-			t.Errorf("%s: %d bytes of blocks are kept", name, d.bytes)
+		if inMemory := d.blocks.Cost() > 0; inMemory != (name == "kept") || (d.index != nil) != (name == "index") {
+			t.Errorf("%s: %d bytes of blocks are kept", name, d.blocks.Cost())
 		}
 	}
 }

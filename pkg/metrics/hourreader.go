@@ -124,29 +124,20 @@ func (d *Database) expect(hours []hourBlock) {
 	for _, h := range hours {
 		stored += h.Bytes
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.large && stored*blockBytes > d.maxBytes {
-		d.large, d.bytes = true, 0
-		clear(d.blocks)
+	if stored*blockBytes > d.maxBytes {
+		d.keepNone()
 	}
+}
+
+// keepNone says that whole hours do not fit in memory.
+func (d *Database) keepNone() {
+	d.large.Store(true)
+	d.blocks.Clear()
 }
 
 // blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of
 // 10 bytes.
 const blockBytes = 6
-
-// forget drops an hour. Called with d.mu held.
-func (d *Database) forget(key hourKey, l *loaded) {
-	delete(d.blocks, key)
-	select {
-	case <-l.done:
-		if l.err == nil {
-			d.bytes -= l.block.bytes()
-		}
-	default: // its reader will find that it is no longer wanted
-	}
-}
 
 // hourReader reads hours for a query.
 type hourReader struct {
@@ -156,56 +147,39 @@ type hourReader struct {
 	memory *workMemory
 }
 
-// hour returns one hour, from memory if it is there. One query reads it for all that ask at the same time.
-func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
-	key := hourKey{h.Node, h.Start.Unix()}
-	r.mu.Lock()
-	known := r.blocks[key]
-	switch {
-	case known != nil && known.stored == h.Bytes:
-		r.mu.Unlock()
-		select {
-		case <-known.done:
-		case <-ctx.Done():
-			return loaded{err: context.Cause(ctx)}
-		}
-		if known.err == nil {
-			return *known
-		}
-		return r.read(ctx, h, r.wants, r.kept) // its reader gave up, or it does not fit
-	case r.large: // whole hours do not fit in memory: a query reads what it wants of them
-		r.mu.Unlock()
-		return r.read(ctx, h, r.wants, r.kept)
-	}
-	if known != nil {
-		r.forget(key, known)
-	}
-	mine := &loaded{stored: h.Bytes, done: make(chan struct{})}
-	r.blocks[key] = mine
-	r.mu.Unlock()
+// errNotKept is an hour of which chunks were joined since they were listed.
+var errNotKept = errors.New("chunks have changed")
 
-	// It is read whole, for later queries, too, and may take a quarter of the memory.
-	all := func(string) bool { return ctx.Err() == nil }
-	read := r.read(ctx, h, all, newAllowance(r.maxBytes/4))
-	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err
-	close(mine.done)
-	r.mu.Lock()
-	if r.blocks[key] == mine {
-		if mine.err != nil || slices.ContainsFunc(mine.damaged, chunks.Changed) {
-			delete(r.blocks, key)
-		} else {
-			r.bytes += mine.block.bytes()
-		}
-	}
-	if r.bytes > r.maxBytes || errors.Is(mine.err, ErrTooMuch) {
-		r.large, r.bytes = true, 0
-		clear(r.blocks)
-	}
-	r.mu.Unlock()
-	if errors.Is(mine.err, ErrTooMuch) {
+// hour returns one hour, from memory if it is there. It is read once for all that ask at the same time.
+func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
+	if r.large.Load() { // a query reads what it wants of it
 		return r.read(ctx, h, r.wants, r.kept)
 	}
-	return *mine
+	key := hourKey{h.Node, h.Start.Unix()}
+	if known, ok := r.blocks.Get(key); ok && known.stored != h.Bytes {
+		r.blocks.Delete(key)
+	}
+	l, err := r.blocks.Load(ctx, key, func(ctx context.Context) (loaded, error) {
+		// It is read whole, for later queries, too, and may take a quarter of the memory.
+		all := func(string) bool { return ctx.Err() == nil }
+		l := r.read(ctx, h, all, newAllowance(r.maxBytes/4))
+		if l.err == nil && slices.ContainsFunc(l.damaged, chunks.Changed) {
+			return l, errNotKept
+		}
+		return l, l.err
+	})
+	if r.large.Load() || r.blocks.Cost() > r.maxBytes || errors.Is(err, ErrTooMuch) {
+		r.keepNone()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return loaded{err: context.Cause(ctx)}
+	case errors.Is(err, ErrTooMuch), l.stored != h.Bytes: // others asked for it when it had less
+		return r.read(ctx, h, r.wants, r.kept)
+	case err != nil && !errors.Is(err, errNotKept):
+		return loaded{err: err}
+	}
+	return l
 }
 
 // read reads the series of an hour whose names are wanted.
@@ -220,6 +194,7 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 
 // build makes the block of an hour, of the series whose names are wanted.
 func (d *Database) build(ctx context.Context, h Hour, wants func(string) bool, kept, work *allowance) (l loaded) {
+	l.stored = h.Bytes
 	err := guard.Do(h.stream.Key, func() (err error) {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)

@@ -80,8 +80,8 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 const maxLine = 64 << 20
 
 // visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in
-// order. What reading takes itself comes from work; without enough of it the error is errLargeHour. Other errors are the
-// store's or the context's.
+// order. What reading takes itself comes from work; without enough of it the error is errLargeHour. Other errors are of
+// the store or the context.
 func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance,
 	damaged func(key string, err error)) error {
 	if h.hardware != nil {

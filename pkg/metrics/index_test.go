@@ -84,7 +84,7 @@ func TestIndexAnswers(t *testing.T) {
 				t.Fatalf("seed %d, %d to %d, %s: %v %v", seed, mint, maxt, name, err, damaged)
 			}
 		}
-		if indexed.index == nil || indexed.bytes > 0 {
+		if indexed.index == nil || indexed.blocks.Cost() > 0 {
 			t.Error("chunks were read")
 		}
 		if err := same(map[string][]string{"": {fmt.Sprint(len(must.Get(indexed.Metrics(t.Context()))(t)))}},
@@ -262,8 +262,8 @@ func TestIndexIsLookedForAgain(t *testing.T) {
 		if err := same(got, want); err != nil || len(damaged) != warnings {
 			t.Errorf("%s: %v, warnings %v", when, err, damaged)
 		}
-		if (d.index != nil) != indexed || d.bytes == 0 != indexed {
-			t.Errorf("%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.bytes)
+		if (d.index != nil) != indexed || d.blocks.Cost() == 0 != indexed {
+			t.Errorf("%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.blocks.Cost())
 		}
 	}
 	minuteLater := func() { d.looked = d.looked.Add(-retryIndex) }

@@ -311,7 +311,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	// The bound is for blocks while they are built, which two are at a time: most take what a change takes afterwards.
 	d := NewDatabase(p.store, func(context.Context) ([]Hour, error) { return p.hours, nil }, 0,
 		p.maxBytes*changeBytes/indexedChangeBytes)
-	d.large = true // nothing is kept
+	d.large.Store(true) // nothing is kept
 	if parts > 1 {
 		d.names.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}

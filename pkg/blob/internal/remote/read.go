@@ -214,8 +214,9 @@ func Lookup(page []Object, key string) (Object, error) {
 	return Object{}, os.ErrNotExist
 }
 
-// List lists a store page by page. page returns the objects and folders of one page and the token of the next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains
-// the key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
+// List lists a store page by page. page returns the objects and folders of one page, in any order, and the token of the
+// next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains the
+// key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
 // same page again and again: this is an error, not a listing without end.
 func List(prefix string, opts blob.ListOptions,
 	page func(token string) (objects []Object, next string, err error)) iter.Seq2[blob.Object, error] {
@@ -223,7 +224,7 @@ func List(prefix string, opts blob.ListOptions,
 		first := "" // key
 		for token := ""; ; {
 			objects, next, err := page(token)
-			slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) }) // folders are apart
+			slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
 			if err == nil && token != "" && (next == token || len(objects) > 0 && objects[0].Key == first) {
 				err = errRepeated
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Writer is the half of a driver that creates and puts objects. Small ones are sent by one request, large ones in parts.
+// Writer is the half of a driver that creates and puts objects: small ones by one request, large ones in parts.
 type Writer struct {
 	one        One
 	parts      Parts
