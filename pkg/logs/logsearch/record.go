@@ -26,7 +26,8 @@ type Match struct {
 	File    string `json:"file"`
 	Line    int64  `json:"line"` // counted from 1
 	// Time is what the line says, RFC 3339, or the nearest line before it that says a time. Level is what the line
-	// says, or the first line of its record: a line that says a time or a level begins one.
+	// says, or the first line of its record: a line that says a time or a level begins one. A traceback in a record
+	// below warning is an error.
 	Time  string `json:"time,omitempty"`
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text"`

@@ -52,6 +52,7 @@ type dating struct {
 	header  logline.Header
 	timeBy  int64 // offset of the line that says the time; -1: none within reach does
 	levelBy int64 // offset of the line that begins the record; -1: none within reach does
+	raised  int64 // offset of the line that begins the record's last traceback; -1: none within reach does
 }
 
 // found is a matching line.
@@ -73,7 +74,7 @@ func newScanner(q *Query, block, reach int) *scanner {
 // scan searches a log. Errors are the reader's, the context's, or those of read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
-	s.undated, s.unlevelled, s.gap, s.long, s.dated = 0, 0, nil, nil, dating{line: -1}
+	s.undated, s.unlevelled, s.gap, s.long, s.dated = 0, 0, nil, nil, none(-1)
 	for {
 		if err := s.fill(); err != nil {
 			return err
@@ -210,7 +211,7 @@ func (f *found) setText(text []byte, from, to int) {
 // before it that says one. Of a line that overwrites itself it is what the part with the match says, which is at from
 // in the line's text.
 func (s *scanner) header(begin int, text []byte, from int) logline.Header {
-	dated := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
+	dated := none(s.base + int64(begin))
 	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
 		dated.take(dated.line, logline.Parse(state, &s.clock))
 	}
@@ -224,13 +225,29 @@ func (s *scanner) header(begin int, text []byte, from int) logline.Header {
 		dated.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
 	}
 	s.dated = dated
-	return dated.header
+	return dated.said()
+}
+
+// none is what is known of a line before any line was looked at.
+func none(line int64) dating { return dating{line: line, timeBy: -1, levelBy: -1, raised: -1} }
+
+// said is what the lines say together. From a traceback on, a record below warning is an error: what a program prints
+// stands below records of others, such as Ray's.
+func (d *dating) said() logline.Header {
+	h := d.header
+	if d.raised >= 0 && h.Level < logline.Warning {
+		h.Level = logline.Error
+	}
+	return h
 }
 
 func (d *dating) complete() bool { return d.timeBy >= 0 && d.levelBy >= 0 }
 
 // take adds what a line says, if no line after it said it.
 func (d *dating) take(line int64, h logline.Header) {
+	if d.levelBy < 0 && d.raised < 0 && h.Traceback {
+		d.raised = line
+	}
 	if d.levelBy < 0 && h.Begins() {
 		d.levelBy, d.header.Level = line, h.Level
 	}
@@ -241,6 +258,9 @@ func (d *dating) take(line int64, h logline.Header) {
 
 // follow adds what is known of a line before, as far as lines from first on say it.
 func (d *dating) follow(before *dating, first int64) {
+	if d.levelBy < 0 && d.raised < 0 && before.raised >= first {
+		d.raised = before.raised
+	}
 	if d.levelBy < 0 && before.levelBy >= first {
 		d.levelBy, d.header.Level = before.levelBy, before.header.Level
 	}

@@ -56,14 +56,14 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 			continue
 		}
 		f := found{line: int64(i + 1), length: int64(len(line.text)), before: []string{}, after: []string{}}
-		known := dating{timeBy: -1, levelBy: -1}
+		known := none(0)
 		if state, _ := logline.State([]byte(line.text), at[0]); len(state)+1 < len(line.text) {
 			known.take(int64(line.start), logline.Parse(state, &logline.Clock{}))
 		}
 		for j := i; j >= 0 && lines[j].start >= line.start-smallReach; j-- {
 			known.take(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
 		}
-		f.header = known.header
+		f.header = known.said()
 		for j := max(0, i-q.Before); j < i; j++ {
 			if lines[j].start >= line.start-smallReach {
 				f.before = append(f.before, contextLine([]byte(lines[j].text)))
@@ -94,6 +94,9 @@ func randomLog(r *rand.Rand) string {
 		n := r.IntN(6)
 		if r.IntN(30) == 0 {
 			n = 1000
+		}
+		if r.IntN(10) == 0 {
+			b.WriteString("Traceback (most recent call last):\n")
 		}
 		for range n {
 			b.WriteString(words[r.IntN(len(words))])
@@ -409,6 +412,15 @@ func TestOwnLevel(t *testing.T) {
 			"10:00:05", 1},
 		"traceback": {
 			"2026-11-20 10:00:00 ERROR x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
+		"traceback below a record of another program": {
+			"2026-11-20 10:00:00 INFO x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
+		"traceback of a print": {"loading\nTraceback (most recent call last):\nValueError: needle", "error", "", 0},
+		"traceback of a warning": {"2026-11-20 10:00:00 WARNING x\nTraceback (most recent call last):\nValueError: needle",
+			"warning", "10:00:00", 0},
+		"before a traceback": {"2026-11-20 10:00:00 INFO x\nneedle\nTraceback (most recent call last):", "info",
+			"10:00:00", 0},
+		"a record behind a traceback": {
+			"Traceback (most recent call last):\nValueError: x\n2026-11-20 10:00:00 INFO needle", "info", "10:00:00", 0},
 		"indented JSON": {"2026-11-20 10:00:00 ERROR x {\n  \"level\": \"info\",\n  \"a\": \"needle\"\n}",
 			"error", "10:00:00", 0},
 		"an object of several lines": {

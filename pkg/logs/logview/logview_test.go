@@ -344,10 +344,12 @@ func TestPagesUTF16(t *testing.T) {
 func TestPageText(t *testing.T) {
 	bar := strings.Repeat("\repoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]", 60000)
 	for text, want := range map[string]Line{
-		"a\r 10%\r 20%\r\n":          {Spans: []Span{{"", " 20%"}}},
-		"\r 10%\rERROR:x:late\n":     {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
-		"plain\r\n":                  {Spans: []Span{{"", "plain"}}},
-		"le train est termin\xe9\n":  {Spans: []Span{{"", "le train est terminé"}}},
+		"a\r 10%\r 20%\r\n":         {Spans: []Span{{"", " 20%"}}},
+		"\r 10%\rERROR:x:late\n":    {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
+		"plain\r\n":                 {Spans: []Span{{"", "plain"}}},
+		"le train est termin\xe9\n": {Spans: []Span{{"", "le train est terminé"}}},
+		"Traceback (most recent call last):\n": {Spans: []Span{{"", "Traceback (most recent call last):"}},
+			Level: logline.Error},
 		"ERROR:x:\xd6\xd0\xce\xc4\n": {Spans: []Span{{"", "ERROR:x:中文"}}, Level: logline.Error},
 		"没有分片 7 \xff 没有\n":           {Spans: []Span{{"", "没有分片 7 \uFFFD 没有"}}},
 		`{"level": "warn", "msg": "m"}` + "\n": {Spans: []Span{{"", `{"level": "warn", "msg": "m"}`}},

@@ -97,7 +97,11 @@ func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) L
 	line = logline.Visible(line)
 	shown := line[:min(len(line), maxLine)]
 	text := utf8Of(shown, cutBefore, cutBehind || len(shown) < len(line))
-	return Line{Level: logline.Parse(line, &logline.Clock{}).Level, Spans: colours(text), Cut: len(line) - len(shown)}
+	header := logline.Parse(line, &logline.Clock{})
+	if header.Traceback {
+		header.Level = logline.Error
+	}
+	return Line{Level: header.Level, Spans: colours(text), Cut: len(line) - len(shown)}
 }
 
 // Before is where the page of at most so many lines that ends at end begins.

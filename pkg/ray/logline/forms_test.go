@@ -166,3 +166,29 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// TestBeginsTraceback: a traceback is told by its first line, also behind what stands before all lines of a process,
+// but not where it is quoted, or is a part of another one.
+func TestBeginsTraceback(t *testing.T) {
+	for line, want := range map[string]bool{
+		"Traceback (most recent call last):":                                                      true,
+		"Traceback (most recent call last):\r":                                                    true,
+		"[default0]:[rank0]: Traceback (most recent call last):":                                  true,
+		"\x1b[36m(train pid=1, ip=10.0.0.1)\x1b[0m Traceback (most recent call last):":            true,
+		"(MapWorker(MapBatches(f)) pid=1) Traceback (most recent call last):":                     true,
+		"[1,0]<stderr>:Traceback (most recent call last):":                                        true,
+		"epoch:  50%|#####     | 5/10 [00:01<00:01,  5.00it/s]Traceback (most recent call last):": true,
+		"  + Exception Group Traceback (most recent call last):":                                  true,
+		"╭──────── Traceback (most recent call last) ─────────╮":                                  true,
+		"  | Traceback (most recent call last):":                                                  false,
+		"    Traceback (most recent call last):":                                                  false,
+		"(train pid=1)     Traceback (most recent call last):":                                    false,
+		"ERROR x: Traceback (most recent call last):":                                             false, // a record
+		"it printed: Traceback (most recent call last):":                                          false,
+		"Traceback (most recent call last) is what Python prints":                                 false,
+	} {
+		if got := Parse([]byte(line), &Clock{}).Traceback; got != want {
+			t.Errorf("%q: %t, want %t", line, got, want)
+		}
+	}
+}

@@ -11,13 +11,18 @@
 // progress bars.
 package logline
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // Header is what a line says of itself.
 type Header struct {
 	Time  int64 // Unix ns; 0 unless Dated
 	Dated bool
 	Level Level // Unknown if the line names none
+	// Traceback says that the line begins a traceback of Python, and names neither a time nor a level.
+	Traceback bool
 }
 
 // Begins says whether a line with this header begins a record. Other lines belong to the record before them.
@@ -46,8 +51,33 @@ func Parse(line []byte, clock *Clock) Header {
 	if bytes.IndexByte(head, 0x1b) >= 0 {
 		head = plain(&room, first)
 	}
-	h, _ := parseText(behindBar(head), first, clock)
+	head = behindBar(head)
+	h, _ := parseText(head, first, clock)
+	h.Traceback = !h.Begins() && beginsTraceback(head)
 	return h
+}
+
+// beginsTraceback says whether Python prints such a line first of a traceback that is part of no other one: those of
+// the parts of a group are indented. rich prints a frame around it.
+//
+//	Traceback (most recent call last):
+//	(train pid=1, ip=10.0.0.1) Traceback (most recent call last):     behind what Ray or a launcher prints before a line
+//	  + Exception Group Traceback (most recent call last):
+//	╭───────────────────── Traceback (most recent call last) ─────────────────────╮
+func beginsTraceback(b []byte) bool {
+	before, behind, found := bytes.Cut(b, []byte("Traceback (most recent call last)"))
+	switch {
+	case !found:
+		return false
+	case bytes.HasPrefix(before, []byte("╭─")):
+		return true
+	case len(behind) == 0 || behind[0] != ':':
+		return false
+	case len(before) == 0 || string(before) == "  + Exception Group ":
+		return true
+	}
+	before = bytes.TrimSuffix(bytes.TrimSuffix(before, []byte{' '}), []byte{':'})
+	return len(before) > 1 && strings.IndexByte("([", before[0]) >= 0 && strings.IndexByte(")]>", before[len(before)-1]) >= 0
 }
 
 // Visible is what a terminal shows of a line in the end: what follows its last carriage return.
