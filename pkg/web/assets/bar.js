@@ -20,6 +20,9 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.draw();
     this.show();
     document.body.style.paddingBottom = "40px";
+    // Ray's pages are wider than a phone, whose browser would show all of the width and leave the bar below the screen.
+    const viewport = document.querySelector("meta[name=viewport]");
+    if (viewport) viewport.content += ",minimum-scale=1";
     // The dashboard's switch between light and dark changes style sheets in the head.
     new MutationObserver(() => this.matchTheme()).observe(document.head, { childList: true, subtree: true, characterData: true });
     this.matchTheme();
@@ -86,7 +89,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("nav", { class: "what", "aria-label": "Breadcrumb", title: `${cluster} in ${namespace}, ${name}` },
           make("a", { class: "up", href: list() }, "Clusters"), make("a", { class: "up", href: list({ namespace }) }, namespace), make("a", { href: list({ cluster, namespace }) }, make("b", {}, cluster))),
-        this.outcome, this.when, make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, this.pages(make)]), this.replayButton, this.kept, this.shareButton));
+        this.outcome, this.when, this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, this.pages(make)]), this.replayButton, this.kept, this.shareButton));
     this.showOutcome(this.dataset.outcome);
     this.writeTimes();
     // The zone is chosen in the dashboard, on our own pages, or is the cluster's, which is learned.
@@ -129,7 +132,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.zone = zone;
     const when = end ? "ended " + stamp(end) : start ? "running since " + stamp(start) : "";
     const left = end && unfinished ? "; unfinished when it ended: " + unfinished : "";
-    this.when.textContent = when + left;
+    this.when.textContent = when;
     this.when.title = name + (start ? ", began " + stamp(start) : "") + (when && ", " + when) + left;
     this.show();
   }
@@ -182,7 +185,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.showOutcome(this.found.outcome);
     const counted = errors ? `: ${errors} ${errors === 1 ? "error" : "errors"}` : warnings ? `: ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "";
     const ended = { failed: " failed", unfinished: " did not end" }[outcome];
-    const label = ended ? ["Why ", name || "it", ended] : job ? ["Findings of ", name, counted] : ["Findings" + counted];
+    const label = job ? (ended ? ["Why ", name, ended] : ["Findings of ", name, counted]) : [ended ? "Why it" + ended : "Findings" + counted];
     this.findings.replaceChildren(...label.map((text, i) => {
       const part = document.createElement("span");
       part.textContent = text;

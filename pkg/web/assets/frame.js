@@ -1,5 +1,7 @@
 // What a browser remembers for all pages: light or dark colours, and the zone of times. Both stand where the Ray Dashboard keeps its own
-// choice (themeMode and timezone), so one switch counts for its pages and for ours.
+// choice (themeMode and timezone), so one switch counts for its pages and for ours. The dashboard shows the cluster's zone where it has no
+// choice, so local time, which is shown until somebody chooses, is written there too. rayHistoryTimes is "cluster", or the zone that was
+// written as the local one.
 (function () {
   'use strict';
   var root = document.documentElement;
@@ -15,8 +17,11 @@
   function colour() { if (theme()) { root.dataset.theme = theme(); } else { delete root.dataset.theme; } }
   colour();
 
+  function keepLocal() { keep('rayHistoryTimes', HERE); keep('timezone', HERE); }
+  if (!read('timezone') ? read('rayHistoryTimes') !== 'cluster' : read('timezone') === read('rayHistoryTimes')) { keepLocal(); }
+
   var clusterZone; // once it is known
-  // zone is the name of the zone that times are shown in; undefined is the browser's.
+  // zone is the name of the zone that times are shown in; undefined is the browser's, where nothing is stored.
   function zone() {
     if (read('timezone')) { return read('timezone'); }
     return read('rayHistoryTimes') === 'cluster' ? clusterZone || 'Etc/UTC' : undefined;
@@ -93,8 +98,10 @@
     }
     colours.addEventListener('change', function () { keep('themeMode', colours.value); colour(); });
     zones.addEventListener('change', function () {
-      keep('rayHistoryTimes', zones.value === 'cluster' ? 'cluster' : '');
-      keep('timezone', zones.value === 'cluster' ? '' : zones.value === 'local' ? HERE : zones.value);
+      if (zones.value === 'local') { keepLocal(); } else {
+        keep('rayHistoryTimes', zones.value === 'cluster' ? 'cluster' : '');
+        keep('timezone', zones.value === 'cluster' ? '' : zones.value);
+      }
       rezoned();
       learn();
     });
