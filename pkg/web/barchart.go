@@ -43,8 +43,8 @@ const (
 )
 
 // barChart places bars whose texts, links and values are set. tick is what stands below a bar, write how a value is
-// written at the axis; a limit of 0 is none. A step of the axis is at least minStep.
-func barChart(label string, bars []ChartBar, tick func(int) string, limit, minStep float64,
+// written at the axis, step how far its lines are apart, by the greatest value; a limit of 0 is none.
+func barChart(label string, bars []ChartBar, tick func(int) string, limit float64, step func(most float64) float64,
 	write func(float64) string) BarChart {
 	c := BarChart{Label: label, Bars: bars}
 	most := limit
@@ -55,17 +55,17 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit, minSt
 		}
 		most = max(most, sum)
 	}
-	step := axisStep(most, minStep)
-	top := step * max(1, math.Ceil(most/step))
+	every := step(most)
+	top := every * max(1, math.Ceil(most/every))
 	height := func(v float64) float64 { return tenth(v / top * (chartBottom - chartTop)) }
-	for v := 0.0; v <= top+step/2; v += step {
+	for v := 0.0; v <= top+every/2; v += every {
 		c.Lines = append(c.Lines, AxisLabel{Text: write(v), At: chartBottom - height(v)})
 	}
 	if limit > 0 {
 		c.Limit = &AxisLabel{Text: write(limit), At: chartBottom - height(limit)}
 	}
 	width := 100 / float64(len(bars))
-	every := (len(bars) + maxTicks - 1) / maxTicks
+	ticked := (len(bars) + maxTicks - 1) / maxTicks
 	for n := range bars {
 		bar := &bars[n]
 		bar.X, bar.Width, bar.TextEnds = hundredth(float64(n)*width), hundredth(width), n > len(bars)/2
@@ -80,25 +80,43 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit, minSt
 			y -= part.Height
 			part.Y = tenth(y)
 		}
-		if n%every == 0 {
-			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/every%2 == 1})
+		if n%ticked == 0 {
+			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/ticked%2 == 1})
 		}
 	}
 	return c
 }
 
 // axisStep returns 1, 2 or 5 times a power of ten, of which at most five make the greatest value.
-func axisStep(most, least float64) float64 {
+func axisStep(most float64) float64 {
 	if !(most > 0) {
-		return max(1, least)
+		return 1
 	}
 	scale := math.Pow(10, math.Floor(math.Log10(most/5)))
 	for _, factor := range []float64{1, 2, 5, 10} {
 		if factor*scale*5 >= most {
-			return max(least, factor*scale)
+			return factor * scale
 		}
 	}
-	return max(least, 10*scale)
+	return 10 * scale
+}
+
+// countStep is likewise a step of whole numbers.
+func countStep(most float64) float64 { return max(1, axisStep(most)) }
+
+// timeStep is likewise a step of seconds that people read well, such as 30 s, 15 min or 6 h.
+func timeStep(most float64) float64 {
+	const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
+	if most < 5 {
+		return axisStep(most)
+	}
+	for _, step := range []float64{1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute,
+		30 * minute, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour} {
+		if step*5 >= most {
+			return step
+		}
+	}
+	return day * countStep(most/day)
 }
 
 func tenth(v float64) float64     { return math.Round(10*v) / 10 }

@@ -4,12 +4,22 @@ import "testing"
 
 func TestAxisStep(t *testing.T) {
 	for most, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 2600: 1000, 51: 20} {
-		if got := axisStep(most, 1); got != want {
+		if got := countStep(most); got != want {
 			t.Errorf("of %v: %v", most, got)
 		}
 	}
-	if got := axisStep(0.3, 0); got < 0.0999 || got > 0.1001 {
+	if got := axisStep(0.3); got < 0.0999 || got > 0.1001 {
 		t.Errorf("of 0.3: %v", got)
+	}
+}
+
+// TestTimeStep: an axis of times has round ones.
+func TestTimeStep(t *testing.T) {
+	for most, want := range map[float64]float64{0: 1, 2: 0.5, 40: 10, 100: 30, 3000: 600, 100000: 6 * 3600,
+		150000: 12 * 3600, 900000: 5 * 86400} {
+		if got := timeStep(most); got != want {
+			t.Errorf("of %v s: %v", most, got)
+		}
 	}
 }
 
@@ -17,7 +27,7 @@ func TestAxisStep(t *testing.T) {
 // the width.
 func TestBarChart(t *testing.T) {
 	bars := []ChartBar{{Parts: []BarPart{{Value: 2}, {Value: 5}}}, {}, {Parts: []BarPart{{Value: 1}}}}
-	c := barChart("x", bars, func(int) string { return "day" }, 8, 1, amount)
+	c := barChart("x", bars, func(int) string { return "day" }, 8, countStep, amount)
 	if len(c.Lines) != 5 || c.Lines[4].Text != "8" || c.Lines[4].At != chartTop || c.Lines[0].At != chartBottom ||
 		c.Limit == nil || c.Limit.At != chartTop {
 		t.Errorf("axis %+v, limit %+v", c.Lines, c.Limit)

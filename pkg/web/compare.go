@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -61,15 +62,21 @@ func with(run Run) string {
 	return "compare?" + url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}.Encode()
 }
 
+// Suggestion leads to the comparison with a run that began at Start (RFC 3339).
+type Suggestion struct {
+	Chip
+	Start string
+}
+
 // Suggested are the comparisons that people ask for first: with the run before, the last one before that succeeded, and
 // the run after.
-func (p Compare) Suggested() (chips []Chip) {
+func (p Compare) Suggested() (chips []Suggestion) {
 	add := func(name string, run Run) {
 		if run.Ref.Name == catalog.Live {
 			return // nothing of it is stored
 		}
-		chips = append(chips, Chip{Name: name, Value: run.Start.UTC().Format("2 Jan 15:04 UTC") + ", " + run.State(),
-			Link: with(run), Chosen: p.Report != nil && p.compares(run)})
+		chips = append(chips, Suggestion{Start: run.Start.UTC().Format(time.RFC3339), Chip: Chip{Name: name,
+			Value: run.State(), Link: with(run), Chosen: p.Report != nil && p.compares(run)}})
 	}
 	this := slices.IndexFunc(p.Runs, func(run Run) bool { return run.Ref == p.Head.Ref })
 	if this < 0 {
@@ -100,8 +107,8 @@ func (p Compare) compares(run Run) bool {
 
 // Durations draws how long the last runs took, those that are compared marked; nothing for a single one.
 func (p Compare) Durations() BarChart {
-	return p.series("How long the last runs took", func(run Run) float64 { return run.Duration.Seconds() },
-		human.Seconds)
+	took := func(run Run) (float64, bool) { return run.Duration.Seconds(), true }
+	return p.series("How long the last runs took", took, timeStep, human.Seconds)
 }
 
 // Costs draws likewise what they cost; nothing if no cost is known.
@@ -109,19 +116,27 @@ func (p Compare) Costs() BarChart {
 	if len(p.CostOf) == 0 {
 		return BarChart{}
 	}
-	return p.series("What the last runs cost in "+p.Prices.Currency, func(run Run) float64 { return p.CostOf[run.Ref] },
-		amount)
+	cost := func(run Run) (float64, bool) {
+		cost, ok := p.CostOf[run.Ref]
+		return cost, ok
+	}
+	return p.series("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amount)
 }
 
-// series draws the value of each of the last runs; write is how a value is written.
-func (p Compare) series(label string, value func(Run) float64, write func(float64) string) BarChart {
+// series draws the value of each of the last runs that has one; write is how a value is written.
+func (p Compare) series(label string, value func(Run) (float64, bool), step func(most float64) float64,
+	write func(float64) string) BarChart {
 	if len(p.Runs) < 2 {
 		return BarChart{}
 	}
 	bars := make([]ChartBar, len(p.Runs))
 	for i, run := range p.Runs {
-		bar := ChartBar{Text: run.Text(), Link: with(run),
-			Parts: []BarPart{{Class: "other", Value: value(run)}}}
+		bar := ChartBar{Text: run.Text(), Link: with(run)}
+		v, known := value(run)
+		if !known {
+			bar.Text = "not known, " + bar.Text
+		}
+		bar.Parts = []BarPart{{Class: "other", Value: v}}
 		if run.Ref == p.Head.Ref {
 			bar.Link = p.Base + run.Path + "overview"
 		}
@@ -134,7 +149,14 @@ func (p Compare) series(label string, value func(Run) float64, write func(float6
 		bar.Marked = p.compares(run)
 		bars[i] = bar
 	}
-	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format("2 Jan") }, 0, 0, write)
+	form := "2 Jan"
+	for i, run := range p.Runs[1:] {
+		if run.Start.UTC().Format(form) == p.Runs[i].Start.UTC().Format(form) {
+			form = "2 Jan 15:04" // several a day
+			break
+		}
+	}
+	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format(form) }, 0, step, write)
 }
 
 // Sides are both sides, the one compared with first.

@@ -273,7 +273,7 @@ func (p Fleet) Chart() BarChart {
 				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
 	}
 	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
-		bars, func(i int) string { return spans[i].tick }, 0, 1, amount)
+		bars, func(i int) string { return spans[i].tick }, 0, countStep, amount)
 }
 
 // CostChart draws what the sessions cost that began on each day, and their namespaces' budget if each has one.
@@ -293,7 +293,7 @@ func (p Fleet) CostChart() BarChart {
 			Parts: []BarPart{{Class: "other", Value: sum}}}
 	}
 	return barChart(fmt.Sprintf("Cost by day in %s, %s to %s", p.Currency, p.From, p.To), bars,
-		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), 0, amount)
+		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), axisStep, amount)
 }
 
 // fleetSpan is what one bar shows: a day, or some.

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -126,10 +125,12 @@ func functions(session, with *Side) []Function {
 	return list
 }
 
-// failures returns the findings of both sides, first what only the session has, then what only the other one has. Those
-// with the same signature are the same failure; several of one side are added up, under the first one's ID.
+// failures returns the findings of both sides, first what only the session has, then what only the other one has, each
+// in the order of their reports: causes come first. Those with the same signature are the same failure; several of one
+// side are added up, under the first one's ID.
 func failures(session, with *Side) []Finding {
 	known := map[string]*Finding{}
+	var order []*Finding
 	add := func(found []*findings.Finding, side func(*Finding) **Failure) {
 		for _, f := range found {
 			signature := f.Signature()
@@ -137,6 +138,7 @@ func failures(session, with *Side) []Finding {
 			if both == nil {
 				both = &Finding{Kind: f.Kind, Severity: f.Severity, Title: f.Title}
 				known[signature] = both
+				order = append(order, both)
 			}
 			if slices.Index(findings.Severities, f.Severity) < slices.Index(findings.Severities, both.Severity) {
 				both.Severity = f.Severity
@@ -151,8 +153,7 @@ func failures(session, with *Side) []Finding {
 	add(session.findings, func(f *Finding) **Failure { return &f.Session })
 	add(with.findings, func(f *Finding) **Failure { return &f.With })
 	list := []Finding{}
-	for _, signature := range slices.Sorted(maps.Keys(known)) {
-		f := known[signature]
+	for _, f := range order {
 		f.In = InBoth
 		if f.With == nil {
 			f.In = InSession
@@ -163,10 +164,7 @@ func failures(session, with *Side) []Finding {
 	}
 	sides := []string{InSession, InWith, InBoth}
 	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(sides, a.In), slices.Index(sides, b.In)),
-			cmp.Compare(slices.Index(findings.Severities, a.Severity), slices.Index(findings.Severities, b.Severity)),
-		)
+		return cmp.Compare(slices.Index(sides, a.In), slices.Index(sides, b.In))
 	})
 	return list
 }
