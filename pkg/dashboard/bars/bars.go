@@ -54,6 +54,8 @@ type Drawing struct {
 	Nodes  []Node  `json:"nodes"`
 	Lanes  []*Lane `json:"lanes"` // of workers, by node and time
 	Tasks  int     `json:"tasks"` // attempts that ran in the range
+	// Unplaced counts those of them of which no node is known.
+	Unplaced int `json:"unplaced"`
 	// Longest are those of them that took longest, the longest first.
 	Longest []Longest `json:"longest"`
 	Folded  bool      `json:"folded"`
@@ -235,7 +237,11 @@ func (d *drawer) nodeOf(id stringtable.ID) int {
 		n = -1
 	default:
 		if n, ok = d.byID[""]; !ok {
-			n = d.addNode(Node{Name: "unknown node"})
+			name := "unknown node"
+			if len(d.known.All) > maxNodes {
+				name = "other nodes"
+			}
+			n = d.addNode(Node{Name: name})
 			d.byID[""] = n
 		}
 	}
@@ -269,6 +275,9 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	}
 	group := d.groupOf(r, state)
 	d.Tasks++
+	if d.Nodes[node].ID == "" && len(d.known.All) <= maxNodes {
+		d.Unplaced++
+	}
 	d.total[group]++
 	a := attempt{start: float64(start-d.from) / d.unit, end: float64(end-d.from) / d.unit, group: group, failed: failed}
 	d.onNode[node].add(a)

@@ -56,8 +56,9 @@ function zoom(by, at = (view.from + view.to) / 2) { look(at - (at - view.from) *
 function pan(share) { const by = share * (view.to - view.from); look(view.from + by, view.to + by); }
 
 function describe() {
-  const on = plural(data.nodes.length, "node") + (data.lanes.length ? ` and ${plural(data.lanes.length, "worker")}` : "");
-  state.textContent = `${plural(data.tasks, "task attempt")} on ${on}, ${window.rayHistory.stamp(view.from)} to ${window.rayHistory.stamp(view.to)}. ` + data.notes.join(" ");
+  const unplaced = data.unplaced ? ` (of ${number(data.unplaced)} the node is not known)` : "";
+  const on = plural(data.nodes.filter(node => node.id).length, "node") + (data.lanes.length ? ` and ${plural(data.lanes.length, "worker")}` : "");
+  state.textContent = `${plural(data.tasks, "task attempt")} on ${on}${unplaced}, ${window.rayHistory.stamp(view.from)} to ${window.rayHistory.stamp(view.to)}. ` + data.notes.join(" ");
   legend.replaceChildren(...data.groups.flatMap((group, i) => {
     if (!group.tasks && colour.value === "function") return [];
     const item = document.createElement("li"), key = document.createElement("span");
