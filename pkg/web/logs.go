@@ -83,8 +83,15 @@ func (s SearchResult) Summary() string {
 	if !s.End.Complete {
 		text += " Not complete."
 	}
-	if n := int(s.End.Undated + s.End.Unlevelled); n > 0 {
-		text += fmt.Sprintf(" %s more match, but nothing says their time or level.", formatCount(n))
+	for _, left := range []struct {
+		lines int64
+		lacks string
+	}{{s.End.Undated, "time"}, {s.End.Unlevelled, "level"}} {
+		if n := int(left.lines); n == 1 {
+			text += " 1 more matching line has no " + left.lacks + "."
+		} else if n > 1 {
+			text += " " + formatCount(n) + " more matching lines have no " + left.lacks + "."
+		}
 	}
 	return text
 }

@@ -39,7 +39,8 @@ function format(value, unit) {
     value /= factor;
   }
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : Math.abs(value) >= .1 || !value ? 2 : 4;
-  return Number(value.toFixed(digits)).toLocaleString("en") + names[i];
+  const written = Number(value.toFixed(digits)).toLocaleString("en");
+  return written + (written === "1" && names[i] === " " + unit ? names[i].replace(/([a-z])s$/i, "$1") : names[i]); // "1 node"
 }
 
 // clock writes times, as ISO 8601 does, in the zone that the dashboard shows.
@@ -127,14 +128,14 @@ function applies(alias, name) {
   return texts ? texts[1].split("|").some(text => text && name.includes(text)) : alias === name;
 }
 
-// scale gives values from low to high, about count of them, that are round in a unit: bytes are counted by 1024.
-function scale(low, high, count, unit) {
+// scale gives values from low to high, about count of them, that are round in a unit: bytes are counted by 1024. They are least apart.
+function scale(low, high, count, unit, least = 0) {
   if (units[unit]?.[0] === 1024) {
     const larger = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(Math.abs(low), Math.abs(high), 1)) / Math.log(1024)));
     return scale(low / larger, high / larger, count).map(v => v * larger);
   }
   const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
-  const every = [1, 2, 2.5, 5, 10].map(n => n * power).find(n => n >= rough * .999);
+  const every = Math.max(least, [1, 2, 2.5, 5, 10].map(n => n * power).find(n => n >= rough * .999));
   const ticks = [];
   for (let i = Math.floor(low / every + 1e-9); ; i++) {
     ticks.push(i * every);
@@ -161,7 +162,9 @@ function plot(box, panel, { first, count, series }) {
   const limit = value => value === null || value === undefined || value === "" || !Number.isFinite(Number(value)) ? null : Number(value);
   let low = limit(panel.min) ?? (lows.length ? lows.reduce((a, b) => Math.min(a, b)) : 0), high = limit(panel.max) ?? (tops.length ? tops.reduce((a, b) => Math.max(a, b)) : 1);
   if (high <= low) high = low + (Math.abs(low) || 1);
-  const ticks = scale(low, high, Math.max(2, Math.floor(height / 45)), panel.unit);
+  const counted = [undefined, "", "short", "none"].includes(panel.unit) || !Object.hasOwn(units, panel.unit); // such as nodes: there is no half of one
+  const whole = counted && shown.every(s => s.points.every(v => v === null || Number.isInteger(v)));
+  const ticks = scale(low, high, Math.max(2, Math.floor(height / 45)), panel.unit, whole ? 1 : 0);
   [low, high] = [ticks[0], ticks.at(-1)];
   const labels = ticks.map(v => format(v, panel.unit)), left = Math.min(width / 3, 14 + 6.4 * labels.reduce((most, l) => Math.max(most, l.length), 3)), bottom = height - 18;
   const last = first + (count - 1) * step, span = Math.max(step, last - first);
@@ -191,10 +194,11 @@ function plot(box, panel, { first, count, series }) {
   const cursor = make("svg:line", { class: "cursor", y1: 8, y2: bottom, visibility: "hidden" }), tip = make("div", { class: "tip", hidden: "" });
   svg.append(cursor);
   const xOf = at => x((at - first) / step), atOf = px => first + (px - left) / (width - left - 8) * span;
-  for (const { at, severity, item } of happened) {
-    if (at < first || at > last) continue;
-    const mark = make("svg:g", { class: "mark " + severity }, make("svg:line", { x1: xOf(at), x2: xOf(at), y1: 8, y2: bottom }), make("svg:rect", { x: xOf(at) - 4, y: 8, width: 8, height: bottom - 8 }), make("svg:title", {}, item.textContent.trim()));
-    svg.append(mark);
+  for (const together of near(happened.filter(({ at }) => at >= first && at <= last), ({ at }) => xOf(at))) {
+    const px = xOf(together[0].at), severity = ["error", "node", "warning"].find(name => together.some(m => m.severity === name)) || together[0].severity;
+    const titles = together.slice(0, maxTip).map(({ item }) => item.textContent.trim());
+    if (together.length > maxTip) titles.push(`and ${together.length - maxTip} more`);
+    svg.append(make("svg:g", { class: "mark " + severity }, make("svg:line", { x1: px, x2: px, y1: 8, y2: bottom }), make("svg:rect", { x: px - 4, y: 8, width: 8, height: bottom - 8 }), make("svg:title", {}, titles.join("\n"))));
   }
   zoomable(svg, px => atOf(Math.min(Math.max(px, left), width - 8)), bottom);
   svg.onpointermove = event => {
@@ -212,6 +216,17 @@ function plot(box, panel, { first, count, series }) {
   };
   svg.onpointerleave = () => { tip.hidden = true; cursor.setAttribute("visibility", "hidden"); };
   box.replaceChildren(svg, tip);
+}
+
+// near gives lists of those marks that would stand closer than 24 pixels to the first of them: more lines would hide the figures.
+function near(marks, x) {
+  const lists = [];
+  for (const mark of marks.sort((a, b) => a.at - b.at)) {
+    const list = lists.at(-1);
+    if (list && x(mark) - x(list[0]) < 24) list.push(mark);
+    else lists.push([mark]);
+  }
+  return lists;
 }
 
 // zoomable has the page show the range that is dragged over: the page is loaded again, because its queries depend on the range.

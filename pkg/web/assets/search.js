@@ -47,9 +47,13 @@ function show(record) {
       const why = { lines: "more lines match than are shown", time: "the time was over", bytes: "too much was to be read", others: "others waited for their searches, so search fewer logs at once or try again", damage: "not all could be read" };
       const limits = (record.why || []).map(reason => why[reason] || reason);
       if (record.undated) limits.push(`${count(record.undated, "line")} without a time`);
-      if (record.unlevelled) limits.push(`${count(record.unlevelled, "line")} without a level`);
       state.textContent = `${count(record.matches, "matching line")}, ${record.reported} shown. ${count(record.files, "log")}, ${size(record.bytes)} in ${record.seconds.toFixed(1)} s.` +
         (limits.length ? ` Not complete: ${limits.join("; ")}.` : "");
+      if (record.unlevelled) {
+        const n = record.unlevelled, all = new URLSearchParams(location.search);
+        all.delete("level");
+        state.append(` ${n.toLocaleString("en")} more matching ${n === 1 ? "line has" : "lines have"} no level (`, make("a", { href: "?" + all }, "show lines of any level"), ").");
+      }
     }
   }
 }
