@@ -20,20 +20,26 @@ type Search struct {
 	Result *SearchResult // nil: the page's script asks for it
 }
 
-// NodeLogs are the names of a node's logs; More is how many are left out.
+// NodeLogs are a node's logs: those of people's programs, and Ray's own; More is how many are left out.
 type NodeLogs struct {
 	Node
-	Files []string
-	More  int
+	Files, Own []NamedLog
+	More       int
 }
 
-// Log is the address of a log of the node, relative to the page's.
-func (n NodeLogs) Log(file string) string {
-	return "log?" + url.Values{"node_id": {n.ID}, "file": {file}}.Encode()
+// NamedLog is a log, what wrote it if that is known, and its bytes as stored.
+type NamedLog struct {
+	NodeID, File, Writer string
+	Bytes                int64
+}
+
+// Link is the address of the log, relative to the page's.
+func (l NamedLog) Link() string {
+	return "log?" + url.Values{"node_id": {l.NodeID}, "file": {l.File}}.Encode()
 }
 
 // Count is how many logs the node has.
-func (n NodeLogs) Count() string { return formatCount(len(n.Files) + n.More) }
+func (n NodeLogs) Count() string { return formatCount(len(n.Files) + len(n.Own) + n.More) }
 
 // SearchResult is what a search found, by log.
 type SearchResult struct {

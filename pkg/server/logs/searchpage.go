@@ -2,12 +2,14 @@ package logs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
@@ -29,7 +31,9 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
 	}
 	if page.Form.Get("q") == "" && session.At == 0 { // names do not say since when there is a log
-		page.Logs = logsOf(session, page.Nodes)
+		if page.Logs, err = logsOf(r.Context(), session, page.Nodes); err != nil {
+			return err
+		}
 	}
 	status := http.StatusOK
 	var wrong *param.Error
@@ -50,28 +54,51 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 const maxNamedNodes, maxNamedFiles = 20, 200
 
 // logsOf returns the logs of the first of a session's nodes. nodes are all that have logs, in the order of Logs.Nodes.
-func logsOf(session Session, nodes []web.Node) (all []web.NodeLogs) {
-	for i, id := range session.Session.Logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
-		files := slices.Clone(session.Session.Logs.Paths(id))
+func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.NodeLogs, err error) {
+	wrote, err := dashboard.LogWritersOf(ctx, session.Moment)
+	if err != nil {
+		return nil, err
+	}
+	logs := session.Session.Logs
+	for i, id := range logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
+		files := slices.Clone(logs.Paths(id))
 		slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(kindOf(a), kindOf(b)) })
-		named := min(len(files), maxNamedFiles)
-		all = append(all, web.NodeLogs{Node: nodes[i], Files: files[:named], More: len(files) - named})
+		of := web.NodeLogs{Node: nodes[i]}
+		for _, file := range files {
+			list := &of.Files
+			if kindOf(file) >= ofRay {
+				list = &of.Own
+			}
+			if len(*list) == maxNamedFiles {
+				of.More++
+				continue
+			}
+			*list = append(*list, web.NamedLog{NodeID: nodes[i].ID, File: file, Writer: wrote.Of(file),
+				Bytes: logs.StoredBytes(id, file)})
+		}
+		all = append(all, of)
 	}
 	slices.SortStableFunc(all, func(a, b web.NodeLogs) int { return cmp.Compare(a.Role, b.Role) }) // the head first
-	return all
+	return all, nil
 }
 
-// kindOf numbers logs as people look for them: of drivers, of Ray's own processes, of workers, and those in folders.
+// ofRay is the first kind of logs that Ray's own processes write.
+const ofRay = 3
+
+// kindOf numbers logs as people look for them: of drivers, of workers, in folders of libraries and programs, and Ray's
+// own. assets/search.js has the same order.
 func kindOf(file string) int {
 	switch {
 	case strings.HasPrefix(file, moment.SubmissionPrefix):
 		return 0
-	case strings.Contains(file, "/"):
-		return 3
 	case strings.HasPrefix(file, "worker-"):
+		return 1
+	case strings.HasPrefix(file, "events/"), strings.HasPrefix(file, "export_events/"):
+		return ofRay + 1
+	case strings.Contains(file, "/"):
 		return 2
 	}
-	return 1
+	return ofRay
 }
 
 // Limits of a result that is shown without scripts.
@@ -96,6 +123,10 @@ func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) 
 	err = logsearch.Run(ctx, q, source(ctx), func(record logsearch.Record) error {
 		result.Add(record)
 		return nil
+	})
+	slices.SortFunc(result.Logs, func(a, b *web.FoundLog) int { // they come as they are searched
+		return cmp.Or(cmp.Compare(kindOf(a.File.File), kindOf(b.File.File)), cmp.Compare(a.NodeID, b.NodeID),
+			cmp.Compare(a.File.File, b.File.File))
 	})
 	return result, err
 }

@@ -19,6 +19,7 @@ async function search() {
   query.set("file_limit", "200");
   query.set("writers", "true");
   groups.clear();
+  sorted.length = 0;
   found.replaceChildren();
   found.parentElement.hidden = true;
   document.querySelector("[data-logs]")?.remove();
@@ -59,8 +60,22 @@ function show(record) {
 }
 
 // A group is what was found in one log. Its lines are drawn when it is open: those of the first logs are.
-const groups = new Map(), OPEN = 3;
+const groups = new Map(), sorted = [], OPEN = 3;
 const nodes = new Map([...form.elements.node_id.options].map(option => [option.value, option.textContent]));
+
+// kindOf numbers logs as the list of all logs has them: of drivers, of workers, in folders, and Ray's own.
+function kindOf(file) {
+  const kind = [/^job-driver-/, /^worker-/, /^(?!(export_)?events\/).*\//, /^[^/]*$/].findIndex(form => form.test(file));
+  return kind < 0 ? 4 : kind;
+}
+
+// place puts a group where its log belongs among those that were found before. The first ones are open, and those that somebody opened.
+function place(group) {
+  const next = sorted.findIndex(other => other.order > group.order), at = next < 0 ? sorted.length : next;
+  found.insertBefore(group.element, sorted[at]?.element || null);
+  sorted.splice(at, 0, group);
+  sorted.slice(0, OPEN + 1).forEach((each, i) => { if (!each.chosen) each.open(i < OPEN); });
+}
 
 function groupOf({ node_id, file }) {
   const id = `${node_id}/${file}`, known = groups.get(id);
@@ -74,8 +89,14 @@ function groupOf({ node_id, file }) {
     if (details.open) drawn = lines.length;
   };
   details.addEventListener("toggle", draw);
-  details.open = groups.size < OPEN;
+  const element = make("div", { class: "hit" }, make("input", { type: "checkbox", name: "log", value: id, "aria-label": `Mark ${file} of ${node}` }), details);
+  details.firstChild.addEventListener("click", () => { group.chosen = true; });
   const group = {
+    element, order: `${kindOf(file)} ${node_id} ${file}`, chosen: false,
+    open(open) {
+      details.open = open;
+      if (!open) { drawn = 0; list.replaceChildren(); }
+    },
     add(record) {
       number.textContent = lines.push(record).toLocaleString("en");
       draw();
@@ -88,7 +109,7 @@ function groupOf({ node_id, file }) {
     },
   };
   groups.set(id, group);
-  found.append(make("div", { class: "hit" }, make("input", { type: "checkbox", name: "log", value: id, "aria-label": `Mark ${file} of ${node}` }), details));
+  place(group);
   found.parentElement.hidden = false;
   return group;
 }
