@@ -81,6 +81,13 @@ func TestSearchPage(t *testing.T) {
 			t.Errorf("%s names all logs: %t %s", path, !want, got.body)
 		}
 	}
+	listed := f.ask(t, http.MethodGet, lab+name+"/search", asBrowser).body
+	driver, worker, own := strings.Index(listed, ">job-driver-"), strings.Index(listed, ">worker-"),
+		strings.Index(listed, "Ray’s own")
+	if driver < 0 || worker < driver || own < worker || strings.Index(listed, ">raylet.out<") < own ||
+		!strings.Contains(listed, "driver of job raysubmit_1 · ") {
+		t.Errorf("the logs are listed at %d, %d and %d: %s", driver, worker, own, listed)
+	}
 	f.ask(t, http.MethodGet, "/search", asBrowser).wants(t, 400)
 }
 

@@ -40,6 +40,9 @@ func framed(t *testing.T, o own) {
 	if first.Ground == chosen.Ground || other.Ground != chosen.Ground {
 		t.Errorf("the ground is %s, then %s and %s", first.Ground, chosen.Ground, other.Ground)
 	}
+	if first.Dashboard != " Asia/Tokyo" { // without a choice it shows local times, as our pages do
+		t.Errorf("the dashboard has %q at first", first.Dashboard)
+	}
 	if chosen.Dashboard != "dark Etc/UTC" {
 		t.Errorf("the dashboard will have %q", chosen.Dashboard)
 	}

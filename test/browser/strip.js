@@ -6,6 +6,7 @@
 // JOB: {root, base, job, tasks}: the list's address, a session's, the page of a job below that, and how many tasks the server is to have
 // REPORT: {width, enter: right edge of the first session's button, name: {text, shown, whole}, link: where its name leads to,
 //   keys: [the moment after each key, ms or null], marks: [times below the slider], cut: what the bar says of the table,
+//   phone: {bottom: of the bar on the screen of a phone, height: of the screen},
 //   windows: [{width, height: of the bar, right: where its last part ends, folded: that it has a menu, tabs: [title and address]}]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
@@ -65,6 +66,15 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
     }));
     if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/bar-${wide}.png` });
   }
+  // Ray's pages are wider than the screen of a phone.
+  const phone = await (await browser.newContext({ viewport: { width: 400, height: 800 }, isMobile: true, hasTouch: true })).newPage();
+  phone.setDefaultTimeout(WAIT);
+  await phone.goto(job.base + job.job);
+  await phone.getByText(/^\s*Task Table\s*$/i).first().waitFor();
+  report.phone = await phone.evaluate(() => {
+    const { height } = visualViewport;
+    return { bottom: document.querySelector('ray-history-bar').getBoundingClientRect().bottom, height: Math.round(height * visualViewport.scale) };
+  });
   await browser.close();
   process.stdout.write(JSON.stringify(report));
 })().catch(e => {

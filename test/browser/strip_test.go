@@ -20,6 +20,7 @@ func TestNarrowWindow(t *testing.T) {
 		}
 		Keys  []*int64
 		Marks []string
+		Phone struct{ Bottom, Height float64 }
 
 		Windows []struct {
 			Width, Height, Right float64
@@ -46,6 +47,9 @@ func TestNarrowWindow(t *testing.T) {
 	}
 	if len(seen.Windows) != 3 {
 		t.Errorf("the bar was seen in the windows %+v", seen.Windows)
+	}
+	if seen.Phone.Height == 0 || seen.Phone.Bottom > seen.Phone.Height {
+		t.Errorf("the bar on a phone ends at %.0f of %.0f pixels", seen.Phone.Bottom, seen.Phone.Height)
 	}
 	for _, w := range seen.Windows {
 		if tabs := strings.Join(w.Tabs, ", "); w.Height > 41 || w.Right > w.Width || w.Folded != (w.Width < 1250) ||

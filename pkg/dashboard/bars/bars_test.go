@@ -70,11 +70,14 @@ func TestDraw(t *testing.T) {
 			t.Fatalf("%+v: %d nodes, %d tasks, %v", q, len(d.Nodes), d.Tasks, d.Groups)
 		}
 		checkLongest(t, m, d)
-		inNodes, inLanes, inGroups := 0, 0, 0
+		inNodes, inLanes, inGroups, nowhere := 0, 0, 0, 0
 		var ofNodes float64
 		for _, n := range d.Nodes {
 			for _, c := range n.Cells {
 				inNodes += c.Tasks
+				if n.ID == "" {
+					nowhere += c.Tasks
+				}
 				ofNodes += c.Busy * float64(c.W) * (d.To - d.From) / float64(d.Pixels) * 1e6
 			}
 		}
@@ -86,6 +89,9 @@ func TestDraw(t *testing.T) {
 		}
 		for _, g := range d.Groups {
 			inGroups += g.Tasks
+		}
+		if q.From == 0 && d.Unplaced != nowhere {
+			t.Errorf("%+v: the node of %d attempts is not known, want %d", q, d.Unplaced, nowhere)
 		}
 		if inGroups != d.Tasks {
 			t.Errorf("%+v: groups have %d tasks of %d", q, inGroups, d.Tasks)

@@ -32,6 +32,25 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestCausesFirst: what failed is told in the order of the reports, in which causes are before what followed.
+func TestCausesFirst(t *testing.T) {
+	found := func(titles ...string) *Side {
+		s := &Side{functions: map[string]*Runs{}}
+		for _, title := range titles {
+			s.findings = append(s.findings, &findings.Finding{Kind: "k", Severity: findings.Error, Title: title})
+		}
+		return s
+	}
+	var got []string
+	for _, f := range newReport(found("z raised", "both", "a followed"), found("y raised", "both", "b followed"), 1).Findings {
+		got = append(got, f.In+" "+f.Title)
+	}
+	want := []string{"session z raised", "session a followed", "with y raised", "with b followed", "both both"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestRunsOfOneJob: which submissions are runs of one job.
 func TestRunsOfOneJob(t *testing.T) {
 	for _, tc := range []struct {
