@@ -35,6 +35,11 @@ const (
 	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by
 	// a pause of pauseShare × t.
 	pauseShare = 20
+	// pagePause is the pause for each pageObjects objects of a growing session, which stores list with one request. All
+	// together are at most maxPagesPause: so much later the session's end is known.
+	pageObjects   = 1000
+	pagePause     = 10 * time.Second
+	maxPagesPause = 2 * time.Minute
 )
 
 // due says whether a session's details should be read, or read again; c.mu must be held.
@@ -52,8 +57,9 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 	if c.isQuiet(s) { // the longer it has been quiet, the rarer it goes on
 		return age > s.details.idle()/quietShare || age > quietInterval
 	}
-	// what takes long to list is listed less often
-	return age > max(c.opts.Interval-time.Second, pauseShare*s.details.took)
+	// what takes long or many requests to list is listed less often
+	pages := min(time.Duration(s.details.Objects/pageObjects)*pagePause, maxPagesPause)
+	return age > max(max(c.opts.Interval, pages)-time.Second, pauseShare*s.details.took)
 }
 
 // idle is how long nothing had been stored of the session when its details were read.

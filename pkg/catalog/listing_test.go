@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // markerStore has markers only, and counts the requests that listing them takes.
@@ -191,6 +195,40 @@ func TestRequestsADay(t *testing.T) {
 			quietLook := 2 * 2880
 			if most := 200 + 2880 + quietLook + 100; requests > most {
 				t.Errorf("%d sessions: %d requests a day, want at most %d", n, requests, most)
+			}
+		})
+	}
+}
+
+// TestLookAtLargeSessions: the more requests it takes to list a running session, the rarer it is listed, but every two
+// minutes.
+func TestLookAtLargeSessions(t *testing.T) {
+	for objects, want := range map[int]int64{500: 120, 5_000: 60 * 6, 12_000: 30 * 13} {
+		synctest.Test(t, func(t *testing.T) {
+			store, ref := storetest.New(), v16("lab", "session_2000-01-01_00-00-00_000000_1")
+			must.OK(t, store.Create(t.Context(), layout.MarkerKey(root, ref), strings.NewReader("")))
+			stream := layout.LogKey(root, ref, rayid.Node{1}, "raylet.out")
+			for i := range objects {
+				must.OK(t, store.Create(t.Context(), layout.ChunkKey(stream, int64(i), layout.Plain), strings.NewReader("x")))
+			}
+			var pages atomic.Int64
+			hooked := &storetest.Hooked{Store: store, Before: storetest.On(storetest.List,
+				func(_ context.Context, prefix string) error {
+					if strings.HasPrefix(prefix, layout.Prefix(root, ref)) {
+						pages.Add(int64(objects/1000) + 1)
+					}
+					return nil
+				})}
+			c := New(Options{Store: hooked, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+			c.Start()
+			defer c.Close()
+			for i := range 360 { // it grows for an hour
+				must.OK(t, store.Create(t.Context(), layout.ChunkKey(stream, int64(objects+i), layout.Plain),
+					strings.NewReader("x")))
+				time.Sleep(10 * time.Second)
+			}
+			if n := pages.Load(); n < want*8/10 || n > want*11/10 {
+				t.Errorf("%d objects took %d requests in an hour, want about %d", objects, n, want)
 			}
 		})
 	}
