@@ -188,7 +188,12 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if err != nil || json.Unmarshal(line, &h) != nil {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
-	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !slices.Contains(catalog.Outcomes, h.Outcome) {
+	known := slices.Contains(catalog.Outcomes, h.Outcome)
+	if h.Version > KeptVersion && !known {
+		// Refused, what a later version keeps would be found out anew by this one, and then by that one again.
+		h.Outcome, known = catalog.Unknown, true
+	}
+	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !known {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
 	h.Cause = shortLine(h.Cause)

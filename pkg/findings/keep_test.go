@@ -146,6 +146,11 @@ func TestKept(t *testing.T) {
 			t.Errorf("the head of %s: %+v, %v", what, h, err)
 		}
 	}
+	newer := bytes.Replace(refused["a later version"], []byte(`"outcome":"failed"`), []byte(`"outcome":"evicted"`), 1)
+	if h, err := findings.ReadHead(bytes.NewReader(newer), ref); err != nil || h.Outcome != catalog.Unknown ||
+		h.Version != findings.KeptVersion+1 {
+		t.Errorf("an outcome that only a later version knows: %+v, %v", h, err)
+	}
 	givenUp, err := findings.EncodeGivenUp(inHead(`"stored":"2`, `"stored":"1`), ref, time.Now(), "its\nevents are damaged")
 	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil ||
 		h.Outcome != catalog.Unknown ||
