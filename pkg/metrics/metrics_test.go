@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,5 +112,43 @@ func TestOpenMetrics(t *testing.T) {
 	if text, damaged := b.export(); text != first+up+a+"# EOF\n" || len(damaged) != 2 ||
 		!strings.Contains(damaged[0], "missing") {
 		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
+	}
+}
+
+// TestOpenMetricsInParts: an hour that does not fit in memory is written in parts, with the same samples; one of which
+// no part fits is an error.
+func TestOpenMetricsInParts(t *testing.T) {
+	b := newBucket(t)
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	const series, reads = 200, 30
+	b.hour(rayid.Node{0xaa}, hour, func(e *samples.Encoder) {
+		for i := range reads {
+			e.Begin(0, hour.Add(time.Duration(i)*time.Second))
+			for n := range series {
+				name := fmt.Sprint("ray_", n)
+				if v := float64(i + n); !e.Sample([]byte(name), v) {
+					e.Add([]byte(name), name, nil, v)
+				}
+			}
+			e.End()
+		}
+	})
+	hours := must.Get(List(t.Context(), b.store, "log", ref))(t)
+	export := func(memory int64) (lines []string, err error) {
+		var out bytes.Buffer
+		o := &openMetrics{store: b.store, w: bufio.NewWriter(&out), memory: memory, last: make(map[string]int64),
+			targets: newAllowance(memory)}
+		err = o.write(t.Context(), hours, func(err error) { t.Error(err) }, func(Hour) {})
+		lines = strings.Split(out.String(), "\n")
+		slices.Sort(lines)
+		return lines, err
+	}
+	want := must.Get(export(exportBytes))(t)
+	got := must.Get(export(series * reads * changeBytes / 3))(t)
+	if len(want) < series*reads || !slices.Equal(got, want) {
+		t.Errorf("%d lines, want %d", len(got), len(want))
+	}
+	if _, err := export(series * reads * changeBytes / (2 * maxExportParts)); !errors.Is(err, errExportHour) {
+		t.Error(err)
 	}
 }

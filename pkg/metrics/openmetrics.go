@@ -34,35 +34,40 @@ var errExportHour = fmt.Errorf("too many series or values for %d bytes of memory
 // series are in order of time. What is damaged is left out and reported.
 func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour, damaged func(error),
 	done func(Hour)) error {
-	out := &openMetrics{store: store, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64),
-		targets: newAllowance(exportBytes)}
-	for _, h := range hours {
-		newest := make(map[string]int64)
-		found, err := out.hour(ctx, h, someSeries{parts: 1}, newest)
-		if err != nil {
-			return err
-		}
-		for _, err := range found {
-			damaged(err)
-		}
-		if err := out.follow(newest); err != nil {
-			return err
-		}
-		done(h)
-	}
-	if _, err := out.w.WriteString("# EOF\n"); err != nil {
-		return err
-	}
-	return out.w.Flush()
+	o := &openMetrics{store: store, w: bufio.NewWriterSize(w, 256<<10), memory: exportBytes,
+		last: make(map[string]int64), targets: newAllowance(exportBytes)}
+	return o.write(ctx, hours, damaged, done)
 }
 
 // openMetrics writes samples as text.
 type openMetrics struct {
 	store   chunks.Store
 	w       *bufio.Writer
+	memory  int64            // for a part of an hour
 	last    map[string]int64 // of each target, as a dictionary spells it: its last read that was written
 	targets *allowance       // for these
 	buf     []byte
+}
+
+func (o *openMetrics) write(ctx context.Context, hours []Hour, damaged func(error), done func(Hour)) error {
+	for _, h := range hours {
+		newest := make(map[string]int64)
+		found, err := o.hour(ctx, h, someSeries{parts: 1}, newest)
+		if err != nil {
+			return err
+		}
+		for _, err := range found {
+			damaged(err)
+		}
+		if err := o.follow(newest); err != nil {
+			return err
+		}
+		done(h)
+	}
+	if _, err := o.w.WriteString("# EOF\n"); err != nil {
+		return err
+	}
+	return o.w.Flush()
 }
 
 // someSeries are those of one of so many parts of about the same size.
@@ -73,9 +78,9 @@ func (s someSeries) has(l labels.Labels) bool { return l.Hash()%s.parts == s.par
 // hour writes an hour's samples of some series: in two halves if they do not fit in memory. It returns what is damaged,
 // and adds the time of the last read of each target to newest.
 func (o *openMetrics) hour(ctx context.Context, h Hour, some someSeries, newest map[string]int64) ([]error, error) {
-	d := NewDatabase(o.store, nil, 0, exportBytes)
+	d := NewDatabase(o.store, nil, 0, o.memory)
 	d.names.only = some.has
-	memory := newAllowance(exportBytes - d.names.maxBytes)
+	memory := newAllowance(o.memory - d.names.maxBytes)
 	l := d.build(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)
 	switch tooMuch := errors.Is(l.err, ErrTooMuch); {
 	case tooMuch && some.parts < maxExportParts:
