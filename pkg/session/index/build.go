@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -115,13 +114,17 @@ func (b *builder) small(shown []Job) error {
 	for i := range rows {
 		rows[i].Text = b.tables.Strings[i]
 	}
-	shared, err := json.Marshal(definitions{b.tables.Definitions, b.tables.Profilers})
+	definitions, err := encodeAll(b.tables.Definitions)
+	if err != nil {
+		return err
+	}
+	profilers, err := encodeAll(b.tables.Profilers)
 	if err != nil {
 		return err
 	}
 	return inTurn(
 		func() error { return writeTable(b, textsTable, rows) },
-		func() error { return writeTable(b, definitionsTable, []document{{shared}}) },
+		func() error { return writeTable(b, definitionsTable, []document{{definitions}, {profilers}}) },
 		func() error {
 			if b.tables.Checkpoint == nil {
 				return nil

@@ -18,6 +18,6 @@
 package index
 
 // formatVersion changes when older readers could not read the tables, or would read them wrongly.
-const formatVersion = 8
+const formatVersion = 9
 
 const application = "rayhistory"

@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
 // The tables' names.
@@ -59,16 +59,33 @@ type metadata struct {
 	Damage     int      `json:"damage"` // see session.Tables
 }
 
-// document is the one row of a table that is JSON: definitions, and checkpoint, see session.Tables.
+// document is a row of a table whose rows have nothing in common: of definitions, which has definitions and profilers,
+// as encodeAll writes them, and of checkpoint, which has one, see session.Tables.
 type document struct {
-	JSON []byte `parquet:"json,zstd"`
+	Bytes []byte `parquet:"bytes,zstd"`
 }
 
-// definitions are what tasks refer to by number.
-type definitions struct {
-	Definitions []eventjson.Definition
-	Profilers   []eventjson.Profiler
+// encodeAll writes values of a fixed size one after the other. There may be as many definitions as tasks, if each has a
+// name of its own.
+func encodeAll[T any](all []T) ([]byte, error) { return binary.Append(nil, binary.LittleEndian, all) }
+
+// decodeAll reads what encodeAll wrote, and takes the memory of each value with its entry in a map.
+func decodeAll[T any](text []byte, take func(bytes int64) error) ([]T, error) {
+	size := binary.Size(*new(T))
+	if len(text)%size != 0 {
+		return nil, fmt.Errorf("%d bytes, no multiple of %d", len(text), size)
+	}
+	n := len(text) / size
+	if err := take(int64(n) * definitionBytes); err != nil {
+		return nil, err
+	}
+	all := make([]T, n)
+	_, err := binary.Decode(text, binary.LittleEndian, all)
+	return all, err
 }
+
+// definitionBytes is the memory of a definition or profiler, with its entry in a map.
+const definitionBytes = 128
 
 // errStale says that an index was made by another version, or of other objects and cannot be continued.
 var errStale = errors.New("not made of the events that are stored now")

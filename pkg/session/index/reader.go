@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 	"golang.org/x/sync/errgroup"
 )
@@ -127,9 +128,6 @@ func sourceOf(store blob.Reader, key string, size int64, memory *memoryBudget) t
 		}}
 }
 
-// definitionBytes is the memory of a definition or profiler, with its entry in a map.
-const definitionBytes = 128
-
 // readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when
 // they are requested.
 func (r *reader) readTables() *session.Tables {
@@ -149,13 +147,11 @@ func (r *reader) readTables() *session.Tables {
 		out.Strings, err = t.Texts("text")
 		return err
 	})
-	r.goReadDocument(definitionsTable, func(text []byte) error {
-		if err := r.memory.take(jsonMemory(text, definitionBytes)); err != nil {
+	r.goReadDocuments(definitionsTable, 2, func(texts [][]byte) (err error) {
+		if out.Definitions, err = decodeAll[eventjson.Definition](texts[0], r.memory.take); err != nil {
 			return err
 		}
-		var read definitions
-		err := json.Unmarshal(text, &read)
-		out.Definitions, out.Profilers = read.Definitions, read.Profilers
+		out.Profilers, err = decodeAll[eventjson.Profiler](texts[1], r.memory.take)
 		return err
 	})
 	readEntities(r, actorsTable, &out.Actors)
@@ -170,9 +166,9 @@ func (r *reader) readTables() *session.Tables {
 
 // readCheckpoint reads what replay needs to go on: the checkpoint, and the objects that the tables were made of.
 func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
-	r.goReadDocument(checkpointTable, func(text []byte) error {
-		out.Checkpoint = text
-		return r.memory.take(jsonMemory(text, 80))
+	r.goReadDocuments(checkpointTable, 1, func(texts [][]byte) error {
+		out.Checkpoint = texts[0]
+		return r.memory.take(jsonMemory(out.Checkpoint, 80))
 	})
 	r.goRead(metaTable, func(tablefile.Source) error {
 		sources, err := readSources(r.ctx, meta)
@@ -206,15 +202,15 @@ func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 	})
 }
 
-// goReadDocument is goReadAll for a table of one document.
-func (r *reader) goReadDocument(name string, read func(text []byte) error) {
+// goReadDocuments is goReadAll for a table of so many documents.
+func (r *reader) goReadDocuments(name string, count int, read func(texts [][]byte) error) {
 	r.goReadAll(name, func(t *tablefile.Table) error {
-		texts, err := t.Texts("json")
-		if err == nil && len(texts) != 1 {
-			err = fmt.Errorf("%d rows, want 1", len(texts))
+		texts, err := t.Texts("bytes")
+		if err == nil && len(texts) != count {
+			err = fmt.Errorf("%d rows, want %d", len(texts), count)
 		}
 		if err == nil {
-			err = read(texts[0])
+			err = read(texts)
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.Key, err)
