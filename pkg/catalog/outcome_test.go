@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,9 +32,12 @@ func endingsOf(t *testing.T, n int, ask func(Entry) (Ending, bool)) (*Catalog, [
 // while or when more was stored of the session. The list has it then, until the details are read again.
 func TestReadOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var asked []string
 		stored := map[string]bool{"c0": true}
 		c, all := endingsOf(t, 3, func(e Entry) (Ending, bool) {
+			mu.Lock()
+			defer mu.Unlock()
 			if asked = append(asked, e.Ref.Cluster); e.Ref.Cluster == "c2" {
 				panic("oh no")
 			}
