@@ -34,7 +34,7 @@ const (
 // listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions
 // that have no marker. Other objects are skipped. pages is about how many requests it took, also after an error.
 func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages int, err error) {
-	hashes := make([]uint64, 0, c.rows()) // of the sessions that have a marker
+	var hashes []uint64 // of the sessions that have a marker
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		n, err := c.listMarkers(ctx, prefix, func(ref layout.Session, at time.Time) {
 			hashes = append(hashes, c.table.hash(ref))
@@ -59,12 +59,6 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 		}
 	}
 	return removed, pages, nil
-}
-
-func (c *Catalog) rows() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.table.rows
 }
 
 // listMarkers returns the sessions whose markers' keys start with prefix, and when each was written. n counts the

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/cache"
-	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -62,11 +61,6 @@ type endings struct {
 type lookedAt struct {
 	ref       layout.Session
 	lastWrite int64
-}
-
-func newEndings() endings {
-	return endings{slots: turns.New(outcomeReads, 0), looked: cache.New[lookedAt, struct{}](maxLooked, outcomeAge, nil),
-		reading: make(map[layout.Session]chan struct{})}
 }
 
 // ReadOutcomes completes the entries of ended sessions of which it is not known yet how they ended, if that is stored
@@ -147,11 +141,7 @@ func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, outcomeTime)
 	defer cancel()
-	err = guard.Do("how "+e.Ref.String()+" ended", func() error {
-		ending, ok = c.opts.Ending(ctx, e)
-		return nil
-	})
-	return ending, ok && err == nil
+	return c.opts.Ending(ctx, e)
 }
 
 // takeOutcome keeps how a session ended until its details are read again, which then have the findings, too; c.mu must

@@ -38,9 +38,7 @@ func TestReadOutcomes(t *testing.T) {
 		c, all := endingsOf(t, 3, func(e Entry) (Ending, bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			if asked = append(asked, e.Ref.Cluster); e.Ref.Cluster == "c2" {
-				panic("oh no")
-			}
+			asked = append(asked, e.Ref.Cluster)
 			return Ending{Outcome: Failed, Cause: "oh\nno", Version: 7}, stored[e.Ref.Cluster]
 		})
 		look := func(want string) {

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -57,10 +56,6 @@ type JobOf struct {
 	JobID        string `json:"job_id,omitempty"`
 	SubmissionID string `json:"submission_id,omitempty"`
 	Entrypoint   string `json:"entrypoint,omitempty"`
-}
-
-func (j *JobOf) name() string {
-	return cmp.Or(j.SubmissionID, j.JobID)
 }
 
 // FindingOf is one finding.

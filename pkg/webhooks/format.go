@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -154,7 +155,7 @@ func plainText(e *Event) string {
 	var text string
 	switch e.Type {
 	case JobFailed:
-		text = fmt.Sprintf("Job %s failed in %s", e.Job.name(), where)
+		text = fmt.Sprintf("Job %s failed in %s", cmp.Or(e.Job.SubmissionID, e.Job.JobID), where)
 	case Finding:
 		text = fmt.Sprintf("%s in %s: %s", e.Finding.Kind, where, e.Finding.Title)
 	case RunSlower:

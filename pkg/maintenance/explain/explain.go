@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -80,7 +81,7 @@ type Explainer struct {
 
 	// Used only by the loop:
 	queue   *queue
-	failing map[layout.Session]*attempts
+	failing *cache.Cache[layout.Session, *attempts]
 	pause   backoff.Backoff // after sessions that failed, or the lease
 	alone   bool            // the store takes no lease, so each server explains for itself
 }
@@ -102,8 +103,9 @@ func New(opts Options) *Explainer {
 			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), " +
 				"or were given up (given_up).",
 		}, []string{"result"}),
-		queue: newQueue(), failing: make(map[layout.Session]*attempts),
-		pause: backoff.Backoff{Min: time.Second, Max: maxPause},
+		queue:   &queue{served: make(map[string]uint64)},
+		failing: cache.New[layout.Session, *attempts](maxFailing, 0, nil),
+		pause:   backoff.Backoff{Min: time.Second, Max: maxPause},
 	}
 	opts.Registerer.MustRegister(x.results)
 	return x
@@ -182,8 +184,8 @@ func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
 	if now.Sub(e.Latest()) < afterEnd {
 		return false
 	}
-	a := x.failing[e.Ref]
-	return a == nil || !now.Before(a.due)
+	a, known := x.failing.Get(e.Ref)
+	return !known || !now.Before(a.due)
 }
 
 // explainAll explains sessions, the newest first and the namespaces in turns, until none is due. After each it pauses
@@ -293,23 +295,10 @@ func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) erro
 
 // attemptsOf returns the attempts at a session that failed; new ones if there are none.
 func (x *Explainer) attemptsOf(ref layout.Session) *attempts {
-	a := x.failing[ref]
-	if a == nil {
-		if len(x.failing) >= maxFailing {
-			x.forget()
-		}
+	a, known := x.failing.Get(ref)
+	if !known {
 		a = &attempts{waiting: backoff.Backoff{Min: minWait, Max: maxWait}}
-		x.failing[ref] = a
+		x.failing.Put(ref, a)
 	}
 	return a
-}
-
-// forget drops those sessions whose next attempt is due, or else any: then they are tried more often.
-func (x *Explainer) forget() {
-	now := time.Now()
-	for ref, a := range x.failing {
-		if now.After(a.due) || len(x.failing) >= maxFailing {
-			delete(x.failing, ref)
-		}
-	}
 }

@@ -296,8 +296,8 @@ func TestTimeEndsAfterTheFindings(t *testing.T) {
 		defer x.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || x.failing[slow.Ref].tries > 0 {
-			t.Errorf("%d tries failed: %v, %+v", x.failing[slow.Ref].tries, ok, head)
+		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || x.attemptsOf(slow.Ref).tries > 0 {
+			t.Errorf("%d tries failed: %v, %+v", x.attemptsOf(slow.Ref).tries, ok, head)
 		}
 	})
 }

@@ -19,8 +19,6 @@ type queue struct {
 	turns   uint64
 }
 
-func newQueue() *queue { return &queue{served: make(map[string]uint64)} }
-
 // fill replaces the queue by those of all sessions that are due.
 func (q *queue) fill(all iter.Seq[catalog.Entry], due func(catalog.Entry) bool) {
 	q.waiting = make(map[string][]catalog.Entry)
