@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
@@ -173,9 +174,7 @@ func TestExitCodes(t *testing.T) {
 func TestBare(t *testing.T) {
 	for args, bare := range map[string]bool{"": true, "--listen=:1": false} {
 		root := command()
-		if err := root.ParseFlags(strings.Fields(args)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, root.ParseFlags(strings.Fields(args)))
 		if isBare(root.Flags(), []string{"HOME=/"}) != bare {
 			t.Errorf("%q: bare is not %v", args, bare)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -18,9 +19,7 @@ import (
 func lastOf(t *testing.T, set *Set, url string) *Snapshot {
 	t.Helper()
 	snap, err := set.Last(url, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return snap
 }
 
@@ -76,9 +75,7 @@ func TestHugeSnapshot(t *testing.T) {
 	key := layout.SnapshotKey("log", testSession, "/nodes?view=summary")
 	set, store := snapshots(t, nil)
 	o, err := layout.ParseObject("log", testSession, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set.Add(o, blob.Object{Key: key, Size: 180 << 20})
 	if _, err := set.Value(t.Context(), lastOf(t, set, "/nodes?view=summary")); !errors.Is(err, ErrMalformed) ||
 		store.Read.Load() != 0 || len(set.Refused()) != 1 {
@@ -121,9 +118,7 @@ func TestBusyIsNotMalformed(t *testing.T) {
 	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): "[1]"})
 	set.opts.Memory = budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond})
 	release, err := set.opts.Memory.Reserve(t.Context(), budget.Parse, set.opts.Memory.Size(budget.Parse))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	snap := lastOf(t, set, "/events")
 	if _, err := set.Value(t.Context(), snap); !errors.Is(err, budget.ErrBusy) || errors.Is(err, ErrMalformed) {
 		t.Errorf("%v, want that it is busy", err)
@@ -171,9 +166,7 @@ func TestSeriesIsReadOnce(t *testing.T) {
 	set, store := snapshots(t, bodies)
 	nodes := func(set *Set, at time.Time) (names []string) {
 		samples, err := set.SamplesAt(t.Context(), at.UnixNano())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for name := range samples {
 			names = append(names, name)
 		}

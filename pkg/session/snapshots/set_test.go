@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,9 +34,7 @@ func setOf(t *testing.T, store *storetest.Store, bodies map[string]string) *Set 
 	for key, body := range bodies {
 		store.Objects[key] = []byte(body)
 		o, err := layout.ParseObject("log", testSession, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 	}
 	return set
@@ -57,9 +56,7 @@ func TestSnapshotsByTime(t *testing.T) {
 	} {
 		for _, url := range []string{"/api/jobs/", "/api/jobs"} {
 			snap, err := set.Last(url, tt.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got, err := set.Value(t.Context(), snap); err != nil || got != tt.want {
 				t.Errorf("%s at %d: %v, %v, want %s", url, tt.at, got, err, tt.want)
 			}
@@ -97,9 +94,7 @@ func TestSnapshotURLs(t *testing.T) {
 func TestMalformedSnapshot(t *testing.T) {
 	set, store := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): `{"result": tr`})
 	snap, err := set.Last("/events", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 2 {
 		if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) ||
 			!strings.Contains(err.Error(), "restful__events") {
@@ -125,9 +120,7 @@ func TestSnapshotsHeld(t *testing.T) {
 	read := func(url string) {
 		t.Helper()
 		snap, err := set.Last(url, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := set.Value(t.Context(), snap); err != nil {
 			t.Fatal(err)
 		}
@@ -167,9 +160,7 @@ func TestSamplesAt(t *testing.T) {
 	store.Objects[zstdKey] = layouttest.Pack(t, third, layout.Zstd)
 	for minute, want := range map[int]string{-10: "map[]", 5: "map[a:1]", 15: "map[a:2 b:3]", 25: "map[a:4 b:3]"} {
 		samples, err := set.SamplesAt(t.Context(), hour.Add(time.Duration(minute)*time.Minute).UnixNano())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cpu := map[string]float64{}
 		for node, s := range samples {
 			cpu[node] = s.CPU
@@ -184,9 +175,7 @@ func TestSnapshotValueIsParsed(t *testing.T) {
 	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession,
 		"/events"): `{"b": 1.0, "a": [null]}`})
 	snap, err := set.Last("/events", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	v, err := set.Value(t.Context(), snap)
 	if got := string(pyjson.Append(nil, v)); err != nil || got != `{"b": 1.0, "a": [null]}` {
 		t.Errorf("%s, %v", got, err)
