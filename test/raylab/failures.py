@@ -29,7 +29,7 @@ import time
 import traceback
 import urllib.request
 
-from failing import daily_scenarios, ends_scenarios, firms_scenarios, fresh_scenarios, further_scenarios, hard_scenarios, kin_scenarios, mix_scenarios, others_scenarios, public_scenarios, siblings_scenarios, sites_scenarios, strangers_scenarios, teams_scenarios  # noqa: F401
+from failing import daily_scenarios, ends_scenarios, firms_scenarios, fresh_scenarios, further_scenarios, hard_scenarios, kin_scenarios, library_scenarios, mix_scenarios, others_scenarios, public_scenarios, siblings_scenarios, sites_scenarios, strangers_scenarios, teams_scenarios  # noqa: F401
 from failing.scenarios import SCENARIOS
 from lab import BRIDGE, DASHBOARD_PORT, EVENTS_PORT, HERE, HOME, HOST, PYTHON, Pod, run, venv, wait
 from record import pack_tree, say
@@ -45,7 +45,8 @@ RAY_ENV = {
     "RAY_health_check_failure_threshold": "4",
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES": "ALL",
-    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "150",  # on a busy machine
+    "RAY_raylet_start_wait_time_s": "300",  # on a busy machine
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "150",
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "120",
 }
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
