@@ -87,6 +87,7 @@ type builder struct {
 	drains                func() map[string]match   // readDrains, once
 	sent                  func() []attempt          // calls of which no answer is stored, read once
 	training              func() map[rayid.Job]bool // readTraining, once
+	rankErrors            func() []rankError        // readRankErrors, once
 	children              func() map[string][]int   // readChildren, once all waits are known
 	submitted             map[rayid.Job]int64       // see lastSubmitted
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
@@ -145,6 +146,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.drains = sync.OnceValue(b.readDrains)
 	b.training = sync.OnceValue(b.readTraining)
+	b.rankErrors = sync.OnceValue(b.readRankErrors)
 	b.children = sync.OnceValue(b.readChildren)
 	b.sent = sync.OnceValue(func() []attempt { return b.attempts("state", sentToWorker, maxPending, b.r.At) })
 	b.end = cmp.Or(b.end, math.MaxInt64)

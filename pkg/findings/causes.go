@@ -279,14 +279,14 @@ func (b *builder) goneOnAfter(f *finding, driver rayid.Job) bool {
 }
 
 // lastSubmitted returns when a driver last submitted a task, a call or an actor, as far as its first maxChildren show,
-// Unix ns; 0 if that is not known.
+// Unix ns; 0 if that is not known. A call that only ends an actor does not count.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 	if last, known := b.submitted[driver]; known || driver.Nil() || len(b.submitted) >= maxFindings {
 		return last
 	}
 	task := strings.Repeat("f", 40) + driver.String() // the driver's own: the ID of its job, filled up
 	for _, a := range b.attempts("parent_task_id", task, maxChildren, b.r.At) {
-		if a.row.Attempt() == 0 {
+		if a.row.Attempt() == 0 && !tidying[string(a.row.GivenName())] {
 			last = max(last, firstState(a.row))
 		}
 	}

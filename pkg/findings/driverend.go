@@ -105,9 +105,9 @@ func (e *driverEnd) ofProcess() {
 }
 
 // ofRank looks at an exception that Train raised over those of its workers. Of several the one is taken that is the
-// cause of the others.
+// cause of the others. A traceback that begins in the driver's module, and has nothing of a rank, is the driver's own.
 func (e *driverEnd) ofRank() {
-	if e.at < 0 {
+	if e.at < 0 || output.FromModule(e.trace) && !strings.Contains(e.trace, ofRanks) {
 		return
 	}
 	e.ranks = max(0, e.at-(1<<10))
@@ -115,7 +115,11 @@ func (e *driverEnd) ofRank() {
 		e.at-all <= maxBetween {
 		e.ranks = all
 	}
-	r := firstRank(e.log.text[e.ranks:])
+	e.setRank(firstRank(e.log.text[e.ranks:], notLogged))
+}
+
+// setRank sets what was raised in a worker of Train.
+func (e *driverEnd) setRank(r rankFailure) {
 	e.rank = r.rank
 	if r.rank != "" && r.raised.Type != "" && !wrappers[r.raised.Type] {
 		e.raised = r.raised

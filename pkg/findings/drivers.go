@@ -21,6 +21,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		j = &ended
 	}
 	e := driverEndOf(j, log)
+	b.completeRank(j, &e)
 	if j.Message == moment.EndNotRecorded && e.by.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
 		e = driverEnd{log: log, at: -1} // it went on after the exception: its last words made it a failure
 	}
@@ -41,6 +42,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showLookedUp(f)
 	if waited || f.Kind == JobFailed {
 		b.linkUndone(f, j, &e, waited)
+		f.root().tellBarrier(log)
 	}
 }
 

@@ -62,11 +62,11 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 	if reason := cmp.Or(f.raised.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
-	if r := firstRank(detail); r.rank != "" {
+	if r := firstRank(detail, b.loggedBy(job, name, at)); r.rank != "" {
 		if r.raised.Type != "" {
 			f.raised = r.raised
 		}
-		f.Title = fmt.Sprintf("%s %s %s: %s", thing, name, strings.ToLower(status), rankReason(detail))
+		f.Title = fmt.Sprintf("%s %s %s: %s", thing, name, strings.ToLower(status), r.reason())
 	}
 	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", thing, name, status, detail)
 	if f.Count == 0 { // the saved runs and the controller's log tell of the same
@@ -196,7 +196,11 @@ func (b *builder) trainRetried(m match, raised string) string {
 	case !strings.Contains(policy, "RETRY"):
 		return raised
 	}
-	exception := output.ExceptionOf(cmp.Or(raised, line.Message))
+	said := cmp.Or(raised, line.Message)
+	exception := output.ExceptionOf(said)
+	if r := firstRank(said, b.loggedBy(job, line.Run, line.Time)); r.raised.Type != "" {
+		exception = r.raised
+	}
 	f := b.find(Train, "restarted "+line.Run+job.String()+exception.Type+output.Normalised(exception.Message))
 	f.raised = exception
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
@@ -211,8 +215,6 @@ func (b *builder) trainRetried(m match, raised string) string {
 // Names that people gave, for the names of what Ray's libraries run.
 
 var (
-	// rankSaid begins what Train tells of the worker of one rank that failed.
-	rankSaid = lazyregexp.New(`(?m)^\[Rank (\d{1,6}) Error Snippet\]:`)
 	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
 	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
 	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID.
@@ -306,7 +308,7 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 			run = "Train run " + name
 		}
 		if wrappers[e.raised.Type] {
-			return fmt.Sprintf("%s failed: %s", run, rankReason(e.log.text[e.ranks:]))
+			return fmt.Sprintf("%s failed: %s", run, firstRank(e.log.text[e.ranks:], notLogged).reason())
 		}
 		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.raised)
 	}
@@ -317,49 +319,4 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 		return fmt.Sprintf("its driver raised %s", e.raised)
 	}
 	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.raised)
-}
-
-// rankFailure is what Train says of the worker of one rank that failed.
-type rankFailure struct {
-	rank, said string
-	raised     output.Exception
-}
-
-// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not
-// about another rank. rank is "" if a text tells of no rank.
-func firstRank(said string) (first rankFailure) {
-	headings := rankSaid().FindAllStringSubmatchIndex(said, maxEntities)
-	for i, m := range headings {
-		end := len(said)
-		if i+1 < len(headings) {
-			end = headings[i+1][0]
-		}
-		r := rankFailure{rank: said[m[2]:m[3]], said: said[m[1]:end]}
-		r.raised = output.ExceptionOf(r.said)
-		if i == 0 {
-			first = r
-		}
-		if !toldElsewhere().MatchString(r.raised.String()) {
-			return r
-		}
-	}
-	return first
-}
-
-// rankReason returns what Train says of the worker that failed first: its rank, and the exception or else the first
-// line about it.
-func rankReason(said string) string {
-	r := firstRank(said)
-	if r.rank == "" {
-		return output.FirstSentence(said)
-	}
-	rank, said := r.rank, r.said
-	if r.raised.Type != "" && !wrappers[r.raised.Type] {
-		return fmt.Sprintf("rank %s raised %s", rank, r.raised)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	if reason, found := actorDeathReason(said); found {
-		line = reason
-	}
-	return fmt.Sprintf("rank %s: %s", rank, output.Clip(line, output.MaxTitle))
 }

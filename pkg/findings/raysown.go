@@ -20,6 +20,13 @@ var trainsOwn = []string{"DatasetManager", "PlacementGroupCleaner", "PreemptionW
 
 const trainController = "TrainController" // the class of the actor that controls a Train run
 
+// tidying holds the calls by which Tune and Train's controller end what they have started, when its failure or its end
+// is known already (tune_controller.py, worker_group.py).
+var tidying = map[string]bool{
+	"ImplicitFunc.stop": true, "ResourceTrainable.stop": true, "ImplicitFunc.get_auto_filled_metrics": true,
+	"ResourceTrainable.get_auto_filled_metrics": true, "RayTrainWorker.shutdown": true,
+}
+
 // readTraining returns the jobs that have a controller of a Train run.
 func (b *builder) readTraining() map[rayid.Job]bool {
 	training := map[rayid.Job]bool{}
@@ -49,7 +56,7 @@ func (b *builder) isRays(class string, job rayid.Job) bool {
 func (b *builder) withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")
-		return b.runsForRay(class, a.row.Job())
+		return b.runsForRay(class, a.row.Job()) || tidying[string(a.row.GivenName())]
 	})
 	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
 	return all

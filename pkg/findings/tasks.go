@@ -187,6 +187,8 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	case string(row.Type()) == eventjson.TypeActorCreation && made.State == moment.Dead &&
 		causeOf(made.Death).wanted():
 		return nil // its end may have come before its constructor returned
+	case string(row.Type()) == eventjson.TypeActorCreation && strings.HasPrefix(text, nameTaken):
+		return nil // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(callerOf(row), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
@@ -228,6 +230,10 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	f.showRaiser(name, b.taskEntity(row.ID(), string(row.Name())), evident)
 	return f
 }
+
+// nameTaken begins the GCS's text about an actor that was not made, as another one has its name
+// (gcs_actor_manager.cc).
+const nameTaken = "AlreadyExists: Actor with name "
 
 // groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"

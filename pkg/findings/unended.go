@@ -170,6 +170,9 @@ func (b *builder) unended(j *job, log *logText) {
 		f.Title += ": " + doing
 	}
 	f.Title += ends
+	if len(f.because) == 0 {
+		f.tellBarrier(log)
+	}
 	if gcs != nil && lost == nil {
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
 		f.causedBy(gcs)

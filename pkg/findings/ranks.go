@@ -1,0 +1,147 @@
+package findings
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// What Train's controller tells of workers that failed (WorkerGroupPollStatus.get_error_string in poll.py): a heading
+// for all ranks of which the errors are alike, "[Rank 0,1 Error Snippet]:", and the error of the first of them. Of one
+// of 1000 characters or more it leaves out the middle.
+const (
+	ofRanks = " Error Snippet]:"
+	rankCut = "(Output truncated. See individual worker logs for full details)"
+)
+
+// rankSaid matches the heading.
+var rankSaid = lazyregexp.New(`(?m)^\[Rank (\d{1,6})((?:,\d{1,6})*) Error Snippet\]:`)
+
+// rankFailure is what Train says of the workers of ranks that failed in the same way.
+type rankFailure struct {
+	rank   string // the first one, and how many others: "3", "0 and 7 others"
+	said   string
+	raised output.Exception
+}
+
+// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not
+// about another rank. rank is "" if a text tells of no rank. logged returns what the worker of a rank has logged of its
+// exception; it is asked if the text has not all of it.
+func firstRank(said string, logged func(rank string) output.Exception) (first rankFailure) {
+	headings := rankSaid().FindAllStringSubmatchIndex(said, maxEntities)
+	for i, m := range headings {
+		end := len(said)
+		if i+1 < len(headings) {
+			end = headings[i+1][0]
+		}
+		rank := said[m[2]:m[3]]
+		r := rankFailure{rank: rank + others(strings.Count(said[m[4]:m[5]], ",")), said: said[m[1]:end]}
+		r.raised = output.ExceptionOf(r.said)
+		if strings.Contains(r.said, rankCut) {
+			if whole := logged(rank); whole.Type != "" {
+				r.raised = whole
+			}
+		}
+		if i == 0 {
+			first = r
+		}
+		if !toldElsewhere().MatchString(r.raised.String()) {
+			return r
+		}
+	}
+	return first
+}
+
+// others names how many more ranks there are; "" if there are none.
+func others(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " and 1 other"
+	}
+	return fmt.Sprintf(" and %d others", n)
+}
+
+// reason says which rank failed, and with which exception, or else the first line about it.
+func (r rankFailure) reason() string {
+	if r.raised.Type != "" && !wrappers[r.raised.Type] {
+		return fmt.Sprintf("rank %s raised %s", r.rank, r.raised)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(r.said), "\n")
+	if reason, found := actorDeathReason(r.said); found {
+		line = reason
+	}
+	return fmt.Sprintf("rank %s: %s", r.rank, output.Clip(line, output.MaxTitle))
+}
+
+// completeRank takes the exception of a rank that ended a driver from the log of the rank's worker, if the driver's log
+// has not all of it.
+func (b *builder) completeRank(j *job, e *driverEnd) {
+	if e.rank == "" || !strings.Contains(e.log.text[e.ranks:], rankCut) {
+		return
+	}
+	e.setRank(firstRank(e.log.text[e.ranks:], b.loggedBy(j.id, "", j.End)))
+}
+
+// rankError is the exception that a worker of Train logged.
+type rankError struct {
+	job    rayid.Job
+	run    string
+	rank   string
+	at     int64 // Unix ns
+	raised output.Exception
+}
+
+// notLogged says of each rank that nothing is logged.
+func notLogged(string) output.Exception { return output.Exception{} }
+
+// loggedBy returns what the worker of a rank of a job's run last logged until some time (Unix ns; 0: at all); run is ""
+// for any.
+func (b *builder) loggedBy(job rayid.Job, run string, until int64) func(rank string) output.Exception {
+	return func(rank string) (raised output.Exception) {
+		latest := int64(0)
+		for _, e := range b.rankErrors() {
+			if e.job == job && (run == "" || e.run == run) && e.rank == rank && e.at >= latest &&
+				(until == 0 || e.at <= until) {
+				latest, raised = e.at, e.raised
+			}
+		}
+		return raised
+	}
+}
+
+// aboutTraining matches the record in which a worker of Train logs what its training function raised (util.py).
+var aboutTraining = lazyregexp.New(`(?m)^.*"message": "Error in training function:.*$`)
+
+// maxRanks limits the logs of Train's workers that one report reads.
+const maxRanks = 40
+
+// readRankErrors reads what workers of Train logged of the exceptions that their training functions raised.
+func (b *builder) readRankErrors() (all []rankError) {
+	files := b.nodeFiles(maxRanks,
+		func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-worker-") })
+	for _, file := range files {
+		for _, m := range b.matches(b.read(file), aboutTraining()) {
+			var line struct {
+				Message string `json:"message"`
+				Run     string `json:"run_name"`
+				Job     string `json:"job_id"`
+				Rank    int    `json:"world_rank"`
+				Time    int64  `json:"timestamp_ns"`
+			}
+			if json.Unmarshal([]byte(m.groups[0]), &line) != nil || line.Time > b.end {
+				continue
+			}
+			job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
+			all = append(all, rankError{job, line.Run, strconv.Itoa(line.Rank), line.Time,
+				output.ExceptionOf(line.Message)})
+		}
+	}
+	return all
+}
