@@ -76,7 +76,7 @@ var (
 	// ErrPermission says that the credentials do not allow the operation, or that there are none. Errors that wrap it
 	// name the permission to grant or the setting to change.
 	ErrPermission = errors.New("permission denied")
-	// ErrThrottled says that the store asks for fewer requests.
+	// ErrThrottled says that the store asks for fewer requests. It says nothing about the object.
 	ErrThrottled = errors.New("throttled")
 	// ErrTooLarge says that the store, or a proxy before it, refuses an object of this size. A smaller one may pass.
 	ErrTooLarge = errors.New("too large")

@@ -16,13 +16,15 @@ var ErrFault = errors.New("injected fault")
 type Fault uint8
 
 const (
-	None      Fault = iota
-	Refuse          // nothing is stored, ErrFault
-	LostReply       // it is stored, but ErrFault
-	Denied          // nothing is stored, blob.ErrPermission
-	Stall           // nothing happens until the context ends
-	Broken          // a part is read, nothing is stored, ErrFault
-	Unwanted        // nothing is stored, blob.ErrRefused
+	None          Fault = iota
+	Refuse              // nothing is stored, ErrFault
+	LostReply           // it is stored, but ErrFault
+	Denied              // nothing is stored, blob.ErrPermission
+	Stall               // nothing happens until the context ends
+	Broken              // a part is read, nothing is stored, ErrFault
+	Unwanted            // nothing is stored, blob.ErrRefused
+	Throttled           // nothing is stored, blob.ErrThrottled
+	LostThrottled       // it is stored, but blob.ErrThrottled: the answer to an earlier attempt was lost
 )
 
 // before is what happens before an object is stored; with an error it is not.
@@ -37,9 +39,22 @@ func (f Fault) before(ctx context.Context, body io.Reader) error {
 		return ctx.Err()
 	case Unwanted:
 		return blob.ErrRefused
+	case Throttled:
+		return blob.ErrThrottled
 	case Broken:
 		_, _ = io.CopyN(io.Discard, body, 1)
 		return ErrFault
+	}
+	return nil
+}
+
+// after is the error of an object that was stored.
+func (f Fault) after() error {
+	switch f {
+	case LostReply:
+		return ErrFault
+	case LostThrottled:
+		return blob.ErrThrottled
 	}
 	return nil
 }

@@ -148,8 +148,8 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	if err == nil {
 		err = s.write(ctx, key, body, false)
 	}
-	if err == nil && fault == LostReply {
-		err = ErrFault
+	if err == nil {
+		err = fault.after()
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", key, err)

@@ -121,7 +121,7 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 		return os.ErrExist
 	case status == http.StatusForbidden, code == immutable:
 		return s.refusal(err, header, permission)
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && ofService:
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case status == http.StatusRequestEntityTooLarge, code == "EntityTooLarge":
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)

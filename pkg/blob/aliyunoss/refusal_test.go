@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -60,6 +61,24 @@ func TestAdviceByCause(t *testing.T) {
 			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
 				!strings.Contains(refused.Advice, test.want) {
 				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestThrottled: which errors ask for fewer requests.
+func TestThrottled(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a rate":         {oss.ServiceError{StatusCode: 429}, true},
+		"overloaded":     {oss.ServiceError{StatusCode: 503, Code: "UploadTrafficRateLimitExceeded"}, true},
+		"a proxy's page": {errors.New("oss: service returned invalid response body, status = 503 Busy, RequestId = "), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&Store{}).mapError(test.err, nil, "x"); errors.Is(got, blob.ErrThrottled) != test.want {
+				t.Errorf("%v, want throttled: %t", got, test.want)
 			}
 		})
 	}

@@ -133,9 +133,9 @@ func (s *Store) makeBucket(ctx context.Context) error {
 // (cloud.google.com/storage/docs/json_api/v1/status-codes).
 var rateReasons = []string{"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
 
-// isRate says whether an error asks for fewer requests.
+// isRate says whether an error asks for fewer requests. A 503 without words of the service may be a proxy's.
 func isRate(err *googleapi.Error) bool {
-	return err.Code == http.StatusTooManyRequests ||
+	return err.Code == http.StatusTooManyRequests || err.Code == http.StatusServiceUnavailable && err.Message != "" ||
 		slices.ContainsFunc(err.Errors,
 			func(e googleapi.ErrorItem) bool { return slices.Contains(rateReasons, e.Reason) })
 }

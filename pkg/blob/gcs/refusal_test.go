@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/oauth2"
+	"google.golang.org/api/googleapi"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -82,5 +83,23 @@ func TestTokenOfAWrongClock(t *testing.T) {
 	}
 	if got := s.mapError(errors.New("other"), "x"); errors.Is(got, blob.ErrPermission) {
 		t.Error(got)
+	}
+}
+
+// TestThrottled: which errors ask for fewer requests.
+func TestThrottled(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  googleapi.Error
+		want bool
+	}{
+		"a rate":         {googleapi.Error{Code: 429}, true},
+		"overloaded":     {googleapi.Error{Code: 503, Message: "We encountered an internal error."}, true},
+		"a proxy's page": {googleapi.Error{Code: 503, Body: "upstream connect error"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&Store{}).mapError(&test.err, "x"); errors.Is(got, blob.ErrThrottled) != test.want {
+				t.Errorf("%v, want throttled: %t", got, test.want)
+			}
+		})
 	}
 }

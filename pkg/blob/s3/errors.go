@@ -52,7 +52,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return os.ErrExist
 	case status == http.StatusRequestEntityTooLarge || code == "EntityTooLarge":
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
-	case status == http.StatusTooManyRequests || isThrottle(err):
+	case status == http.StatusTooManyRequests || isThrottle(err, status, message):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case status == http.StatusRequestURITooLong || refusesKey(code):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
@@ -81,8 +81,12 @@ func refusesKey(code string) bool {
 	return false
 }
 
-func isThrottle(err error) bool {
-	return retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}.IsErrorThrottle(err).Bool()
+// isThrottle says whether the store asks for fewer requests, by its code or by the status 503. That status alone, of
+// which the SDK makes the message, is a proxy's: it may be about the size of this body, as when the store behind it
+// breaks the connection.
+func isThrottle(err error, status int, message string) bool {
+	return retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}.IsErrorThrottle(err).Bool() ||
+		status == http.StatusServiceUnavailable && codeOf(err) != "" && message != http.StatusText(status)
 }
 
 // withBucket runs an operation. If the bucket is missing and may be made, it makes it and runs the operation again.

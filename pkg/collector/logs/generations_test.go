@@ -84,6 +84,18 @@ func TestGenerations(t *testing.T) {
 		},
 		"state damaged": {`write x a; ship; damage; restart; write x more`, `x: a more`},
 		"gone and back": {`write x a; ship; remove x; scan; write x b`, `x: a b`},
+		"removed after a throttled put": {
+			`write x a; ship; write x tail; scan; sleep 1s; throttle; try; remove x; scan; write x b; scan; sleep 5s; scan; sleep 1s; once`,
+			`x: a b`,
+		},
+		"removed after a throttled put that was stored": {
+			`write x a; ship; write x tail; scan; sleep 1s; throttle late; try; remove x; scan; write x b; scan; sleep 5s; scan; sleep 1s; once`,
+			`x: a tail b`,
+		},
+		"renamed after a throttled put that was stored": {
+			`write x a; ship; write x tail; scan; sleep 1s; throttle late; try; rename x x.1; write x b; scan; sleep 5s; scan; sleep 1s; once`,
+			`x: a tail b; x.1:`,
+		},
 		"skipped": {
 			`write x a; write core.123 dump; write core-worker.log log; mkdir runtime_resources; write runtime_resources/y data
 			link x link.out; link /etc etc; fifo fifo.log`,
@@ -164,6 +176,12 @@ func (r *rig) play(script string) {
 			must.OK(r.t, err)
 		case "try": // what is due, with whatever comes of it
 			_, _, _ = r.shipper.ShipOnce(r.t.Context())
+		case "throttle": // the next put; late: only after it was stored
+			fault := storetest.Throttled
+			if name == "late" {
+				fault = storetest.LostThrottled
+			}
+			r.store.Fault = func(string) storetest.Fault { r.store.Fault = nil; return fault }
 		case "sleep":
 			d := must.Get(time.ParseDuration(name))(r.t)
 			time.Sleep(d)

@@ -39,7 +39,8 @@ func TestTurns(t *testing.T) {
 				if random.IntN(4) > 0 {
 					return storetest.None
 				}
-				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Broken}[random.IntN(3)]
+				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Broken, storetest.Throttled,
+					storetest.LostThrottled}[random.IntN(5)]
 			}
 			r.unlisted = func() bool { return random.IntN(4) == 0 }
 			for step := range 120 {

@@ -91,7 +91,7 @@ func TestRandomSchedules(t *testing.T) {
 				}
 				faults++
 				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied,
-					storetest.Broken}[random.IntN(4)]
+					storetest.Broken, storetest.Throttled, storetest.LostThrottled}[random.IntN(6)]
 			}
 			for range 60 {
 				p := paths[random.IntN(len(paths))]

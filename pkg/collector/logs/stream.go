@@ -255,11 +255,12 @@ func earlier(a, b time.Time) time.Time {
 // Key implements ship.Source.
 func (s *stream) Key() string { return s.key }
 
-// Unresumed says that Resume was not called yet, or could not use the listing.
+// Unresumed says that Resume must be called before the next chunk: it was not yet, or it could not use the listing, or
+// the next chunk is of another file, and whether the last one of this file is stored is not known.
 func (s *stream) Unresumed() bool {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	return s.state == unlisted
+	return s.state == unlisted || s.state == inFlight && s.unread(s.current) == 0
 }
 
 // Resume implements ship.Source.

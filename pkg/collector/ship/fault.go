@@ -52,6 +52,8 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 		return sourceFault
 	case ctx.Err() != nil:
 		return noFault
+	case errors.Is(err, blob.ErrThrottled): // chance decides which stream it hits
+		return storeFault
 	case errors.Is(err, blob.ErrTooLarge) && divisible, errors.Is(err, errSlow) && divisible:
 		return sizeFault
 	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
@@ -67,7 +69,9 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 // failed records an error of a stream and decides when it is tried again.
 func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	st := j.state
-	st.endKnown = false // nothing that was remembered is trusted after an error
+	// Nothing that was remembered is trusted after an error. A store that throttles stored nothing, and listings would
+	// be more requests to it. If it stored an earlier attempt of the put, the key exists at the next one.
+	st.endKnown = st.endKnown && errors.Is(err, blob.ErrThrottled)
 	if f == noFault {
 		return
 	}

@@ -107,17 +107,18 @@ func (w *world) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	if !bytes.Equal(read[0], read[1]) {
 		w.t.Errorf("%s is read as %q and %q", key, read[0], read[1])
 	}
+	fails := []error{storetest.ErrFault, blob.ErrThrottled}[w.random.IntN(2)]
 	switch w.random.IntN(8) {
 	case 0:
-		return storetest.ErrFault
+		return fails
 	case 1:
 		w.late = append(w.late, lateObject{key, read[0]})
-		return storetest.ErrFault
+		return fails
 	}
 	err := w.Store.Create(ctx, key, bytes.NewReader(read[0]))
 	w.meanwhile()
 	if w.random.IntN(8) == 0 {
-		return storetest.ErrFault
+		return fails
 	}
 	return err
 }

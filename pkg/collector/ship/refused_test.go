@@ -54,7 +54,7 @@ func storedAfter(m *memory, limit time.Duration) time.Duration {
 func TestRefusedLogsStopNoOther(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{
 		"name refused": storetest.Unwanted, "not permitted": storetest.Denied, "status 500": storetest.Refuse,
-		"broken off": storetest.Broken, "stalled": storetest.Stall,
+		"broken off": storetest.Broken, "stalled": storetest.Stall, "throttled": storetest.Throttled,
 	} {
 		for _, quiet := range []time.Duration{30 * time.Second, 3 * time.Minute, time.Hour} {
 			t.Run(fmt.Sprintf("%s, quiet for %s", name, quiet), func(t *testing.T) {

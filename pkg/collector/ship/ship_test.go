@@ -98,6 +98,7 @@ func TestFaults(t *testing.T) {
 		"broken off": {storetest.Broken, "backend"},
 		"stalled":    {storetest.Stall, "timeout"},
 		"lost reply": {storetest.LostReply, "backend"},
+		"throttled":  {storetest.Throttled, "throttled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

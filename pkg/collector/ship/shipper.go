@@ -5,8 +5,8 @@
 // A stream is one growing sequence of bytes with a key of its own. It is stored as chunks: the first under the stream's
 // key, later ones under keys that contain the offset of their first byte (package layout). A chunk is created, never
 // replaced. So a put that is repeated after a lost answer does no harm, and the store's listing says where to continue:
-// the next chunk begins where the last one ends. Nothing that a shipper remembers has to survive: after any error, and
-// when a key exists already, it lists again.
+// the next chunk begins where the last one ends. Nothing that a shipper remembers has to survive: after any error
+// but throttling, and when a key exists already, it lists again.
 //
 // A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each
 // compressed chunk is recorded in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk
@@ -27,8 +27,8 @@
 // Every error has one of four causes (see fault):
 //
 //	source  The bytes cannot be read. The stream waits, with backoff. Nothing else is affected.
-//	store   The store is down, or closed to this collector. After five such errors in a row the circuit breaker opens: one upload
-//	        at a time goes out as a probe, ever more rarely, until one succeeds.
+//	store   The store is down, throttles, or is closed to this collector. After five such errors in a row the circuit breaker
+//	        opens: one upload at a time goes out as a probe, ever more rarely, until one succeeds.
 //	object  The store refuses this object and may take others, such as for its name or a missing right. The stream waits by itself,
 //	        up to 15 min; after three such errors in a row the log and a metric name it.
 //	size    The chunk is too large, or too slow for its time. The stream's chunks are halved until one passes, down to LeastChunk.

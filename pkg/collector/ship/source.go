@@ -18,8 +18,8 @@ import (
 type Source interface {
 	// Key returns the stream's key.
 	Key() string
-	// Resume is called before the first chunk, after any error, and when a key exists already. It says that a listing
-	// shows the bytes [0, stored) of the stream.
+	// Resume is called before the first chunk, after any error but blob.ErrThrottled, and when a key exists already. It
+	// says that a listing shows the bytes [0, stored) of the stream.
 	Resume(stored int64) error
 	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n =
 	// 0 means nothing. oldest is the arrival time of the first of them.
@@ -31,9 +31,9 @@ type Source interface {
 	Shipped(end int64)
 }
 
-// restartingSource is a Source that may have been made again since its last chunk, and then has to be resumed.
+// restartingSource is a Source that may have to be resumed although its last chunk was stored.
 type restartingSource interface {
-	// Unresumed says that Resume was not called yet.
+	// Unresumed says that Resume must be called before the next chunk.
 	Unresumed() bool
 }
 
