@@ -44,7 +44,7 @@ The exit code is 1 if a check failed.`,
 			}
 			r := &doctor.Report{Program: "collector", Version: version}
 			mistakes := o.load(cmd.Flags(), os.Environ())
-			r.Settings(mistakes)
+			r.Settings(errors.Join(mistakes, o.unknown))
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}

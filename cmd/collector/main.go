@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -65,7 +66,7 @@ func checkInjected(args, environ []string, complete bool) error {
 	// What inject adds to each pod, and no file of this machine.
 	args = append(slices.Clone(args), "--ray-cluster-name=a", "--storage-backend-config-path=/dev/null")
 	o, _, err := read(args, environ)
-	if err != nil || !complete {
+	if err = errors.Join(err, o.unknown); err != nil || !complete {
 		return err
 	}
 	return o.storage.CheckBucket()

@@ -42,6 +42,7 @@ type options struct {
 	shutdownTimeout   time.Duration
 	redact            redact.Settings
 	exitOnError       bool
+	unknown           error // names that are no settings of this version, and are ignored
 	help, version     bool
 	log               logging.Options
 }

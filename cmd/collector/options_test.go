@@ -120,7 +120,7 @@ func TestSettings(t *testing.T) {
 		"endpoint":  {args: append(name, "--additional-endpoints=nodes"), err: `"nodes": want a path`},
 		"auth mode": {args: append(name, "--ray-auth-mode=basic"), err: `--ray-auth-mode="basic"`},
 		"log level": {args: append(name, "--log-level=loud"), err: `--log-level="loud"`},
-		"unknown variable": {args: name, env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"},
+		"unknown variable": {args: append(name, "--exit-on-error"), env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"},
 			err: "RAYHISTORY_PUSH_INTERVALL"},
 		"spellings disagree": {args: append(name, "--ray-cluster-namespace=a", "--ray-cluster-id=b"),
 			err: "contradicts"},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
@@ -12,42 +14,55 @@ import (
 )
 
 // read makes the options from the command line, the environment and the settings file. The error names every mistake;
-// what is not wrong is set all the same.
+// what is not wrong is set all the same. Names that are no settings are in options.unknown.
 func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	o := defaults()
 	fs := pflag.NewFlagSet("collector", pflag.ContinueOnError)
 	fs.BoolVarP(&o.help, "help", "h", false, "")
 	fs.BoolVar(&o.version, "version", false, "")
 	o.addFlags(fs)
-	mistakes := errors.Join(parse(fs, args), o.load(fs, environ))
+	unknown, mistakes := parse(fs, args)
+	mistakes = errors.Join(mistakes, o.load(fs, environ))
+	o.unknown = errors.Join(unknown, o.unknown)
+	if o.exitOnError || mistakes != nil { // a misspelt name may be the reason
+		mistakes = errors.Join(o.unknown, mistakes)
+	}
 	log, err := o.log.New(os.Stderr)
 	return o, log, errors.Join(mistakes, err)
 }
 
-// load completes the options of a parsed command line.
+// load completes the options of a parsed command line. An unknown name of a setting may be of a later version, whose
+// chart or webhook sets it for all collectors: that alone must not keep this one from storing. But what was to be
+// redacted must not be stored, also where the name is misspelt.
 func (o *options) load(fs *pflag.FlagSet, environ []string) error {
-	mistakes := settings.Load(fs, environ)
+	unknown, mistakes := settings.LoadKnown(fs, environ)
+	if unknown != nil && strings.Contains(strings.ToLower(unknown.Error()), "redact") {
+		mistakes = errors.Join(unknown, mistakes)
+	} else {
+		o.unknown = unknown
+	}
 	if !fs.Changed("ray-cluster-name") { // given and empty, it is a mistake
 		o.nameCluster(environ)
 	}
 	return errors.Join(mistakes, o.complete(fs))
 }
 
-// parse sets the flags of the command line that are right.
-func parse(fs *pflag.FlagSet, args []string) error {
-	var mistakes error
+// parse sets the flags of the command line that are right. unknown names the first flag that this version does not
+// know; if it may be about redaction, it is a mistake (see load).
+func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 	err := fs.ParseAll(args, func(*pflag.Flag, string) error { return nil }) // stops at the first unknown flag
 	fs.ParseErrorsAllowlist.UnknownFlags = true
 	again := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
 		mistakes = errors.Join(mistakes, fs.Set(f.Name, value))
 		return nil
 	})
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		err = fmt.Errorf("%w; `collector --help` lists the flags of this version", err)
-	}
-	if err == nil {
+	var noFlag *pflag.NotExistError
+	if errors.As(err, &noFlag) {
+		unknown = fmt.Errorf("%w; `collector --help` lists the flags of this version", err)
 		err = again
+	}
+	if slices.ContainsFunc(args, isUnknownRedaction(fs)) {
+		unknown, err = nil, errors.Join(unknown, err)
 	}
 	mistakes = errors.Join(err, mistakes)
 	if fs.NArg() > 0 {
@@ -55,5 +70,14 @@ func parse(fs *pflag.FlagSet, args []string) error {
 			fs.Arg(0))
 		mistakes = errors.Join(mistakes, err)
 	}
-	return mistakes
+	return unknown, mistakes
+}
+
+// isUnknownRedaction finds arguments that look like flags of redaction and are none.
+func isUnknownRedaction(fs *pflag.FlagSet) func(arg string) bool {
+	return func(arg string) bool {
+		name, dashed := strings.CutPrefix(arg, "--")
+		name, _, _ = strings.Cut(name, "=")
+		return dashed && strings.Contains(strings.ToLower(name), "redact") && fs.Lookup(name) == nil
+	}
 }

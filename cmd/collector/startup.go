@@ -34,7 +34,8 @@ type startup struct {
 	servers   *collector.Servers
 	store     blob.Store // opened by storage; nil: not yet
 	storage   backend.Config
-	eventBody int64 // bytes
+	eventBody int64  // bytes
+	unknown   string // as it was logged
 }
 
 const (
@@ -92,6 +93,7 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	o, log, mistakes := read(s.args, s.environ)
 	s.options, s.log = o, log
+	s.tellUnknown()
 	mistakes = errors.Join(mistakes, s.listen(o))
 	if mistakes != nil {
 		return nil, mistakes
@@ -111,6 +113,18 @@ func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	}
 	o.Log, o.Servers, o.Refused, o.EventBodyBytes = log, s.servers, s.refused, s.eventBody
 	return o.open(s.store, prometheus.NewRegistry())
+}
+
+// tellUnknown says once which names are ignored.
+func (s *startup) tellUnknown() {
+	text := ""
+	if s.options.unknown != nil {
+		text = oneLine(s.options.unknown)
+	}
+	if text != s.unknown && text != "" {
+		s.log.Errorf("ignored, because this version has no such setting: %s", text)
+	}
+	s.unknown = text
 }
 
 // leaveToRay returns an error as long as making the collector's folders would make one of Ray's.

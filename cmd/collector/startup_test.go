@@ -172,11 +172,13 @@ func TestMistakes(t *testing.T) {
 		"Azure without a container": {args: []string{"--storage-backend=azureblob"}, why: "azure"},
 		"OSS without a bucket":      {args: []string{"--storage-backend=aliyunoss"}, why: "oss"},
 		"unknown backend":           {args: []string{"--storage-backend=s4"}, why: `--storage-backend="s4"`},
-		"mistyped setting": {args: []string{"--storage-backend-config-path=DIR/bad.json"},
+		"mistyped setting": {args: []string{"--storage-backend-config-path=DIR/bad.json", "--push-interval=0"},
 			why: `unknown setting "s3Bukket"`},
-		"settings that are no JSON": {args: []string{"--storage-backend-config-path=DIR/ray"}, why: "DIR/ray"},
-		"no settings file":          {args: []string{"--storage-backend-config-path=DIR/none.json"}, why: "none.json"},
-		"unknown flag":              {args: []string{"--some-new-flag=1"}, why: "--some-new-flag"},
+		"settings that are no JSON":   {args: []string{"--storage-backend-config-path=DIR/ray"}, why: "DIR/ray"},
+		"no settings file":            {args: []string{"--storage-backend-config-path=DIR/none.json"}, why: "none.json"},
+		"unknown redaction, flag":     {args: []string{"--redactt=hush"}, why: "unknown flag: --redactt"},
+		"unknown redaction, 2nd flag": {args: []string{"--new=1", "--redactt", "hush"}, why: "unknown flag"},
+		"unknown redaction, variable": {env: []string{"RAYHISTORY_REDACTED=hush"}, why: "RAYHISTORY_REDACTED"},
 		"unknown flag and value": {args: []string{"--some-new-flag", "1", "--push-interval=0"},
 			why: "--some-new-flag"},
 		"value of a flag":        {args: []string{"--push-interval=1minute"}, why: "--push-interval"},
@@ -186,7 +188,6 @@ func TestMistakes(t *testing.T) {
 		"RAY_AUTH_MODE":          {env: []string{"RAY_AUTH_MODE=k8s"}, why: `--ray-auth-mode="k8s"`},
 		"PUSH_INTERVAL":          {env: []string{"PUSH_INTERVAL=0"}, why: "--push-interval=0s"},
 		"PUSH_INTERVAL of words": {env: []string{"PUSH_INTERVAL=soon"}, why: "PUSH_INTERVAL"},
-		"unknown variable":       {env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"}, why: "RAYHISTORY_PUSH_INTERVALL"},
 		"several mistakes": {args: []string{"--log-level=loud", "--metrics-interval=1ms",
 			"--event-compression=lz4"}, why: "--log-level=\"loud\""},
 		"metrics interval":       {args: []string{"--metrics-interval=1ms"}, why: "--metrics-interval=1ms"},
@@ -233,8 +234,8 @@ func TestMistakesThatPass(t *testing.T) {
 			put: func(t *testing.T, dir string) { write(t, dir+"/settings.json", `{"storage-root-dir": "x"}`) },
 		},
 		"the settings file is mended": {
-			args: []string{"--storage-backend-config-path=DIR/settings.json"}, why: "unknown setting",
-			wrong: func(t *testing.T, dir string) { write(t, dir+"/settings.json", `{"storageRoot": "x"}`) },
+			args: []string{"--storage-backend-config-path=DIR/settings.json"}, why: "push-interval",
+			wrong: func(t *testing.T, dir string) { write(t, dir+"/settings.json", `{"push-interval": "soon"}`) },
 			put:   func(t *testing.T, dir string) { write(t, dir+"/settings.json", `{"storage-root-dir": "x"}`) },
 		},
 		"a file is where the spool should be": {
@@ -256,6 +257,35 @@ func TestMistakesThatPass(t *testing.T) {
 			tr.standsBy(tr.events, test.why)
 			test.put(t, tr.dir)
 			tr.collects()
+		})
+	}
+}
+
+// TestSettingsOfLaterVersions: names that are no settings do not keep the collector from storing. They are told in its
+// log, in its metrics and by doctor.
+func TestSettingsOfLaterVersions(t *testing.T) {
+	for name, test := range map[string]struct {
+		args, env []string
+		want      string
+	}{
+		"flag":           {args: []string{"--some-new-flag=1"}, want: "--some-new-flag"},
+		"flag and value": {args: []string{"--some-new-flag", "1"}, want: "--some-new-flag"},
+		"variable":       {env: []string{"RAYHISTORY_NEW=1"}, want: "RAYHISTORY_NEW"},
+		"file": {args: []string{"--storage-backend-config-path=DIR/new.json"},
+			want: `unknown setting "newSetting"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := try(t, test.args, test.env)
+			must.OK(t, os.WriteFile(filepath.Join(tr.dir, "new.json"), []byte(`{"newSetting": "x"}`), 0o600))
+			got := <-tr.start().ended
+			must.OK(t, got.err)
+			got.c.Start()
+			_, metrics, _ := ask(t, "GET", tr.metrics+"/metrics")
+			must.OK(t, got.c.Close(t.Context()))
+			if !strings.Contains(metrics, "rayhistory_collector_settings_ignored 1") ||
+				!strings.Contains(tr.s.unknown, test.want) {
+				t.Errorf("%q is logged, want %s", tr.s.unknown, test.want)
+			}
 		})
 	}
 }

@@ -20,9 +20,15 @@ import (
 // set all the same, and the error names all mistakes. Names of known, the flag sets of the binary's other commands, are
 // not unknown. An empty variable counts as not set.
 func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
+	unknown, mistakes := LoadKnown(fs, environ, known...)
+	return errors.Join(unknown, mistakes)
+}
+
+// LoadKnown is Load for programs that may get settings of a later version: unknown names the variables and the file's
+// names that are no settings, and mistakes the rest of what is wrong.
+func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (unknown, mistakes error) {
 	settings := all(fs)
 	given := map[*setting]bool{}
-	var mistakes error
 	for _, s := range settings {
 		changed, err := s.commandLine()
 		mistakes = errors.Join(mistakes, err)
@@ -34,17 +40,19 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 			env[name] = value
 		}
 	}
-	mistakes = errors.Join(mistakes, checkNames(env, append(known, fs)))
+	unknown = checkNames(env, append(known, fs))
 	mistakes = errors.Join(mistakes, fill(fs, settings, given, source{"environment variable", env, (*setting).env}))
-	mistakes = errors.Join(mistakes, fillFromFile(fs, settings, given, append(known, fs)))
+	unknownInFile, inFile := fillFromFile(fs, settings, given, append(known, fs))
+	unknown, mistakes = errors.Join(unknown, unknownInFile), errors.Join(mistakes, inFile)
 	for _, s := range settings {
 		trimList(s.flag.Value)
 	}
-	return mistakes
+	return unknown, mistakes
 }
 
 // fillFromFile sets what was not given otherwise from the file that FilePath's flag names.
-func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, known []*pflag.FlagSet) error {
+func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool,
+	known []*pflag.FlagSet) (unknown, mistakes error) {
 	path, named := "", false
 	for _, s := range settings {
 		if s.flag.Annotations[annotationPath] != nil {
@@ -52,16 +60,19 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 		}
 	}
 	if path == "" {
-		return nil
+		return nil, nil
 	}
-	file, err := readFile(path, known)
+	file, unknown, err := readFile(path, known)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return nil // the flag's default: where the file may be
+		return nil, nil // the flag's default: where the file may be
+	}
+	if unknown != nil {
+		unknown = fmt.Errorf("read settings from %s: %w", path, unknown)
 	}
 	if err = errors.Join(err, fill(fs, settings, given, source{"setting", file, (*setting).file})); err != nil {
-		return fmt.Errorf("read settings from %s: %w", path, err)
+		mistakes = fmt.Errorf("read settings from %s: %w", path, err)
 	}
-	return nil
+	return unknown, mistakes
 }
 
 // trimList takes the blanks away that people write behind a list's commas, and items that are nothing else.
@@ -197,30 +208,29 @@ func namesOf(flagSets []*pflag.FlagSet, names func(*setting) []string) map[strin
 
 // readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle":
 // "true"}`.
-func readFile(path string, flagSets []*pflag.FlagSet) (map[string]string, error) {
+func readFile(path string, flagSets []*pflag.FlagSet) (values map[string]string, unknown, mistakes error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var object map[string]any
 	if err := decoder.Decode(&object); err != nil {
-		return nil, fmt.Errorf("want one JSON object: %w", err)
+		return nil, nil, fmt.Errorf("want one JSON object: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("want one JSON object: more data follows at byte %d", decoder.InputOffset())
+		return nil, nil, fmt.Errorf("want one JSON object: more data follows at byte %d", decoder.InputOffset())
 	}
 	known := namesOf(flagSets, (*setting).file)
-	values := map[string]string{}
-	var mistakes error
+	values = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value := object[name]
 		if !known[name] {
-			mistakes = errors.Join(mistakes,
+			unknown = errors.Join(unknown,
 				fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such "+
 					"as \"s3Bucket\"", name))
 			continue
@@ -237,5 +247,5 @@ func readFile(path string, flagSets []*pflag.FlagSet) (map[string]string, error)
 			mistakes = errors.Join(mistakes, fmt.Errorf("setting %q: want a string, a number or a boolean", name))
 		}
 	}
-	return values, mistakes
+	return values, unknown, mistakes
 }
