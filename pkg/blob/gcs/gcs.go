@@ -17,7 +17,6 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 	"google.golang.org/api/option"
-	htransport "google.golang.org/api/transport/http"
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -93,15 +92,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		}
 		options = append(options, option.WithoutAuthentication())
 	} else {
-		credentials := []option.ClientOption{option.WithScopes(storage.ScopeReadWrite)}
-		if c.CredentialsFile != "" {
-			credentials = append(credentials, option.WithAuthCredentialsFile(option.ServiceAccount, c.CredentialsFile))
-		}
 		if base, err = remote.Authorized(base,
 			"--gcs-credentials-file or GOOGLE_APPLICATION_CREDENTIALS, or give the pod a workload identity",
-			func(base http.RoundTripper) (http.RoundTripper, error) {
-				return htransport.NewTransport(ctx, base, credentials...)
-			}); err != nil {
+			func(base http.RoundTripper) (http.RoundTripper, error) { return c.authorize(ctx, base) }); err != nil {
 			return nil, fmt.Errorf("open GCS store: %w", err)
 		}
 	}
