@@ -139,7 +139,7 @@ func TestPlainSearch(t *testing.T) {
 	got.has(t, "raylet.out</span>", "raylet · node 010000000000", "driver of job raysubmit_1",
 		"<mark>needle</mark> two", "&amp;line=2#L2", "matching lines")
 	f.ask(t, http.MethodGet, lab+name+"/search?q=needle&level=error&plain=1", asBrowser).has(t,
-		"more match, but nothing says their time or level")
+		"more matching line", " no level.")
 	answer := f.ask(t, http.MethodGet, lab+name+"/api/history/search?q=needle&writers=true", asProgram)
 	answer.has(t, `"writer":"raylet"`)
 	if answer := f.ask(t, http.MethodGet, lab+name+"/api/history/search?q=needle",
