@@ -253,10 +253,10 @@ func Normalised(message string) string {
 }
 
 // countsBelow matches what pydantic says before the name of a field and what is wrong with it; onlyCode what YAML's
-// parser, and clients of HTTP, say before the reason, and the beginning of an object.
+// parser, and clients of HTTP, say before the reason, pip before the package, and the beginning of an object.
 var (
 	countsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
-	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^while (?:scanning|parsing|constructing) `)
+	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 )
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster

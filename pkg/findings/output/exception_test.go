@@ -172,6 +172,6 @@ func FuzzExceptionOf(f *testing.F) {
 		_ = ExceptionOf(text).String()
 		LastTraceback(text)
 		_ = Excerpt(text) + Normalised(text) + FirstSentence(text)
-		_ = LastWords(text) + ErrorBefore(text, text) + ErrorOfTool(text)
+		_ = LastWords(text) + ErrorBefore(text, text) + ToolError(text)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // candidate is what a program, or one of its workers, may have said of its end.
@@ -25,7 +26,6 @@ var (
 	ofEnd = question{[][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount}, {ownLine, aboveStep},
 		{warning, stepWarning}, {worthLittle}}, maxLastLines, 0}
 	ofError       = question{[][]worth{{anError}}, 0, maxErrorLines}
-	ofTool        = question{[][]worth{{anError, stepFailed}}, maxLastLines, 0}
 	ofErrorOrLine = question{[][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, 0, maxErrorLines}
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{[][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}}, 0, maxLastLines}
@@ -82,6 +82,7 @@ func told(known, line string) bool {
 func ownCandidates(log string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		cause, below, step := candidate{}, [2]string{}, false // step: the line below says how a step ended
+		unanswered := sync.OnceValue(func() map[string]string { return unansweredIn(log) })
 		for line := range lastOwn(log) {
 			c := candidate{}
 			c.worth, c.said = worthOf(line)
@@ -92,6 +93,9 @@ func ownCandidates(log string) iter.Seq[candidate] {
 				c.worth = errorOfRay
 			}
 			alone := c.said
+			if m := notFound().FindStringSubmatch(c.said); m != nil && cause.said == "" {
+				cause = candidate{said: unanswered()[m[1]], worth: anError}
+			}
 			switch inner, isCause := strings.CutPrefix(c.said, causedByText); {
 			case isCause:
 				cause = cause.or(candidate{said: inner, worth: c.worth})
@@ -101,7 +105,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 			case c.worth != errorOfRay && strings.HasSuffix(c.said, ":"):
 				c.said, c.worth = c.said+" "+cause.said, min(c.worth, cause.worth)
 			case c.isError():
-				c.said += ", caused by: " + cause.said
+				c.said = strings.TrimSuffix(c.said, ".") + ", caused by: " + cause.said
 			default:
 				if slices.Contains([]worth{errorWarning, stepWarning, warning}, c.worth) {
 					cause.worth = ownLine // a warning was about it
@@ -187,11 +191,6 @@ func LastWords(log string) string {
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
 // own, and says more than that a step failed; "" if there is none.
 func LastError(log string) string { return Clip(ofError.answer(ownCandidates(log), "").said, MaxTitle) }
-
-// ErrorOfTool returns the last line about an error in the output of a tool that failed; "" if there is none.
-func ErrorOfTool(printed string) string {
-	return Clip(ofTool.answer(ownCandidates(printed), "").said, MaxTitle)
-}
 
 // LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
 // "" if there is none.

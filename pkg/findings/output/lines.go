@@ -81,18 +81,26 @@ const (
 	branch           // of a tree of causes, as miette draws it: "╰─▶ Because …"
 	causeBelow       // "Caused by:", and the cause in the lines below, which may be numbered: the last one is the root
 	offers           // a list of what a program would have taken, which is left out
+	hint             // what to do about an error, which is left out
 )
 
 var (
 	branches = lazyregexp.New(`^[├╰└]─+▶ ?`)
+	causes   = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)
 	numbered = lazyregexp.New(`^\d+: `)
 	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$`)
 	// offer matches the heading of a list of what a program would have taken.
 	offer = lazyregexp.New(`(?i)^(?:\w+ ){0,3}(?:options|choices|commands|arguments|candidates|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
 )
 
-// causedByText begins what a cause says, as Java has it.
-const causedByText = "Caused by: "
+// How lines begin that say a cause, as Java and uv have it, and a hint of uv, which is the cause if an index refused to
+// answer.
+const (
+	causedByText = "Caused by: "
+	causeText    = "cause: "
+	hintText     = "hint: "
+	indexHint    = hintText + "An index URL "
+)
 
 // add adds a line. above is the one before it.
 func (p *paragraph) add(line, above string) {
@@ -107,12 +115,17 @@ func (p *paragraph) add(line, above string) {
 	switch {
 	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
 		frameLine().MatchString(said):
-	case p.open == box && boxed(text), p.open > skipped && margin > p.indent:
+	case p.open == box && boxed(text), p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
 		p.goOn(said)
-	case branches().MatchString(text):
+	case branches().MatchString(text), strings.HasPrefix(text, causeText):
 		p.begin(branch, margin)
-		p.goOn(said)
-	case said == strings.TrimSpace(causedByText):
+		p.goOn(strings.TrimPrefix(said, causeText))
+	case strings.HasPrefix(text, indexHint):
+		p.begin(branch, margin-1)
+		p.goOn(strings.TrimPrefix(said, hintText))
+	case strings.HasPrefix(text, hintText) && margin > 0:
+		p.begin(hint, margin-1)
+	case causes().MatchString(said):
 		p.begin(causeBelow, margin)
 	case offer().MatchString(said) && !saysError().MatchString(said):
 		p.begin(offers, margin)
@@ -150,7 +163,7 @@ func (p *paragraph) begin(what block, margin int) {
 // goOn adds a text to the block that is open.
 func (p *paragraph) goOn(said string) {
 	switch {
-	case p.open == offers:
+	case p.open == offers, p.open == hint:
 	case p.open == place:
 		p.said[len(p.said)-1] += ": " + said
 		p.begin(noBlock, 0)

@@ -29,7 +29,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"pip, no version": {"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)\nERROR: No matching distribution found for acme==9\nWARNING: You are using an old pip; however, a new one is available.\n",
 			"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)"},
 		"pip, a conflict": {"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies.\n\nThe conflict is caused by:\n    acme 1 depends on numpy<2\n    lake 2 depends on numpy>=2\n\nTo fix this you could try to:\n1. loosen the range\n2. remove versions\n\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/\n",
-			"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies."},
+			"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies, caused by: acme 1 depends on numpy<2 lake 2 depends on numpy>=2"},
 		"conda": {"Collecting package metadata: done\nSolving environment: failed\n\nPackagesNotFoundError: The following packages are not available from current channels:\n\n  - acme=9\n\nCurrent channels:\n\n  - https://conda.example/main\n",
 			"PackagesNotFoundError: The following packages are not available from current channels: - acme=9"},
 		"poetry": {"Because shop depends on acme (^2) which doesn't match any versions, version solving failed.\n",

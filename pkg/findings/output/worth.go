@@ -54,16 +54,17 @@ var (
 	letters  = lazyregexp.New(`\pL`)
 	// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 	ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
-	// status matches what says with which status a step or a program failed. What a request returned is none.
+	// status matches what says with which status a step or a program failed, also if the line ends in its command. What
+	// a request returned is none.
 	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)`)
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$`)
 	// reason matches how a line goes on behind a status if it says why.
 	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
 )
 
-// closingOfPip is an expression for what pip says when it, or a program that it ran, has failed.
-const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for)|^(?:error: )?(?:subprocess-exited-with-error|` +
-	`metadata-generation-failed|failed to build installable wheels)|^× .* did not run successfully\b`
+// closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
+const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Command errored out with exit status)|` +
+	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$`
 
 // SeeAbove is an expression for the words that an error was told before.
 const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b)`

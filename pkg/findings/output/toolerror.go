@@ -1,0 +1,54 @@
+package output
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// What is here is about tools that make environments or start programs (pip, uv, conda, git, podman, Python itself).
+
+// ofTool asks for an error that says why, wherever it is, and else for one that says only that a step failed.
+var ofTool = question{[][]worth{{anError}, {stepFailed}}, 0, 0}
+
+// ToolError returns why a tool failed, as its output says: the exception behind which it printed no error, or else its
+// last error; "" if it printed none.
+func ToolError(printed string) string {
+	printed = printed[max(0, len(printed)-maxLastText):]
+	var b strings.Builder
+	for line := range strings.Lines(printed) {
+		if !closing().MatchString(strings.TrimRight(line, "\r\n")) {
+			b.WriteString(line)
+		}
+	}
+	said := b.String()
+	raised := ExceptionOf(said)
+	ofException := typical().MatchString(raised.Type) && !strings.HasSuffix(raised.Type, "Warning")
+	if ofException && !errorLine().MatchString(said[max(0, strings.LastIndex(said, raised.Type)):]) {
+		return Clip(raised.String(), MaxTitle)
+	}
+	return Clip(ofTool.answer(ownCandidates(printed), "").said, MaxTitle)
+}
+
+// errorLine matches a line that a tool marks as an error.
+var errorLine = lazyregexp.New(`\n\s*(?:(?:ERROR|error|fatal|[\w./-]+: error): |× )\S`)
+
+var (
+	// notFound matches what pip says of a package that the index does not have, or about which it got no answer.
+	notFound = lazyregexp.New(`^ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
+	// unanswered matches why pip got no answer about a package: what it says of its last try, or of the certificate of
+	// the package's page.
+	unanswered = lazyregexp.New(`(?m)^\s*(?:WARNING: Retrying \(Retry\(total=0,.*?\)\) after connection broken by '(.*)': \S*|` +
+		`Could not fetch URL \S+: (.*) - skipping)\n` +
+		`(?:.*\n)??\s*ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
+)
+
+// unansweredIn returns why pip got no answer, by the package of which it then says that it found none.
+func unansweredIn(log string) map[string]string {
+	why := map[string]string{}
+	for _, m := range unanswered().FindAllStringSubmatch(log[max(0, len(log)-maxLastText):], -1) {
+		why[m[3]] = repr().ReplaceAllString(Printable(cmp.Or(m[1], m[2])), "<$1 …>")
+	}
+	return why
+}
