@@ -181,39 +181,6 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	b.actors[a.ID] = f
 }
 
-// envFailed returns the finding about runtime environments of a job that failed for the same reason.
-func (b *builder) envFailed(job rayid.Job, name, text string) *finding {
-	reason := envReason(text)
-	f := b.find(RuntimeEnv, job.String()+output.Normalised(reason))
-	f.addName(name)
-	if f.Title == "" {
-		f.Title = fmt.Sprintf("The runtime environment of %s could not be set up: %s", name, reason)
-	}
-	return f
-}
-
-var failureLine = lazyregexp.New(`(?i)[^\n]*(?:error|fail)[^\n]*`)
-
-// toolOutput matches what Ray puts above the output of pip, uv or conda (utils.py and conda_utils.py of its runtime
-// environments).
-var toolOutput = lazyregexp.New(`(?m)^(?:Last \d+ lines of std(?:out|err)|Output):$`)
-
-// envReason returns the reason from a message about a runtime environment that failed: the last error of the tool that
-// set it up, of which Ray keeps the last lines. If there is none, it returns the exception, or else the first line that
-// mentions an error.
-func envReason(text string) string {
-	text = output.Printable(text)
-	if at := toolOutput().FindStringIndex(text); at != nil {
-		if said := output.ErrorOfTool(text[at[1]:]); said != "" {
-			return said
-		}
-	}
-	if raised := output.ExceptionOf(text); raised.Message != "" {
-		return output.Clip(raised.String(), output.MaxTitle)
-	}
-	return output.FirstSentence(cmp.Or(failureLine().FindString(text), text))
-}
-
 // callsFailed adds the finding about an actor's calls that failed because the actor was gone.
 func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
 	id := actorOf(row)

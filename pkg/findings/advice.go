@@ -53,7 +53,6 @@ const (
 	withItsNode      = "with its node"
 	withItsActor     = "with its actor"
 	actorWithItsNode = "actor with its node"
-	envTakesLong     = "environment takes long"
 	consequence      = "consequence"
 	userCode         = "user code"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// What is here is about environments that are still being made: drivers.go and actors.go find those that could not be.
+// What is here is about environments that are still being made: envreason.go says why others could not be.
 
 // madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is
 // done or gave up (ray/_private/runtime_env/agent/runtime_env_agent.py).
@@ -43,7 +43,7 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 		f := b.find(RuntimeEnv, "making "+j.name())
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(),
 			envParts(env), time.Duration(until-since).Round(time.Second))
-		f.SubmissionID, f.advised = j.SubmissionID, envTakesLong
+		f.SubmissionID = j.SubmissionID
 		printed := b.read(setup)
 		f.add(occurrence{
 			at: since, job: j.id, name: "the runtime environment", entity: b.nodeEntity(file.Node),
