@@ -270,6 +270,43 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestWorkerStarts: of worker processes that did not start the error is told that they printed, whatever else they and
+// the raylet said, and else Ray's own words.
+func TestWorkerStarts(t *testing.T) {
+	const dead, alive = "The process is dead, probably it crashed during start.", "The process is still alive, probably it's hanging during start."
+	const noRay = "Traceback (most recent call last):\n  File \"/env/ray/_private/workers/default_worker.py\", line 8, in <module>\n    import ray\nModuleNotFoundError: No module named 'ray'\n"
+	const uv = "Using CPython 3.11.13\nCreating virtual environment at: .venv\nInstalled 50 packages in 2s\n"
+	gaveUp := func(at, how string) string {
+		return fmt.Sprintf("[2026-11-22 10:%s,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. %s\n", at, how)
+	}
+	failed := "[2026-11-22 10:02:00,012 E 88 88] (raylet) worker_pool.cc:1624: Fails to create or get runtime env [Node 127.0.0.1] " + trace("FileNotFoundError: [Errno 2] No such file or directory: 'podman'") + "\n"
+	for name, c := range map[string]struct {
+		log  string
+		want []string
+	}{
+		"a module":       {noRay + noRay + gaveUp("01:00", dead) + gaveUp("01:01", dead), []string{"ModuleNotFoundError: No module named 'ray'"}},
+		"among entries":  {failed + noRay + failed + gaveUp("01:00", dead), []string{"ModuleNotFoundError: No module named 'ray'"}},
+		"progress":       {uv + gaveUp("01:00", alive), []string{alive}},
+		"uv":             {uv + "  × No solution found when resolving dependencies:\n  ╰─▶ Because a is not there, it is unsatisfiable.\n" + gaveUp("01:00", dead), []string{"× No solution found when resolving dependencies: Because a is not there, it is unsatisfiable."}},
+		"an image":       {"Trying to pull docker.io/a/b:9...\nError: initializing source docker://a/b:9: manifest unknown\n" + gaveUp("01:00", dead), []string{"Error: initializing source docker://a/b:9: manifest unknown"}},
+		"no Python":      {"Python path configuration:\n  PYTHONHOME = '/opt/old'\nFatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding\nPython runtime state: core initialized\nModuleNotFoundError: No module named 'encodings'\n\nCurrent thread 0x7f21 (most recent call first):\n  <no Python frame>\n" + gaveUp("01:00", dead), []string{"ModuleNotFoundError: No module named 'encodings'"}},
+		"another reason": {noRay + gaveUp("01:00", dead) + "bash: line 1: exec: podman: not found\n" + gaveUp("01:30", dead), []string{"ModuleNotFoundError: No module named 'ray'", "bash: line 1: exec: podman: not found"}},
+		"much later":     {noRay + gaveUp("01:00", dead) + gaveUp("05:00", alive), []string{"ModuleNotFoundError: No module named 'ray'", alive}},
+	} {
+		dir := rareEvents(t, submission("raysubmit_bad"))
+		storeLog(t, dir, "raylet.err", c.log)
+		var got []string
+		for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
+			if said, is := strings.CutPrefix(f.Title, "Worker processes did not start: "); is {
+				got = append(got, said)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestWorkersOfBefore: workers that did not start long before are not why a driver waited, and what the raylet printed
 // about other failures is not what they printed.
 func TestWorkersOfBefore(t *testing.T) {

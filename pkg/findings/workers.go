@@ -98,42 +98,52 @@ const startTimeout = 60e9
 
 const maxRaylets = 60 // nodes whose raylet's log one report reads
 
-// readStarts finds worker processes that ended before Ray could use them, and what they printed.
+// readStarts finds worker processes that ended before Ray could use them, and the error that they printed. Processes
+// that are started together print first, and the raylet then says of each that it did not register.
 func (b *builder) readStarts() {
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
 		log := b.read(file)
-		printed, read := "", 0
+		said, evident, since, read := "", Evidence{}, int64(0), 0
 		for _, m := range b.matches(log, notStarted()) {
-			printed = cmp.Or(printed, printedBefore(log.text[read:m.from]))
-			read = m.from
-			f := b.find(WorkerStart, printed)
-			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, m.groups[1]), output.MaxTitle)
+			reason, from, to := startError(log.text[read:m.from])
+			if reason != "" || m.at-since > startTimeout {
+				said, evident, since = reason, b.evidence(log, read+from, read+to), m.at
+			}
+			read = m.to
+			f := b.find(WorkerStart, said)
+			f.Title = "Worker processes did not start: " + cmp.Or(said, output.Clip(m.groups[1], output.MaxTitle))
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(file.Node)})
 			f.first = min(f.first, m.at-startTimeout)
-			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
-				from, to := log.line(first)
-				f.addEvidence(b.evidence(log, from, to))
+			if said != "" {
+				f.addEvidence(evident)
 			}
 			f.addEvidence(b.evidence(log, m.from, m.to))
 		}
 	}
 }
 
-// printedBefore returns the first line in a part of a raylet.err that a worker process printed; "" if there is none. A
-// traceback that begins in an entry of the raylet belongs to that entry.
-func printedBefore(text string) string {
-	ofEntry := false
-	for line := range strings.Lines(text) {
-		switch line = strings.TrimRight(line, "\r\n"); {
-		case strings.HasPrefix(line, "["):
-			ofEntry = strings.HasSuffix(line, output.TracebackStart)
-		case strings.TrimSpace(line) == "":
-			ofEntry = false // the raylet's traceback ends with an empty line
-		case !ofEntry:
-			return strings.TrimSpace(line)
+// startError returns the last error that worker processes printed in a part of a raylet.err, and where the lines begin
+// and end that have it; "" if they printed none. An entry of the raylet, with the traceback that begins in it and ends
+// at an empty line, is not theirs.
+func startError(text string) (reason string, from, to int) {
+	at, begin, ofEntry := 0, 0, false
+	printed := func() {
+		if said := output.ToolError(text[begin:at]); said != "" {
+			reason, from, to = said, begin, at
 		}
 	}
-	return ""
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "["):
+			printed()
+			begin, ofEntry = at+len(line), strings.HasSuffix(strings.TrimRight(line, "\r\n"), output.TracebackStart)
+		case ofEntry:
+			begin, ofEntry = at+len(line), strings.TrimSpace(line) != ""
+		}
+		at += len(line)
+	}
+	printed()
+	return reason, from, to
 }
 
 // crash searches a worker's own logs for the lines that a crash leaves there, see crashIn.
