@@ -161,7 +161,7 @@ func TestFindingsEvidence(t *testing.T) {
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a", asBrowser)
 	got.has(t, "<details><summary>2 frames of Ray and libraries</summary>",
 		"<details><summary>1 frame of Ray and libraries</summary>",
-		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>", "<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "bytes of this line</summary>", " the end</pre>")
+		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>", "<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "characters of this line</summary>", " the end</pre>")
 	for text, most := range map[string]int{"in get_objects": 1, "in read_csv": 1, "<b>17": 0, "\u202e": 0, "\x1b": 0} {
 		if n := strings.Count(got.body, text); n > most {
 			t.Errorf("%q is there %d times", text, n)

@@ -42,10 +42,10 @@ type Card struct {
 // Shown is one text of the evidence on the page.
 type Shown struct {
 	findings.Evidence
-	Parts []Part
-	Last  string // its last line
-	Open  bool
-	Above bool // the page shows the same text above
+	Parts  []Part
+	Folded string // what is shown of it while it is folded
+	Open   bool
+	Above  bool // the page shows the same text above
 }
 
 func (Findings) template() string { return "findings.html" }
@@ -70,7 +70,8 @@ func (p Findings) Groups() (groups []FindingsGroup) {
 			}
 			c := Card{Finding: f, Above: placed[f.ID]}
 			if !c.Above {
-				c.Open = len(placed) == 0 && (f.Severity == findings.Error || p.Job() != nil)
+				c.Open = len(placed) == 0 &&
+					(f.Severity == findings.Error || p.Job() != nil || len(p.Report.Findings) == 1)
 				c.Evidence = shownOf(f, &seen)
 			}
 			placed[f.ID] = true
@@ -111,11 +112,19 @@ func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
 		if !s.Above {
 			s.Parts = seen.partsOf(e.Text)
 		}
-		text := strings.TrimSpace(e.Text)
-		s.Last = output.Clip(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]), 200)
+		s.Folded = output.Clip(foldedLine(strings.TrimSpace(e.Text)), 200)
 		all = append(all, s)
 	}
 	return all
+}
+
+// foldedLine is what a text says in one line: of a traceback the last, which has the exception, of others the first.
+func foldedLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	if strings.Contains(text, "Traceback (most recent call last)") {
+		return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	}
+	return strings.TrimSpace(first)
 }
 
 // Heading says what the page is about.

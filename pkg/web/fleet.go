@@ -119,6 +119,9 @@ func money(v float64) string {
 	if v >= 1000 {
 		return formatCount(int(math.Round(v)))
 	}
+	if v > 0 && v < 0.005 {
+		return "< 0.01"
+	}
 	return fmt.Sprintf("%.2f", v)
 }
 

@@ -117,9 +117,10 @@ func appendPlain(parts []Part, lines []string) []Part {
 				parts = appendText(parts, line)
 				continue
 			}
-			from, to := runeStart(line, firstBytes), runeStart(line, len(line)-endings)
+			from, to := wordStart(line, firstBytes), wordStart(line, len(line)-endings)
 			parts = appendText(parts, line[:from])
-			parts = append(parts, Part{Text: line[from:to], Folded: formatCount(to-from) + " bytes of this line"})
+			parts = append(parts, Part{Text: line[from:to],
+				Folded: formatCount(utf8.RuneCountInString(line[from:to])) + " characters of this line"})
 			parts = appendText(parts, line[to:])
 		}
 	}
@@ -140,6 +141,17 @@ func appendText(parts []Part, text string) []Part {
 		return parts
 	}
 	return append(parts, Part{Text: text})
+}
+
+// wordStart returns the first place behind a place where a word begins, if one begins soon; else where a character
+// does.
+func wordStart(text string, at int) int {
+	const soon = 40
+	at = runeStart(text, at)
+	if space := strings.IndexByte(text[at:min(len(text), at+soon)], ' '); space >= 0 {
+		return at + space + 1
+	}
+	return at
 }
 
 // runeStart returns the first place at or behind a place where a character begins.
