@@ -32,8 +32,9 @@ const (
 // packing is what the catalog knows about packs; c.mu guards it.
 type packing struct {
 	read     map[string]bool                 // keys of packs that were read, or that cannot be read
-	denied   bool                            // packs must not be written
-	unjoined bool                            // packs must not be removed, so they are not joined
+	off      bool                            // nothing is packed: of commands
+	denied   blob.Denied                     // packs must not be written
+	unjoined blob.Denied                     // packs must not be removed, so they are not joined
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
 	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There
 	// are at most maxUnpacked.
@@ -193,7 +194,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		count[day]++
 	}
 	c.mu.Lock()
-	unjoined := c.packed.denied || c.packed.unjoined
+	unjoined := c.packed.denied.Holds() || c.packed.unjoined.Holds()
 	maps.DeleteFunc(c.packed.removed, func(day time.Time, _ map[layout.Session]bool) bool {
 		return unjoined || count[day] == 0
 	})
@@ -206,9 +207,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
 					"to delete below index/packs/, or let no rule of the bucket keep these objects")
-			c.mu.Lock()
-			c.packed.unjoined = true
-			c.mu.Unlock()
+			c.packed.unjoined.Set()
 			return nil
 		} else if err != nil {
 			return err // the next Pack removes the sessions
@@ -267,7 +266,7 @@ func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 // held.
 func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
 	switch {
-	case c.opts.Packs == nil || c.packed.denied:
+	case c.opts.Packs == nil || c.packed.off || c.packed.denied.Holds():
 	case !quiet && len(c.packed.fresh) < maxUnpacked:
 		c.packed.fresh[f.Ref] = f
 	case quiet:
@@ -299,14 +298,14 @@ func (c *Catalog) markPacked(all []*packs.Facts) {
 	}
 }
 
-// deny ends packing.
+// deny ends packing for a while. What is not packed until then is read again from the sessions.
 func (c *Catalog) deny(err error) {
 	c.opts.Log.WithError(err).Warn(
 		"the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the " +
 			"right to write below index/")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.packed.denied = true
+	c.packed.denied.Set()
 	clear(c.packed.unpacked)
 	clear(c.packed.fresh)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -408,9 +409,14 @@ func testRemovedLeavePacks(t *testing.T, newer bool) {
 	}
 }
 
+// TestReadOnlyStoreHasNoPacks: where packs may not be written, none wait; an hour later they are written if they may be.
 func TestReadOnlyStoreHasNoPacks(t *testing.T) {
+	synctest.Test(t, testReadOnlyStore)
+}
+
+func testReadOnlyStore(t *testing.T) {
 	store, _ := bucket()
-	ended(t, store, "a")
+	ref := ended(t, store, "a")
 	store.Age(time.Hour)
 	c, readOnly := server(store)
 	readOnly.refused = storetest.Create
@@ -418,12 +424,22 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	for range 2 {
 		must.OK(t, c.Pack(t.Context()))
 	}
-	if l := c.Cached(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
-		t.Errorf("%+v, %+v", l, c.packed)
+	if l := c.Cached(); len(entriesOf(l)) != 1 || !c.packed.denied.Holds() || len(c.packed.unpacked) != 0 {
+		t.Errorf("%+v, %v", l, c.packed.unpacked)
 	}
-	if slices.ContainsFunc(store.Keys(),
-		func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) }) {
+	hasPacks := func() bool {
+		return slices.ContainsFunc(store.Keys(),
+			func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) })
+	}
+	if hasPacks() {
 		t.Error("a read-only store has packs")
+	}
+	readOnly.refused = ""
+	time.Sleep(61 * time.Minute)
+	c.describe(t.Context(), ref)
+	must.OK(t, c.Pack(t.Context()))
+	if !hasPacks() {
+		t.Error("no pack an hour after the last refusal")
 	}
 }
 

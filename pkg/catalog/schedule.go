@@ -185,7 +185,7 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 // why the store could not be listed.
 func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 	c.mu.Lock()
-	c.packed.denied = true // nothing is packed
+	c.packed.off = true
 	c.mu.Unlock()
 	if err := c.Refresh(ctx); err != nil {
 		return Listing{}, err

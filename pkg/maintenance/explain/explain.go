@@ -83,7 +83,7 @@ type Explainer struct {
 	queue   *queue
 	failing *cache.Cache[layout.Session, *attempts]
 	pause   backoff.Backoff // after sessions that failed, or the lease
-	alone   bool            // the store takes no lease, so each server explains for itself
+	alone   blob.Denied     // the store takes no lease, so each server explains for itself
 }
 
 // attempts are those to explain one session.
@@ -149,7 +149,7 @@ func (x *Explainer) run(ctx context.Context) {
 
 // work explains sessions while some are due, with the lease.
 func (x *Explainer) work(ctx context.Context) error {
-	if x.alone {
+	if x.alone.Holds() {
 		return x.explainAll(metered.Paced(ctx, x.limiter))
 	}
 	// The lease itself is renewed in time, whatever waits.
@@ -161,7 +161,7 @@ func (x *Explainer) work(ctx context.Context) error {
 	if blob.IsDenied(err) {
 		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: " +
 			"each server finds out for itself how ended sessions ended")
-		x.alone = true
+		x.alone.Set()
 	}
 	return err
 }

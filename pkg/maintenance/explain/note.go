@@ -37,7 +37,7 @@ type noted struct {
 // note notes that a session is being explained, at once if a server has ended over it, and takes this back when it is
 // done.
 func (x *Explainer) note(ctx context.Context, ref layout.Session, deaths int) (done func()) {
-	if x.alone {
+	if x.alone.Holds() {
 		return func() {}
 	}
 	wait := noteAfter

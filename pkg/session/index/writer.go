@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
@@ -35,7 +34,7 @@ type Writer struct {
 	// meantime, it deletes that again: nobody else would.
 	Written func(ctx context.Context, ref layout.Session) error
 
-	denied atomic.Bool
+	denied blob.Denied
 }
 
 // ErrPartial says that findings are not kept, because not everything that they are made of could be read.
@@ -61,7 +60,7 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 // allow it, nothing is stored. If the tables cannot be made, that is logged, and queries are answered from the metrics'
 // chunks.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
-	if w.Metrics == nil || w.denied.Load() {
+	if w.Metrics == nil || w.denied.Holds() {
 		return nil
 	}
 	err := guard.Do(ref.String(), func() (err error) {
@@ -128,7 +127,7 @@ func (w *Writer) written(ctx context.Context, ref layout.Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writtenTime)
 	defer cancel()
 	switch {
-	case w.denied.Load():
+	case w.denied.Holds():
 		return w.Cache.trim(ctx, w.Root)
 	case w.Written != nil:
 		return w.Written(ctx, ref)
@@ -152,7 +151,7 @@ func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
 
 // put stores an object.
 func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if !w.denied.Load() {
+	if !w.denied.Holds() {
 		err := w.Put(ctx, key, body)
 		switch {
 		case !blob.IsDenied(err):
@@ -160,7 +159,7 @@ func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error 
 		case w.Cache == nil:
 			return fmt.Errorf("%w; allow writing below %s/index/ or set --index-cache-dir", err, w.Root)
 		}
-		if !w.denied.Swap(true) {
+		if w.denied.Set() {
 			w.Log.WithError(err).Warn("indexes may not be written to the store; they are kept in --index-cache-dir")
 		}
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
