@@ -125,7 +125,8 @@ func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) 
 		return nil
 	})
 	slices.SortFunc(result.Logs, func(a, b *web.FoundLog) int { // they come as they are searched
-		return cmp.Or(cmp.Compare(kindOf(a.File.File), kindOf(b.File.File)), cmp.Compare(a.NodeID, b.NodeID),
+		return cmp.Or(cmp.Compare(min(1, len(b.Lines)), min(1, len(a.Lines))), // those without shown lines last
+			cmp.Compare(kindOf(a.File.File), kindOf(b.File.File)), cmp.Compare(a.NodeID, b.NodeID),
 			cmp.Compare(a.File.File, b.File.File))
 	})
 	return result, err
