@@ -321,6 +321,27 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestMarkerThatWasRemoved: a session that grows for days is marked again, so that it stays in the list.
+func TestMarkerThatWasRemoved(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
+	name, marker := session().Name, layout.MarkerKey("log", session())
+	must.OK(t, s.mark(t.Context(), name))
+	must.OK(t, store.Delete(t.Context(), marker))
+	s.marked[name] = time.Now().Add(-markAgain)
+	store.Fault = func(string) storetest.Fault { return storetest.Refuse }
+	must.OK(t, s.mark(t.Context(), name)) // what is stored next does not wait
+	s.marked[name] = time.Now().Add(-markAgain)
+	puts := 0
+	store.Fault = func(string) storetest.Fault { puts++; return storetest.None }
+	for range 5 {
+		must.OK(t, s.mark(t.Context(), name))
+	}
+	if _, err := store.Stat(t.Context(), marker); err != nil || puts != 1 {
+		t.Errorf("%v, %d puts", err, puts)
+	}
+}
+
 // TestTimeOrderedMarkerMayBeRefused: nothing waits for it, and it is not tried with each put.
 func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	o, store := options(t, t.TempDir())

@@ -27,7 +27,7 @@ type sessions struct {
 	began  time.Time
 
 	mu     sync.Mutex
-	marked map[string]bool
+	marked map[string]time.Time // when the marker was stored last
 	recent map[string]time.Time // when the time-ordered marker was tried; zero: it is stored
 	known  map[string]*knownSession
 
@@ -54,7 +54,7 @@ const versionWait = 2 * time.Minute
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		opts: o, redact: o.Redact.For("metadata"), path: path, began: time.Now(),
-		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
+		marked: make(map[string]time.Time), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
 	}
 	data, err := regular.ReadFile(path, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -85,23 +85,27 @@ func (s *sessions) ref(name string) layout.Session {
 	return layout.Session{Namespace: s.opts.Namespace, Cluster: s.opts.Cluster, Name: name}
 }
 
-// mark stores the session's marker once.
+// markAgain is the time after which the marker of a session that still grows is stored again: a lifecycle rule of the
+// bucket may have removed it.
+const markAgain = 24 * time.Hour
+
+// mark stores the session's marker. If it was stored before, nothing waits for it.
 func (s *sessions) mark(ctx context.Context, name string) error {
 	s.mu.Lock()
-	done := s.marked[name]
+	stored, done := s.marked[name]
 	s.mu.Unlock()
-	if done {
+	if done && time.Since(stored) < markAgain {
 		s.markRecent(ctx, name)
 		return nil
 	}
 	if err := layout.CheckSessionName(name); err != nil {
 		return err
 	}
-	if err := s.create(ctx, layout.MarkerKey(s.opts.Root, s.ref(name)), nil); err != nil {
+	if err := s.create(ctx, layout.MarkerKey(s.opts.Root, s.ref(name)), nil); err != nil && !done {
 		return fmt.Errorf("mark session: %w", err)
 	}
 	s.mu.Lock()
-	s.marked[name] = true
+	s.marked[name] = time.Now()
 	s.mu.Unlock()
 	s.markRecent(ctx, name)
 	return nil

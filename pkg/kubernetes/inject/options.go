@@ -107,5 +107,6 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"resource requests of the collector; in a Guaranteed pod they are its limits")
 	fs.StringToStringVar(&o.Limits, "limits", o.Limits,
 		"resource limits of the collector; without memory it has "+memoryLimit+", without cpu "+cpuLimit+
-			" where Ray's container has a limit of CPU; never less than it requests")
+			" where Ray's container has a limit of CPU, without ephemeral-storage "+diskLimit+" where Ray's container "+
+			"has a limit of it: with a larger --spool-max-bytes give more; never less than it requests")
 }

@@ -145,6 +145,13 @@ func TestResources(t *testing.T) {
 			`"requests":{"cpu":4,"memory":"8388608Ki"}`, "", amounts("250m", "256Mi"), amounts("250m", "256Mi")},
 		"guaranteed": {`"limits":{"cpu":4,"memory":"8Gi"}`, whole + `,"requests":{"cpu":"4","memory":"8Gi"}`, "",
 			amounts("250m", "256Mi"), amounts("250m", "256Mi")},
+		"disk": {`"limits":{"ephemeral-storage":"10Gi"}`, ``, "",
+			map[string]any{"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
+			map[string]any{"memory": "256Mi", "ephemeral-storage": "1280Mi"}},
+		"a larger disk": {`"limits":{"ephemeral-storage":"10Gi"}`, ``, "--limits=ephemeral-storage=9Gi",
+			amounts("50m", "64Mi"), map[string]any{"memory": "256Mi", "ephemeral-storage": "9Gi"}},
+		"disk of another container": {``, `"limits":{"ephemeral-storage":"10Gi"}`, "", amounts("50m", "64Mi"),
+			map[string]any{"memory": "256Mi"}},
 		"one that is not": {whole, whole + `,"requests":{"cpu":"1"}`, "", amounts("50m", "64Mi"),
 			amounts("250m", "256Mi")},
 	} {

@@ -11,17 +11,30 @@ const (
 	// cpuLimit is the collector's where Ray's container has a limit, and by default there is none.
 	cpuLimit    = "250m"
 	memoryLimit = "256Mi"
+	// diskLimit is the collector's part of the pod's ephemeral storage if Ray's container has a limit: the default of
+	// --spool-max-bytes, and its log. It requests little of it, because the spool is mostly empty.
+	diskLimit, diskRequest = "1280Mi", "64Mi"
+
+	disk = "ephemeral-storage"
 )
 
 // resources are the collector's. It fits into its pod: where a quota wants each container to have a limit of CPU, Ray's
-// has one, and a pod is Guaranteed only if all its containers request their limits.
+// has one, and a pod is Guaranteed only if all its containers request their limits. The kubelet evicts a pod whose
+// volumes exceed the sum of its containers' limits of ephemeral storage: the spool must not use up Ray's.
 func (o *Options) resources(g group) map[string]any {
 	requests, limits := quantities(o.Requests), quantities(o.Limits)
 	if limits["memory"] == nil {
 		limits["memory"] = memoryLimit
 	}
-	if rays, _ := descend(g.ray, "resources", "limits"); rays["cpu"] != nil && limits["cpu"] == nil {
+	rays, _ := descend(g.ray, "resources", "limits")
+	if rays["cpu"] != nil && limits["cpu"] == nil {
 		limits["cpu"] = cpuLimit
+	}
+	if rays[disk] != nil && limits[disk] == nil {
+		limits[disk] = diskLimit
+		if requests[disk] == nil {
+			requests[disk] = diskRequest // without one it would be the limit
+		}
 	}
 	for name, limit := range limits {
 		if amount(requests[name]) > amount(limit) {
