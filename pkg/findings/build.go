@@ -120,6 +120,7 @@ type builder struct {
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts
 	refused               []refusal
+	deletions             []deletion // of applications of Serve
 }
 
 // build computes the report. It first reserves memory for the logs that it reads.

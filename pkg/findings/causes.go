@@ -142,22 +142,21 @@ func (f *finding) cutIn(text string) bool {
 // repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
 // failure's evidence is shown.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
-	if ownBugs[e.raised.Type] || j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
 	said, forAnyReason := e.said(), general().MatchString(e.raised.Type)
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
 	for _, other := range b.all {
-		ofServe := other.Kind == Serve && e.log != nil &&
-			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
+		ofServe := other.servesJob(j, e.log, len(b.jobs) == 1)
 		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
 		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe || other.Kind == Pod || ofLibrary {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
-		noReason := forAnyReason && e.raised.Message == ""
+		noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
 		if ofOthers || other.reportedIn(said) || other.Kind == Unschedulable && waited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)

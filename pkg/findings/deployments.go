@@ -174,8 +174,8 @@ func (f *finding) aboutOther(text string) bool {
 }
 
 // namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A short
-// name may be any word, so a deployment's counts from four letters on, an application's only if it is in single quotes
-// or behind "application".
+// name may be any word, so a deployment's counts from four letters on, an application's only if it is no plain word, in
+// single quotes, or behind "application".
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {
 		if e.Type != "deployment" {
@@ -183,12 +183,28 @@ func (f *finding) namedIn(text string) bool {
 		}
 		app, _, _ := strings.Cut(e.ID, "#")
 		namesApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
-		if len(e.Name) > 3 && mentions(text, e.Name) || namesApp("application %s ") || namesApp("application %q") ||
-			namesApp("'%s'") {
+		if len(e.Name) > 3 && mentions(text, e.Name) || noWord(app) && mentions(text, app) ||
+			namesApp("application %s ") || namesApp("application %q") || namesApp("'%s'") {
 			return true
 		}
 	}
 	return false
+}
+
+// noWord reports whether a name is none that may be any word of a text: "rank-v2", but not "ranker".
+func noWord(name string) bool { return len(name) > 3 && strings.ContainsAny(name, "-_0123456789") }
+
+// deployed is in what Serve's command line prints when it has deployed a file.
+const deployed = "Sent deploy request successfully"
+
+// servesJob reports whether a job may depend on the application of Serve that the finding is about: it is the only job,
+// it deployed a file, or its log names the application. Without a driver only the latter two count.
+func (f *finding) servesJob(j *job, log *logText, only bool) bool {
+	if f.Kind != Serve || log == nil {
+		return false
+	}
+	own := output.OwnLines(log.text)
+	return only && !j.id.Nil() || strings.Contains(own, deployed) || f.namedIn(own)
 }
 
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of

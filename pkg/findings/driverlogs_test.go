@@ -33,6 +33,8 @@ func TestDriverLogs(t *testing.T) {
 			"Traceback (most recent call last):", "  File \"/lib/vllm/hub.py\", line 9, in load",
 			"    raise OSError(\"no such model\")", "OSError: no such model\r\n"}, header), rank)
 	}
+	const clientEnv = "Traceback (most recent call last):\n  File \"/lib/ray/proxier.py\", line 303, in _create_runtime_env\n    raise RuntimeError(\n" +
+		"RuntimeError: Failed to create runtime_env for Ray client server, it is caused by:\n"
 	const noMemory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.14 GiB is free. Process 12 has 78.00 GiB memory in use. " +
 		"Of the allocated memory 70.00 GiB is allocated by PyTorch, and 7.00 GiB is reserved\n"
 	for name, c := range map[string]struct {
@@ -268,6 +270,20 @@ func TestDriverLogs(t *testing.T) {
 			"cannot open nope.sh", ""},
 		"no module": {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint,
 			"No module named nope", ""},
+		"an environment of Ray Client": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
+			"[Node 10.0.0.1] Traceback (most recent call last):\n  File \"/lib/ray/pip.py\", line 252, in _install\n    await check()\nray._private.runtime_env.utils.SubprocessCalledProcessError: Run cmd[9] failed with the following details.\n" +
+			"Command '['pip', 'install']' returned non-zero exit status 1.\nLast 50 lines of stdout:\n    ERROR: Could not find a version that satisfies the requirement geo==2.1 (from versions: none)\n    ERROR: No matching distribution found for geo==2.1\n\n",
+			findings.RuntimeEnv, "Ray Client could not set up the runtime environment of its driver: .*geo==2.1", ""},
+		"an environment of Ray Client that takes too long": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
+			"[Node 10.0.0.1] Failed to install runtime_env within the timeout of 600 seconds.\n",
+			findings.RuntimeEnv, "of its driver: .*600 s", ""},
+		"an environment of Ray Client that was not needed": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
+			"[Node 10.0.0.1] Failed to install runtime_env within the timeout of 600 seconds.\n" + module + "    step()\nValueError: no rows\n",
+			findings.JobFailed, "its driver raised ValueError: no rows", ""},
+		"an engine that refers to its output": {1, "\x1b[36m(Engine pid=7)\x1b[0m IndexError: token id 152064 is out of the table\n" + module + "    ask()\nllm.EngineDeadError: Background loop is not running. If it was running, inspect the output to find the stacktrace.\n",
+			findings.JobFailed, "; before that Engine printed: IndexError: token id 152064 is out of the table$", ""},
+		"an engine that had failed": {1, "\x1b[36m(Engine pid=7)\x1b[0m IndexError: token id 152064 is out of the table\n" + module + "    ask()\nllm.EngineDeadError: Background loop has errored already.\n",
+			findings.JobFailed, "; before that Engine printed: IndexError: token id 152064 is out of the table$", ""},
 		"no package": {1, "/usr/bin/python: Error while finding module specification for 'nope.mod' (ModuleNotFoundError: No module named 'nope')\n", findings.Entrypoint, "No module named 'nope'", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,14 +31,24 @@ func (b *builder) addEarlierFailures() {
 				root.addEvidence(e)
 			}
 		} else if root.mayFollowOthers(end) {
-			earlier = cmp.Or(b.printedInJob(end, root), b.lostActor(end, root))
+			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root), b.lostActor(end, root))
 		}
 		if earlier != "" {
-			earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
-			root.Title = output.Clip(root.Title, 2*output.MaxTitle-len(earlier))
-			root.goOn(earlier)
+			root.tellEarlier(earlier)
+			for _, c := range end.because { // other calls of one actor, after the same failure
+				if c != root && c.raised.Type == root.raised.Type && c.actor() != "" && c.actor() == root.actor() {
+					c.tellEarlier(earlier)
+				}
+			}
 		}
 	}
+}
+
+// tellEarlier adds to a title what had failed before.
+func (f *finding) tellEarlier(earlier string) {
+	earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
+	f.Title = output.Clip(f.Title, 2*output.MaxTitle-len(earlier))
+	f.goOn(earlier)
 }
 
 // earlierFailure returns the first failure in a job before the root of the job's end, of which it is neither a cause

@@ -30,7 +30,7 @@ var ownBugs = map[string]bool{
 var (
 	aboutFailures = lazyregexp.New(
 		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
-			`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
+			`not (?:all|enough|complete|placed|ready|available|healthy)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
 	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
@@ -56,6 +56,8 @@ var ofProcesses = lazyregexp.New(processFailed)
 // one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
 // as its values are of several types, the worker that made it said so.
 var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|output|stack ?trace|traceback)\b|` +
+	`\b(?:has|have) (?:errored|failed|died) already\b|\b(?:has|have) already (?:errored|failed|died)\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
 	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)

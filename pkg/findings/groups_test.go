@@ -120,6 +120,14 @@ func TestHolders(t *testing.T) {
 			t.Errorf("at %d: %q, want %q", since, got, want)
 		}
 	}
+	replica := func(id string) holding {
+		return holding{5, 20, "ServeReplica:search:Embed (SERVE_REPLICA::search#Embed#" + id + ")", cpus(1)}
+	}
+	h = holdings{total: cpus(2), all: []holding{replica("a1b2c3d4"), replica("e5f6a7b8")}}
+	h.sum()
+	if got := h.holders(cpus(1), 6); got != "deployment Embed of application search held 2 of 2 CPU" {
+		t.Errorf("two replicas: %q", got)
+	}
 }
 
 // TestHoldersAtTheEnd: of actors that are made together those hold the resources that began to live after another one

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -136,7 +137,7 @@ func (h *holdings) holders(resources map[string]float64, since int64) string {
 	return ""
 }
 
-// names returns who held some of the resources at a time.
+// names returns who held some of the resources at a time; the replicas of a deployment are one.
 func (h *holdings) names(resources map[string]float64, at int64) (names []string) {
 	var asked []string
 	for r, amount := range resources {
@@ -146,11 +147,19 @@ func (h *holdings) names(resources map[string]float64, at int64) (names []string
 	}
 	for i := range h.all {
 		one := &h.all[i]
-		if one.from <= at && at < one.to && !slices.Contains(names, one.name) &&
-			slices.ContainsFunc(asked, func(r string) bool { return one.resources[r] > 0 }) {
-			if names = append(names, one.name); len(names) == maxEntities {
-				break
-			}
+		if one.from > at || at >= one.to ||
+			!slices.ContainsFunc(asked, func(r string) bool { return one.resources[r] > 0 }) {
+			continue
+		}
+		name := one.name
+		if strings.HasPrefix(name, replicaClass) {
+			name = plain(name)
+		}
+		if slices.Contains(names, name) {
+			continue
+		}
+		if names = append(names, name); len(names) == maxEntities {
+			break
 		}
 	}
 	return names

@@ -55,6 +55,7 @@ func (b *builder) readServe() {
 		c.updatesFailed()
 		c.replicasSlow()
 		c.proxiesFailed()
+		c.applicationsDeleted()
 	}
 	apps, err := b.r.Applications(b.ctx)
 	for i := range apps {

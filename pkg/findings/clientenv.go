@@ -1,0 +1,25 @@
+package findings
+
+import "strings"
+
+// clientEnvFailed begins what the server of Ray Client says of a runtime environment that could not be set up for a
+// driver (ray/util/client/server/proxier.py). Behind it the agent says why, mostly with a traceback of its own.
+const clientEnvFailed = "Failed to create runtime_env for Ray client server, it is caused by:\n"
+
+// clientEnv returns why a driver that wanted to use Ray Client did not get its runtime environment; "" if it ended for
+// another reason.
+func (e *driverEnd) clientEnv() string {
+	if e.log == nil || e.at < 0 {
+		return ""
+	}
+	at := strings.LastIndex(e.log.text, clientEnvFailed)
+	if at < 0 {
+		return ""
+	}
+	said := at + len(clientEnvFailed)
+	// The last traceback is either the server's, with these words, or the agent's, right behind them.
+	if at < e.at && (said > e.at || strings.Contains(e.log.text[said:e.at], "\n")) {
+		return ""
+	}
+	return envReason(e.log.text[said:])
+}
