@@ -179,32 +179,26 @@ func (b *builder) printedInJob(end, root *finding) string {
 	if log == nil {
 		return byEntrypoint
 	}
-	orElse := func(line string) bool { return false }
-	if notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout") {
-		orElse = output.AboutWaits
+	orElse := []func(line string) bool{
+		func(line string) bool {
+			waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
+			return waited && output.AboutWaits(line)
+		},
+		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
 	}
-	said := b.saidByWorkers(j, log, root, orElse)
+	if root.silent || foundNothing(root.raised) {
+		orElse = append(orElse, output.Plain)
+	}
+	isRays := func(class string) bool { return b.isRays(class, j.id) }
+	who, said, nth := output.SaidByWorkers(log.text, root.Title, isRays, orElse...)
+	said = around(who+" printed: ", said, "")
 	switch {
-	case said != "":
+	case said != "" && nth == 0:
 		return said
 	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
 		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint)
-	case byEntrypoint != "":
-		return byEntrypoint
 	}
-	names := func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) }
-	if said = b.saidByWorkers(j, log, root, names); said == "" && (root.silent || foundNothing(root.raised)) {
-		said = b.saidByWorkers(j, log, root, output.Plain)
-	}
-	return said
-}
-
-// saidByWorkers returns what a worker had printed into the log of a job's driver and a root does not tell, with its
-// name: an error, or else a line of which orElse says that it counts; "" if there is none.
-func (b *builder) saidByWorkers(j *job, log *logText, root *finding, orElse func(line string) bool) string {
-	isRays := func(class string) bool { return b.isRays(class, j.id) }
-	who, said := output.SaidByWorkers(log.text, root.Title, orElse, isRays)
-	return around(who+" printed: ", said, "")
+	return cmp.Or(byEntrypoint, said)
 }
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it; "" if there is none

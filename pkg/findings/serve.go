@@ -142,12 +142,7 @@ func (c *controllerLog) replicasRaised() {
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
-		// a deployment whose replicas are tried again and again counts once
-		if len(f.Evidence) == 0 || f.first > m.at {
-			f.count(m.at)
-		} else {
-			f.last = max(f.last, m.at)
-		}
+		f.lasted(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(b.evidence(log, m.from, end))
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
 		f.Severity = Warning

@@ -29,7 +29,7 @@ var (
 	ofErrorOrLine = question{[][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, 0, maxErrorLines}
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{[][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}}, 0, maxLastLines}
-	ofWorkers      = question{[][]worth{{anError, stepFailed}, {errorWarning, asked}}, 0, 0}
+	ofWorkers      = question{[][]worth{{anError, stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}, 0, 0}
 )
 
 const (
@@ -152,9 +152,10 @@ func (c *candidate) complete(below [2]string) {
 	c.said = strings.TrimSpace(c.said + " " + rest)
 }
 
-// workerCandidates returns what workers said in a driver's log into which Ray copied it, the last one first. A line of
-// which orElse says that it counts is asked for. isRays says whether a class is one of Ray's own actors.
-func workerCandidates(log string, orElse func(line string) bool, isRays func(class string) bool) iter.Seq[candidate] {
+// workerCandidates returns what workers said in a driver's log into which Ray copied it, the last one first. isRays
+// says whether a class is one of Ray's own actors, and orElse which lines are asked for.
+func workerCandidates(log string, isRays func(class string) bool,
+	orElse []func(line string) bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		below := ""
 		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
@@ -170,8 +171,10 @@ func workerCandidates(log string, orElse func(line string) bool, isRays func(cla
 			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
 				continue
 			}
-			if c.complete([2]string{next}); c.worth > errorWarning && orElse(line) {
-				c.worth = asked
+			c.complete([2]string{next})
+			wanted := func(counts func(line string) bool) bool { return c.worth > errorWarning && counts(line) }
+			if i := slices.IndexFunc(orElse, wanted); i >= 0 {
+				c.worth = asked + worth(i)
 			}
 			if !yield(c) {
 				return
@@ -207,12 +210,13 @@ func ErrorBefore(log, known string) string {
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
-// that speaks of an error, or the last line of which orElse says that it counts, too; both are "" if there is none.
-// isRays says whether a class is one of Ray's own actors.
-func SaidByWorkers(log, known string, orElse func(line string) bool, isRays func(class string) bool) (who,
-	said string) {
-	c := ofWorkers.answer(workerCandidates(log, orElse, isRays), known)
-	return c.who, Clip(c.said, MaxTitle)
+// that speaks of an error, or the last line of which the first of orElse says that it counts, too; or else one of which
+// the next of them does, of up to three: nth says which. All are empty if there is none. isRays says whether a class is
+// one of Ray's own actors.
+func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...func(line string) bool) (who,
+	said string, nth int) {
+	c := ofWorkers.answer(workerCandidates(log, isRays, orElse), known)
+	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 
 // EndsInError reports whether the last line that a program printed itself is about an error.

@@ -183,10 +183,23 @@ func TestSaidByWorkers(t *testing.T) {
 		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:v7 is in quarantine\n\x1b[36m(f pid=7)\x1b[0m 2026-11-27 10:00:00,002 INFO a.py:1 - GET /score 503\n", Plain, "WARNING:root:v7 is in quarantine"},
 		{"\x1b[36m(f pid=7)\x1b[0m geo.acme.example did not answer in 2 s\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "geo.acme.example did not answer in 2 s"},
 	} {
-		who, said := SaidByWorkers(c.log, "", c.orElse, func(class string) bool { return class == "Controller" })
+		who, said, _ := SaidByWorkers(c.log, "", func(class string) bool { return class == "Controller" }, c.orElse)
 		if said != c.want || strings.Contains(who, "f") != (said != "") {
 			t.Errorf("%q: %q of %q, want %q", c.log, said, who, c.want)
 		}
+	}
+}
+
+// TestSaidByWorkersNext: what is asked for first counts before what is asked for next, wherever it stands.
+func TestSaidByWorkersNext(t *testing.T) {
+	const log = "\x1b[36m(f pid=7)\x1b[0m quota of eu-2 is 0\n\x1b[36m(f pid=7)\x1b[0m loaded\n"
+	ofQuota := func(line string) bool { return strings.Contains(line, "quota") }
+	noOne := func(string) bool { return false }
+	if _, said, nth := SaidByWorkers(log, "", noOne, noOne, ofQuota, Plain); said != "quota of eu-2 is 0" || nth != 1 {
+		t.Errorf("%q, %d", said, nth)
+	}
+	if _, said, nth := SaidByWorkers(log, "quota of eu-2 is 0", noOne, noOne, ofQuota, Plain); said != "loaded" || nth != 2 {
+		t.Errorf("%q, %d", said, nth)
 	}
 }
 
@@ -198,7 +211,7 @@ func TestToldByWorkers(t *testing.T) {
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 34 (char 33)": "",
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)": "json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)",
 	} {
-		if _, said := SaidByWorkers("\x1b[36m(f pid=7)\x1b[0m "+line+"\n", known, noOne, noOne); said != want {
+		if _, said, _ := SaidByWorkers("\x1b[36m(f pid=7)\x1b[0m "+line+"\n", known, noOne); said != want {
 			t.Errorf("%q: %q", line, said)
 		}
 	}

@@ -83,6 +83,8 @@ const (
 	stepWarning               // a warning that says with which status a step ended
 	warning
 	asked // of no such kind, but whoever asks wants it
+	askedNext
+	askedLast
 	worthLittle
 )
 
