@@ -164,7 +164,7 @@ func (e *driverEnd) readLater() {
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&
 		!strings.Contains(e.log.text[:e.at], ", in <module>\n")
 	e.later = cmp.Or(output.LastCrash(behind), output.LastError(behind))
-	_, next, _ := strings.Cut(behind, connected)
+	_, next, _ := strings.Cut(behind, output.Connected)
 	_, next, _ = strings.Cut(next, "\n")
 	said := output.LastWords(next) // a thread that connects once more as the program ends prints nothing
 	switch {

@@ -124,7 +124,7 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
 		return "", b.saidLast(log)
-	case log != nil && strings.Contains(log.text, connected):
+	case log != nil && strings.Contains(log.text, output.Connected):
 		return "its driver was connected to Ray, and nothing of it was stored", b.saidLast(log)
 	case log != nil && strings.Contains(log.text, entrypointRuns):
 		return "its driver had not connected to Ray", b.saidLast(log)
@@ -264,9 +264,6 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
-
-// connected is what a driver prints into its log when it is connected.
-const connected = "Connected to Ray cluster"
 
 // saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait
 // or an error.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
 // candidate is what a program, or one of its workers, may have said of its end.
@@ -13,6 +15,8 @@ type candidate struct {
 	said  string
 	worth worth
 	who   string // the worker, and what it ran; "" for the program itself
+	// passing says that the program went on after it if it printed more: Ray, or a library in C++, reported an error.
+	passing bool
 }
 
 // question says which candidates count, the best first, and how many lines at the end of an output are looked at.
@@ -49,7 +53,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 		}
 		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
 		switch {
-		case c.worth == errorOfRay && rank < 0:
+		case c.worth == errorOfRay && rank < 0, c.passing && own > 0:
 			continue
 		case told(known, c.said):
 			if c.worth == anError || c.worth == stepFailed {
@@ -84,13 +88,13 @@ func ownCandidates(log string) iter.Seq[candidate] {
 		cause, below, step := candidate{}, [2]string{}, false // step: the line below says how a step ended
 		unanswered := sync.OnceValue(func() map[string]string { return unansweredIn(log) })
 		for line := range lastOwn(log) {
-			c := candidate{}
+			c := candidate{passing: nativeRecord().MatchString(line)}
 			c.worth, c.said = worthOf(line)
 			if rayError().MatchString(line) {
 				if c.worth > errorWarning {
 					continue
 				}
-				c.worth = errorOfRay
+				c.worth, c.passing = errorOfRay, true
 			}
 			alone := c.said
 			if m := notFound().FindStringSubmatch(c.said); m != nil && cause.said == "" {
@@ -157,7 +161,7 @@ func (c *candidate) complete(below [2]string) {
 func workerCandidates(log string, isRays func(class string) bool,
 	orElse []func(line string) bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		below := ""
+		below, printed := "", map[string]int{} // printed: lines without a level, by the mark of their process
 		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
 			m, line, next := marked().FindStringSubmatch(whole), unmarked(whole), below
 			below = strings.TrimSpace(Printable(line))
@@ -172,6 +176,13 @@ func workerCandidates(log string, isRays func(class string) bool,
 				continue
 			}
 			c.complete([2]string{next})
+			if c.worth == ownLine {
+				printed[m[0]]++
+			}
+			if c.isError() && (nativeRecord().MatchString(line) && printed[m[0]] > 0 ||
+				isPlainError(line) && printed[m[0]] > maxLastLines) {
+				continue // its process went on
+			}
 			wanted := func(counts func(line string) bool) bool { return c.worth > errorWarning && counts(line) }
 			if i := slices.IndexFunc(orElse, wanted); i >= 0 {
 				c.worth = asked + worth(i)
@@ -183,12 +194,24 @@ func workerCandidates(log string, isRays func(class string) bool,
 	}
 }
 
+// Connected is what a driver of Python prints into its log when it is connected to Ray.
+const Connected = "Connected to Ray cluster"
+
 // LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
 // its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
-// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. It returns "" if
-// there is no line.
+// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. What was printed
+// before the program connected to Ray, mostly by shells, installers and libraries that it imports, counts only if the
+// program printed nothing of its own then. It returns "" if there is no line.
 func LastWords(log string) string {
-	return cmp.Or(LastCrash(log), Clip(ofEnd.answer(ownCandidates(log), "").said, MaxTitle))
+	crash := LastCrash(log)
+	own := OwnLines(log[max(0, len(log)-maxLastText):])
+	if at := strings.LastIndex(own, Connected); at >= 0 && crash == "" {
+		_, behind, _ := strings.Cut(own[at:], "\n")
+		if c := ofEnd.answer(ownCandidates(behind), ""); c.said != "" && c.worth <= ownLine && !c.passing {
+			return Clip(c.said, MaxTitle)
+		}
+	}
+	return cmp.Or(crash, Clip(ofEnd.answer(ownCandidates(log), "").said, MaxTitle))
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
@@ -219,9 +242,14 @@ func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...
 	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 
+// passedOn matches an error that Ray reports with its traceback: of a task whose result nobody took, or of something
+// that Ray tries again.
+var passedOn = lazyregexp.New(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- [^\n]*\n(?:(?:[^ \t\n][^\n]*\n)?  File [^\n]*\n(?:[ \t][^\n]*\n)*)+[^\n]*$`)
+
 // EndsInError reports whether the last line that a program printed itself is about an error.
 func EndsInError(log string) bool {
-	for c := range ownCandidates(log) {
+	log = OwnLines(log[max(0, len(log)-maxLastText):])
+	for c := range ownCandidates(passedOn().ReplaceAllString(log, "")) {
 		if c.worth != errorOfRay {
 			return c.isError()
 		}
@@ -237,6 +265,9 @@ const maxRepeats = 400 // lines at the end of a log in which repeated ones are c
 func Repeated(log string) (line string, times int) {
 	common, looked := "", 0
 	for said := range lastOwn(log) {
+		if rayError().MatchString(said) {
+			continue
+		}
 		normal := Normalised(said)
 		if times == 0 {
 			if !waits().MatchString(said) && !saysError().MatchString(said) {

@@ -105,7 +105,7 @@ const (
 // add adds a line. above is the one before it.
 func (p *paragraph) add(line, above string) {
 	line, above = ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(above, "")
-	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) ||
+	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inRecord(line, above) ||
 		strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
 		return // the code of the frame, or of what warned
 	}
@@ -179,6 +179,23 @@ func (p *paragraph) goOn(said string) {
 	default:
 		p.said, p.begun = append(p.said, causedByText+numbered().ReplaceAllString(said, "")), true
 	}
+}
+
+// recordFrame matches a frame of a traceback of which each line has the header of its record, as vLLM prints it. The
+// first group is the header.
+var recordFrame = lazyregexp.New(`^(\S[^"\n]{0,200}\S) {2,}File "[^"\n]*", line \d+`)
+
+// inRecord reports whether a line is a frame of such a traceback, or the code of the frame above.
+func inRecord(line, above string) bool {
+	const frame = `  File "`
+	if strings.Contains(line, frame) && recordFrame().MatchString(line) {
+		return true
+	}
+	if !strings.Contains(above, frame) {
+		return false
+	}
+	m := recordFrame().FindStringSubmatch(above)
+	return m != nil && len(line) > len(m[1]) && strings.HasPrefix(line[len(m[1]):], "   ")
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

@@ -54,6 +54,10 @@ var (
 	letters  = lazyregexp.New(`\pL`)
 	// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 	ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
+	// warns matches how tools and compilers mark a warning: "ld: warning: cannot find entry symbol _start".
+	warns = lazyregexp.New(`^[\w./+-]{1,80}: ?(?:\d+:){0,2} ?[Ww]arning: `)
+	// nativeRecord matches a warning or an error that a library in C++ logs: of glog, absl, TensorFlow and torch.
+	nativeRecord = lazyregexp.New(`^(?:\[\w+\]:)?\[?(?:\d{4}-\d\d-\d\d [\d:.]+: )?[WE](?:\d{4} [\d:.]+(?: +\d+)?)? \S*\.(?:cc|cpp|cu|h):\d+\]`)
 	// status matches what says with which status a step or a program failed, also if the line ends in its command. What
 	// a request returned is none.
 	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
@@ -106,12 +110,15 @@ func worthOf(line string) (worth, string) {
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
 	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
-		level != logline.Unknown && noMessage().MatchString(said),
+		level != logline.Unknown && (noMessage().MatchString(said) || strings.HasSuffix(said, TracebackStart)),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
 	case counts().MatchString(plain):
 		return errorCount, said
-	case level == logline.Warning && speaks, level >= logline.Error && ToldAbove(said):
+	case level == logline.Warning && speaks && nativeRecord().MatchString(line):
+		return warning, said // libraries warn as they start
+	case level == logline.Warning && speaks, level >= logline.Error && ToldAbove(said),
+		level == logline.Unknown && speaks && warns().MatchString(said):
 		return errorWarning, said
 	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
 		if onlyStatus(said) {
@@ -126,6 +133,13 @@ func worthOf(line string) (worth, string) {
 		return warning, said
 	}
 	return worthLittle, said
+}
+
+// isPlainError reports whether a line that speaks of an error has no level, and is no exception.
+func isPlainError(line string) bool {
+	m := raised().FindStringSubmatch(strings.TrimSpace(Printable(line)))
+	return (m == nil || !typical().MatchString(m[2])) &&
+		logline.Parse([]byte(line), &logline.Clock{}).Level == logline.Unknown
 }
 
 // onlyStatus reports whether a line says of a step or a program that it failed, and not why.
