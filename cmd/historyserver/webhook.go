@@ -63,7 +63,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 			"configmaps/ray-history-storage (also secrets, serviceaccounts, networkpolicies)")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", 0,
 		"after SIGTERM, keep serving this long, so that the Service stops sending requests")
-	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file; default: the pod's service account")
+	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file, one; default: the pod's service account")
 	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})
 }

@@ -143,20 +143,20 @@ func (g *Glob) Matches(p string) bool {
 		// ** at the end is for what is below, not for the folder itself.
 		parts, below = parts-1, below-1
 	}
-	return matchRuns(parts, below, func(i int) bool { return g.parts[i].anyNames },
+	return matchItems(parts, below, func(i int) bool { return g.parts[i].anyNames },
 		func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
 }
 
 func (p pattern) matches(name string) bool {
 	chars := []rune(name)
-	return matchRuns(len(p.items), len(chars), func(i int) bool { return p.items[i].star },
+	return matchItems(len(p.items), len(chars), func(i int) bool { return p.items[i].star },
 		func(i, n int) bool { return p.items[i].matches(chars[n]) }, false) // the whole name
 }
 
-// matchRuns says whether a pattern matches a text, given their numbers of items and elements. Star items match any
+// matchItems says whether a pattern matches a text, given their numbers of items and elements. Star items match any
 // number of elements. With open it is enough that it matches a beginning of the text. Of several stars only the last
 // one met is ever tried again: what was before it matches as early as it can, which leaves the most to what follows.
-func matchRuns(items, elements int, star func(item int) bool, matches func(item, element int) bool, open bool) bool {
+func matchItems(items, elements int, star func(item int) bool, matches func(item, element int) bool, open bool) bool {
 	i, n := 0, 0
 	again, from := -1, 0 // the last star met, and the element it is tried up to
 	for {

@@ -61,8 +61,8 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 	return removed, pages, nil
 }
 
-// listMarkers returns the sessions whose markers' keys start with prefix, and when each was written. n counts the
-// listed objects.
+// listMarkers calls found with each session that has a marker below prefix, and with when the marker was written. n
+// counts the listed objects, also those that are no markers.
 func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int,
 	err error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {

@@ -74,7 +74,8 @@ func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, erro
 func allDays(time.Time) bool { return true }
 
 // readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot
-// be used is logged and skipped: its sessions are found by their markers.
+// be used is logged and skipped: its sessions are found by their markers. It returns all stored packs, also those that
+// it did not read.
 func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
@@ -109,7 +110,7 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 						c.adopt(&rows[i])
 					}
 					c.table.applyChanges()
-					if c.table.rows >= firstRows {
+					if c.table.rows >= firstRows { // the newest sessions are known: callers need not wait for the rest
 						c.open()
 					}
 					return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"iter"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -264,24 +265,30 @@ func (l *list) why(p place, e *Entry, words []string) string {
 	return strings.Join(lines, " · ")
 }
 
-// exact returns the found rows of the cluster or the owner whose name is the word that a query searches for; nil if
-// they do not come first, or nothing has that name.
+// exact returns those of the found rows whose cluster or owner has the one word of a query as its name, in upper or
+// lower case, to be shown first. It is nil if none come first: in another order, of several words, after a filter by
+// one of these names, whose rows are all alike, and in a part by After.
 func (l *list) exact(q *Query, found []rowSet) []rowSet {
 	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
 	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
 		return nil
 	}
-	name := slices.Index(l.names.texts, q.Words[0])
-	if name < 0 {
-		return nil
-	}
-	exact := make([]rowSet, len(found))
-	for p := range places(found) {
-		if r := l.row(p); l.names.clusters[r.cluster].name == uint32(name) || r.owner == uint32(name) {
-			exact[p.block].add(int(p.row))
+	named := make(map[uint32]bool)
+	for number, text := range l.names.texts {
+		if len(text) == len(q.Words[0]) && strings.EqualFold(text, q.Words[0]) {
+			named[uint32(number)] = true
 		}
 	}
-	return exact
+	if len(named) == 0 {
+		return nil
+	}
+	rows := make([]rowSet, len(found))
+	for p := range places(found) {
+		if r := l.row(p); named[l.names.clusters[r.cluster].name] || named[r.owner] {
+			rows[p.block].add(int(p.row))
+		}
+	}
+	return rows
 }
 
 // exactFirst returns the found rows, the exact ones first, and skips the first from rows.
@@ -417,7 +424,8 @@ func after(e *Entry) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(micros(e.Start), 10) + " " + e.Ref.String()))
 }
 
-// readAfter reads such a token. The position is after both rows of a session that is stored in both layouts.
+// readAfter reads a token of after. The version is above all others, so that the position is behind the session in
+// every layout.
 func readAfter(token string) (k key, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	micros, ref, ok := strings.Cut(string(text), " ")
@@ -427,7 +435,8 @@ func readAfter(token string) (k key, err error) {
 		return k, &param.Error{Name: "continue", Value: token,
 			Want: "the value from the Link header of the answer before"}
 	}
-	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
+	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2],
+		Version: math.MaxUint8}}, nil
 }
 
 // Picked is a selection of sessions of a listing. It takes eight bytes for each session.

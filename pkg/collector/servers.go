@@ -151,7 +151,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and read slowly.
 const maxScrapes = 4
 
-// routes serves health and metrics, and events unless their handler is nil.
+// routes serves health, the collector's own metrics, and Ray's as they were last read, for a Prometheus that must not
+// read Ray itself. It also serves events, unless their handler is nil: at the address for metrics none are taken.
 func (c *Collector) routes(events http.Handler) http.Handler {
 	mux := newMux(c.opts.Gatherer, c.notReady)
 	if c.scraper != nil {

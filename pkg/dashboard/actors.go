@@ -287,10 +287,13 @@ func actorRows(r *Request) (rowSet, error) {
 	if err != nil {
 		return set, err
 	}
-	saved := moment.RowsByKey(list.List("result"), "actor_id")
+	left := moment.RowsByKey(list.List("result"), "actor_id")
 	actors, err := readActors(r)
+	if err != nil {
+		return set, err
+	}
 	for i := range actors.all {
-		a, row := &actors.all[i], saved[actors.all[i].ID]
+		a, row := &actors.all[i], left[actors.all[i].ID]
 		switch {
 		case a.Events != nil:
 			same := row.String("state") == a.State && row.Int("num_restarts") == int64(a.Restarts)
@@ -299,18 +302,18 @@ func actorRows(r *Request) (rowSet, error) {
 			row = rowOfLogical(actors.row(a))
 		}
 		set.rows = append(set.rows, row)
-		delete(saved, a.ID)
+		delete(left, a.ID)
 	}
-	set.addOthers(r, list, saved)
-	return set, err
+	set.addOthers(r, list, left)
+	return set, nil
 }
 
 // rowOfLogical makes a row of the State API from that of /logical/actors, for an actor without events.
 func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
+	// in any order: answers are written in the order of actorFields
 	row := pyjson.Obj("node_id", nullable(logical.Object("address").String("nodeId")))
 	for column, key := range map[string]string{
-		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name",
-		"pid":                "pid",
+		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name", "pid": "pid",
 		"required_resources": "requiredResources", "placement_group_id": "placementGroupId", "repr_name": "reprName",
 		"num_restarts": "numRestarts", "call_site": "callSite", "label_selector": "labelSelector",
 	} {

@@ -304,14 +304,17 @@ func nodeRows(r *Request) (rowSet, error) {
 	if err != nil {
 		return set, err
 	}
-	saved := moment.RowsByKey(list.List("result"), "node_id")
+	left := moment.RowsByKey(list.List("result"), "node_id")
 	all, err := readSummaries(r)
+	if err != nil {
+		return set, err
+	}
 	for _, n := range all.All {
-		row := saved[n.ID]
+		row := left[n.ID]
 		newer := r.Overrides(taken, row.String("state") == n.State, row.String("state") == moment.Dead)
 		set.rows = append(set.rows, rowOf(nodeFields, &shownNode{n, all.rows[n.ID].Object("raylet")}, row, newer))
-		delete(saved, n.ID)
+		delete(left, n.ID)
 	}
-	set.addOthers(r, list, saved)
-	return set, err
+	set.addOthers(r, list, left)
+	return set, nil
 }

@@ -232,7 +232,7 @@ func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []ma
 }
 
 // entry returns where the log's entry ends that a match begins: it may have several lines.
-func (m match) entry() int { return paragraphEnd(m.log, m.to) }
+func (m match) entry() int { return entryEnd(m.log, m.to) }
 
 func stamp(ns int64) string {
 	if ns <= 0 {

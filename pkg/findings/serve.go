@@ -107,9 +107,9 @@ func (c *controllerLog) applicationsFailed() {
 	}
 }
 
-// paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the
-// log if there is neither. An entry may have several lines.
-func paragraphEnd(log *logText, at int) int {
+// entryEnd returns where the log's entry at an offset ends: where the next one begins or the log ends, or at the first
+// end of a line after maxPlace bytes. An entry may have several lines.
+func entryEnd(log *logText, at int) int {
 	for begin := at; at-begin < maxPlace; {
 		next := strings.IndexByte(log.text[at:], '\n')
 		if next < 0 {

@@ -66,8 +66,10 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
 	}
-	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == catalog.Unknown {
+	if r.Outcome == catalog.Unknown {
 		r.Summary = b.unknownSummary()
+	} else {
+		r.Summary = summaryOf(r, ordered, b.jobs)
 	}
 	return r, nil
 }
@@ -289,11 +291,14 @@ func when(f *finding) int64 {
 	return f.first
 }
 
-// summaryOf returns one sentence that says how the session ended.
+// summaryOf returns one sentence that says how the session ended, or that it runs. unknownSummary is for what is not
+// known.
 func summaryOf(r *Report, findings []*finding, jobs []job) string {
-	ends := map[string]int{}
+	failed := 0
 	for i := range jobs {
-		ends[jobs[i].Status]++
+		if jobs[i].Status == jobstatus.Failed {
+			failed++
+		}
 	}
 	if r.Outcome == catalog.Succeeded && r.count(Warning) == 0 {
 		return "Nothing failed."
@@ -309,8 +314,8 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		catalog.Failed: "It failed", catalog.Stopped: "Its jobs were stopped", catalog.Running: runs,
 		catalog.Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
-	if r.Outcome == catalog.Failed && ends[jobstatus.Failed] > 0 && len(jobs) > 1 {
-		how = fmt.Sprintf("%d of %s failed", ends[jobstatus.Failed], human.Count(len(jobs), "job"))
+	if r.Outcome == catalog.Failed && failed > 0 && len(jobs) > 1 {
+		how = fmt.Sprintf("%d of %s failed", failed, human.Count(len(jobs), "job"))
 	}
 	if len(findings) > 0 && findings[0].Severity == Error {
 		return how + ": " + strings.TrimSuffix(findings[0].Title, ".") + "."

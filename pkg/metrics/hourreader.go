@@ -68,16 +68,17 @@ type hourBlocks struct {
 	until int64
 }
 
-// load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if
-// they fit, otherwise only the series whose names are wanted, whose changes take of what may be kept.
+// load returns the blocks of the hours that may have samples from mint to maxt, in order of node and time. Hours that
+// fit in the database's memory are read whole and stay there for later queries. Of others only the series whose names
+// are wanted are read, for this query; their changes take memory from kept.
 func (d *Database) load(
 	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
-) (of hourBlocks, damaged []error, err error) {
+) (hours hourBlocks, damaged []error, err error) {
 	all, err := d.Hours(ctx)
 	if err != nil || len(all) == 0 {
-		return of, nil, err
+		return hours, nil, err
 	}
-	of.until = all[len(all)-1].Start.UnixMilli()
+	hours.until = all[len(all)-1].Start.UnixMilli()
 	var blocks []hourBlock
 	for _, h := range all {
 		// The hour before shows whether a series ended in between.
@@ -100,22 +101,22 @@ func (d *Database) load(
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return of, nil, err
+		return hours, nil, err
 	}
 	for i := range blocks {
 		blocks[i].block = parts[i].block
 		damaged = append(damaged, parts[i].damaged...)
 		for _, t := range blocks[i].block.targets {
 			if n := len(t.times); n > 0 {
-				of.until = max(of.until, t.times[n-1])
+				hours.until = max(hours.until, t.times[n-1])
 			}
 		}
 	}
-	of.blocks = blocks
+	hours.blocks = blocks
 	if d.fresh > 0 { // nodes of a running session store what they read at different times
-		of.until -= lifetime.Idle.Milliseconds()
+		hours.until -= lifetime.Idle.Milliseconds()
 	}
-	return of, damaged, nil
+	return hours, damaged, nil
 }
 
 // expect finds out at once whether hours will not fit; then nothing is read to be kept for a while.

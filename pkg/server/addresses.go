@@ -95,7 +95,7 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 // newest returns the newest session that a filter selects, with the texts by which searches find it, such as the IDs of
 // its submissions; nil if there is none that the caller may see.
 func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
-	ctx, cancel := s.finding(r.Context())
+	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	list := s.sessions.List(ctx)
 	if err := list.Unknown(); err != nil {

@@ -114,15 +114,16 @@ func momentAddress(r *http.Request, c choice, page string) string {
 	return strings.TrimSuffix(browser.Root(r)+path+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
 }
 
-// finding is the context for finding a request's sessions: the first listing of the store may not have ended.
-func (s *Server) finding(ctx context.Context) (context.Context, context.CancelFunc) {
+// findContext bounds the time for finding a request's sessions, by LoadWait: the first listing of the store may still
+// go on.
+func (s *Server) findContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.opts.LoadWait, problem.ErrWaited)
 }
 
 // storedOf returns the stored sessions of the cluster in a request's path, the newest first; an error if there are
 // none.
 func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
-	ctx, cancel := s.finding(r.Context())
+	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	listing := s.sessions.List(ctx)
 	if err := listing.Unknown(); err != nil {

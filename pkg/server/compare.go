@@ -81,7 +81,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.finding(r.Context())
+	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	form := param.Form{Values: r.URL.Query()}
 	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job"),

@@ -22,7 +22,7 @@ import (
 // /enter_cluster/{namespace}/{kind}/{name}[/{session}].
 func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	selector := selectorOf(r.params)
-	ctx, cancel := s.finding(r.Context())
+	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
 	if version != "" && !s.frontends.Has(version) {

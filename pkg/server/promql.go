@@ -27,7 +27,7 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.finding(r.Context())
+	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	e, err := s.sessions.Find(ctx, c.selector)
 	if err != nil {

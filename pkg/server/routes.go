@@ -173,7 +173,7 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 		if err != nil {
 			return err
 		}
-		ctx, cancel := s.finding(r.Context())
+		ctx, cancel := s.findContext(r.Context())
 		defer cancel()
 		e, err := s.sessions.Find(ctx, c.selector)
 		if err != nil {

@@ -59,7 +59,7 @@ func (t MergedLogs) Open(row MergedRow) string {
 // Number is the number of a row's log, from 1 on.
 func (r MergedRow) Number() int { return r.Log + 1 }
 
-// Without is the address of the page without a log, from the same time on.
+// Without is the address of the page without a log, from the time that the address names, or else from the beginning.
 func (t MergedLogs) Without(i int) string {
 	var left []string
 	for j, l := range t.Logs {
@@ -98,8 +98,8 @@ func (t MergedLogs) at(places []int64, before string) string {
 	return "logs?" + query.Encode()
 }
 
-// with is the address of the page with other values of a parameter. Places are those of the logs, so that they go with
-// them.
+// with is the address of the page with other values of a parameter. Offsets are of these logs, so other logs get an
+// address without them.
 func (t MergedLogs) with(name string, values ...string) string {
 	query := maps.Clone(t.Form)
 	if query[name] = values; name == "log" {

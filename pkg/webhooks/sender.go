@@ -119,7 +119,7 @@ type Sender struct {
 
 	// Used only by the loop:
 	watermark time.Time // events about all sessions that ended before are sent
-	ready     bool      // through and the targets' since are known
+	ready     bool      // watermark and the targets' since are known
 
 	mu       sync.Mutex
 	work     map[unit]*work
@@ -273,8 +273,8 @@ func (s *Sender) record(ctx context.Context, watermark time.Time) error {
 	return nil
 }
 
-// choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are
-// no others, if all sessions are known.
+// choose adds work for ended sessions about which events may have to be sent, and watches running ones. It returns the
+// time up to which nothing else is left to do; it counts only if all sessions are known.
 func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 	watermark = now.Add(-s.opts.Timing.Slack) // as far as the list shows
 	running := make(map[*watch]bool)
@@ -291,11 +291,13 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 			}
 			continue
 		}
+		// of one without objects only its marker is stored: there is nothing to tell
 		if e.Objects == 0 || !e.Latest().After(s.watermark) {
 			continue
 		}
-		// Its end counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
-		// But the end of a session of which an earlier one was sent may be stored long after it happened.
+		// When it ended counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
+		// late: the end is before the watermark, but was stored after it. Then something is sent only if events about
+		// an earlier end of the session were sent.
 		late, until := !e.End.After(s.watermark), e.End
 		if late {
 			until = e.Latest()

@@ -48,7 +48,8 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// writeComparison writes a comparison for a terminal, in the order of the page: first which two they are.
+// writeComparison writes a comparison for a terminal: which two they are, their figures, what changed, what failed,
+// functions, nodes and notes.
 func writeComparison(w io.Writer, r *compare.Report) {
 	a, b := r.With, r.Session
 	row(w, "other", sideName(a))

@@ -182,10 +182,14 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	if err != nil {
 		return err
 	}
-	answers := dashboard.New(dashboard.Options{Log: o.log})
+	answers := o.answers()
+	// a search needs the names of the logs, and not the tables
 	opts := logs.Options{List: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
 		s, err := session.List(ctx, o.store, o.storage.Root, ref)
-		return answers.At(s, 0), err
+		if err != nil {
+			return nil, err
+		}
+		return answers.At(s, 0), nil
 	}}
 	return logsearch.Run(ctx, q, opts.Sources(ctx, entries, q), emit)
 }

@@ -101,9 +101,11 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 			options = append(options, oss.ContinuationToken(token))
 		}
 		result, err = s.bucket.ListObjectsV2(options...)
+		// What is no listing, such as HTML, will not become one. One that was cut short is asked for again; only the
+		// text of encoding/xml's error tells them apart.
 		var syntax *xml.SyntaxError
 		cutShort := errors.As(err, &syntax) && syntax.Msg == "unexpected EOF"
-		if errors.As(err, new(xml.UnmarshalError)) || syntax != nil && !cutShort { // no listing, such as HTML
+		if errors.As(err, new(xml.UnmarshalError)) || syntax != nil && !cutShort {
 			return errNotOSS
 		}
 		return err

@@ -66,8 +66,8 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 var errNotS3 = errors.New("this is not the answer of an S3 server: correct --s3-endpoint (a console has another port " +
 	"than the store, and the bucket is no part of the URL), or the proxy before it")
 
-// confirm looks up an object that was stored by an answer without an ETag. S3 servers give one, so another server may
-// have answered, such as a proxy with a page of its own.
+// confirm looks up an object if the answer to storing it had no ETag. S3 servers send one, so another server may have
+// answered, such as a proxy with a page of its own. An object that was there before is taken for the new one.
 func (s *Store) confirm(ctx context.Context, key string, etag *string) error {
 	if aws.ToString(etag) != "" {
 		return nil

@@ -201,9 +201,9 @@ func (t *tree) isAlone(s seenFile) bool {
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 
-// stat looks at files by dir and path, and adds those that are logs to the batch, and those that are folders to dirs.
-// All others are missing.
-func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) {
+// stat looks at files by dir and path. It adds logs to the batch and folders to dirs, and returns all that are not
+// logs, or no more, folders included. It sorts them to open each folder once.
+func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) {
 	slices.SortFunc(files, func(a, b seenFile) int {
 		return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path))
 	})
@@ -217,7 +217,7 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) 
 				_ = folder.Close()
 			}
 			name = within
-			folder, _ = regular.OpenFolder(root, path.Clean(within)) // nil: what was in it is missing
+			folder, _ = regular.OpenFolder(root, path.Clean(within)) // nil: nothing in it is a log
 		}
 		before := len(w.batch)
 		if folder != nil {
@@ -227,13 +227,13 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) 
 			}
 		}
 		if len(w.batch) == before {
-			missing = append(missing, s)
+			notLogs = append(notLogs, s)
 		}
 	}
 	if folder != nil {
 		_ = folder.Close()
 	}
-	return missing
+	return notLogs
 }
 
 // seeAgain brings what a walk saw of a file up to date.

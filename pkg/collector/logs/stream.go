@@ -153,8 +153,8 @@ func (s *stream) next(now time.Time) *file {
 func (s *stream) mayGrow(f *file, now time.Time) bool {
 	switch {
 	case f.state == moved:
-		return true // it may have grown since the last scan
-	case f.state == finished, s.tree.draining:
+		return true // no scan has found it again yet, so how long it is nobody knows
+	case f.state == finished, s.tree.draining: // then the last scan saw all there is, except of files that moved since
 		return false
 	case f.state == restored:
 		return true // no scan has seen yet how long it is

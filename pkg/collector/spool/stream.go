@@ -154,8 +154,7 @@ func (st *Stream) position() position {
 func (st *Stream) Key() string { return st.key }
 
 // Pending returns what to ship next: n bytes from a stored offset, and the arrival time of the first. It cuts between
-// lines, so n exceeds limit if a single line does, or if limit is at least blockBytes and that many bytes arrived
-// together.
+// lines, so n exceeds limit if a single line does.
 func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s := st.spool
 	s.mu.Lock()
@@ -172,7 +171,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	start, arrived := st.shipped, s.time(st.spans[0].arrived)
 	offset = st.storedOffset(start)
 	s.mu.Unlock()
-	if n > limit && limit < blockBytes {
+	if n > limit && limit < blockBytes { // a span has at most blockBytes, or one line, which cannot be cut
 		cut, err := st.lineCut(start, n, limit)
 		if errors.Is(err, errDamaged) {
 			return st.Pending(limit) // without the lost bytes

@@ -22,8 +22,8 @@ type Question struct {
 	// submission's name without the digits at its end, or the entrypoint. Then the session's latest such run is
 	// compared. "" is the whole session.
 	Job string
-	// With is the other session. If it is nil and a job is compared, it is the same session if that has an earlier run;
-	// otherwise it is the first of Earlier that has one.
+	// With is the other session. If it is nil and a job is compared, it is the same session if that has WithJob or an
+	// earlier run; otherwise it is the first of Earlier that has one.
 	With *catalog.Entry
 	// WithJob is the other job, named like Job; "" is the latest run of the same job before this one.
 	WithJob string
@@ -79,8 +79,9 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	return newReport(session, with, min(top, MaxTop)), nil
 }
 
-// first measures the session, or its job. It also returns the other side if that is an earlier run in the same session.
-func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, err error) {
+// first measures the session, or its job. It also returns the other side if that is in this session: WithJob, or else
+// the latest earlier run of the job. Otherwise with is nil, and second looks in other sessions.
+func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, err error) {
 	r, release, err := c.Open(ctx, q.Session)
 	if err != nil {
 		return nil, nil, err
@@ -103,15 +104,15 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		return nil, nil, noJob(q.Session, q.Job)
 	}
 	if q.With == nil || inside {
-		before := latestRun(all, job, job.start)
+		other := latestRun(all, job, job.start)
 		if q.WithJob != "" {
-			before = find(all, q.WithJob)
+			other = find(all, q.WithJob)
 		}
 		switch {
-		case before == job:
+		case other == job:
 			return nil, nil, &NothingError{"This is the same job twice.", "Name another one."}
-		case before != nil:
-			if same, err = c.measure(ctx, r, q.Session, before); err != nil {
+		case other != nil:
+			if with, err = c.measure(ctx, r, q.Session, other); err != nil {
 				return nil, nil, err
 			}
 		case inside && q.WithJob != "":
@@ -121,7 +122,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		}
 	}
 	session, err = c.measure(ctx, r, q.Session, job)
-	return session, same, err
+	return session, with, err
 }
 
 // second measures the other session, or the job in it.

@@ -89,24 +89,24 @@ func (u *Upkeep) Close() {
 	u.done.Wait()
 }
 
-// round works on every session once, on those of namespaces that took their time after the others. After an error, and
-// if the next round is due, a session is tried again in the next round.
+// round works on every session once, in passes: the sessions of a namespace that has used up its turnTime wait for the
+// next pass. Those that failed, or were not reached before the next round is due, are left to that round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	if u.settled == nil {
 		u.seed = maphash.MakeSeed()
 	}
 	u.rounds++
-	before := u.settled
-	u.settled = make(map[uint64]bool, len(before))
+	settledBefore := u.settled
+	u.settled = make(map[uint64]bool, len(settledBefore))
 	began := time.Now()
-	later, ok := u.pass(ctx, now, before, nil)
+	later, ok := u.pass(ctx, now, settledBefore, nil)
 	for ok && len(later) > 0 && time.Since(began) < u.opts.Interval {
-		later, ok = u.pass(ctx, now, before, later)
+		later, ok = u.pass(ctx, now, settledBefore, later)
 	}
 }
 
-// pass works on sessions, all of them if only is nil, and returns those of namespaces that took their time before their
-// turn. Not ok ends the round.
+// pass works on sessions, all of them if only is nil, and returns those that wait for the next pass. Not ok ends the
+// round.
 func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool,
 	only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
 	took := make(map[string]time.Duration)

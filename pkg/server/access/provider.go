@@ -146,14 +146,15 @@ func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
 	return p.identity(verified)
 }
 
-// verify checks an ID token that was made for one of the audiences.
+// verify checks an ID token, and that it was made for one of the audiences.
 func (p *provider) verify(ctx context.Context, token string, audiences []string) (*oidc.IDToken, error) {
 	found := p.found.Load()
 	if found == nil {
 		return nil, errNoProvider
 	}
 	verified, err := found.tokens.Verify(ctx, token)
-	// The library does not wrap this error; what follows may quote the token.
+	// The library does not wrap this error. Only the beginning is compared: the rest of an error may quote the token,
+	// and so what its sender chose. The token may be right, so this is not ErrUnauthenticated.
 	if err != nil && strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
 		return nil, fmt.Errorf("%w: %w", errNoKeys, err)
 	}

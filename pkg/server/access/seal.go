@@ -17,10 +17,12 @@ type sealer struct {
 	keys []cipher.AEAD // the first seals, all open
 }
 
-// newSealer accepts secrets of any length; at least one is required.
+// newSealer makes a key of each secret, of any length. The first one seals and all open, so that a secret can be
+// replaced. Callers give at least one.
 func newSealer(secrets []string) (*sealer, error) {
 	s := new(sealer)
 	for _, secret := range secrets {
+		// another text than this one would make unreadable all that is sealed
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", 32)
 		if err != nil {
 			return nil, fmt.Errorf("make the key for cookies: %w", err)

@@ -60,7 +60,8 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 // view is the query as the page's form and links need it.
 func (q listQuery) view() web.Query {
 	filter := catalog.FilterForm(q.Given)
-	// Of these the page offers some to choose from, and finds the chosen one by its own spelling.
+	// The page's lists of kinds and findings select an option by its exact spelling, so these two have the parsed
+	// value.
 	for name, value := range map[string]string{"kind": q.Kind, "finding": q.Finding} {
 		if value != "" {
 			filter.Set(name, value)

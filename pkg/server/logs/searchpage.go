@@ -22,7 +22,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	if err != nil {
 		return err
 	}
-	meant, err := timesOf(r.Context(), session)
+	times, err := timesOf(r.Context(), session)
 	if err != nil {
 		return err
 	}
@@ -30,18 +30,22 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	for _, node := range session.Session.Logs.Nodes() {
 		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
 	}
-	if page.Form.Get("q") == "" && session.At == 0 { // names do not say since when there is a log
+	// At a replayed moment no logs are listed: their names do not say which existed by then.
+	if page.Form.Get("q") == "" && session.At == 0 {
 		if page.Logs, err = logsOf(r.Context(), session, page.Nodes); err != nil {
 			return err
 		}
 	}
 	status := http.StatusOK
 	var wrong *param.Error
-	q, err := searchQuery(page.Form, meant)
+	q, err := searchQuery(page.Form, times)
 	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
-	} else if err == nil && page.Form.Get("plain") != "" {
-		if page.Result, err = h.result(r, session, q); err != nil {
+	} else if page.Form.Get("plain") != "" { // otherwise the page's script asks, and shows what is wrong
+		if err == nil {
+			page.Result, err = h.result(r, session, q)
+		}
+		if err != nil {
 			return err
 		}
 	}

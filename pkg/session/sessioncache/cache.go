@@ -110,10 +110,10 @@ type entry[S Session] struct {
 	progress progress.Counter        // of the load
 	cancel   context.CancelCauseFunc // of the load
 
-	began    time.Time
-	queued   bool  // waits for a slot
-	reserved int64 // bytes that its load or refresh takes
-	waiters  int   // callers that wait for the load
+	asked    time.Time // when its first caller asked; Status.Elapsed counts from here
+	queued   bool      // waits for a slot
+	reserved int64     // bytes that its load or refresh takes
+	waiters  int       // callers that wait for the load
 	giveUp   *time.Timer
 
 	session   S

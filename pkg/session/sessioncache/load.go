@@ -17,7 +17,7 @@ import (
 func (c *Cache[S]) start(ref layout.Session) *entry[S] {
 	c.metrics.gets.WithLabelValues("miss").Inc()
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	e := &entry[S]{ref: ref, ready: make(chan struct{}), cancel: cancel, began: time.Now(), queued: true}
+	e := &entry[S]{ref: ref, ready: make(chan struct{}), cancel: cancel, asked: time.Now(), queued: true}
 	c.entries[ref] = e
 	c.loads.Go(func() {
 		defer cancel(nil)

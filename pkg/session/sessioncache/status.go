@@ -65,15 +65,15 @@ func (c *Cache[S]) status(e *entry[S]) Status {
 	case e == nil:
 		return Status{State: Absent}
 	case e.loadEnded.IsZero():
-		s := Status{State: Loading, Progress: progressOf(&e.progress), Elapsed: time.Since(e.began)}
+		s := Status{State: Loading, Progress: progressOf(&e.progress), Elapsed: time.Since(e.asked)}
 		if e.queued {
 			s.State = Queued
 		}
 		return s
 	case e.err != nil:
-		return Status{State: Failed, Elapsed: e.loadEnded.Sub(e.began), Err: e.err}
+		return Status{State: Failed, Elapsed: e.loadEnded.Sub(e.asked), Err: e.err}
 	}
-	return Status{State: Ready, Progress: progressOf(&e.progress), Elapsed: e.loadEnded.Sub(e.began)}
+	return Status{State: Ready, Progress: progressOf(&e.progress), Elapsed: e.loadEnded.Sub(e.asked)}
 }
 
 // usage counts loaded and loading sessions and their memory.

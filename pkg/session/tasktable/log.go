@@ -23,7 +23,7 @@ type LogInfo struct {
 // LogInfo returns where the attempt's lines are. ok is false if no event says so, as for methods of concurrent actors.
 func (r Row) LogInfo() (info LogInfo, ok bool) {
 	f := r.p.flags[r.i]
-	if f&hasLogInfo == 0 || !r.reached(commonColumn(taskstate.Running)) {
+	if f&hasLogInfo == 0 || !r.reached(taskstate.Running) {
 		return info, false
 	}
 	info.StdoutFile, info.StderrFile = r.t.strings.Get(r.p.stdoutFile[r.i]), r.t.strings.Get(r.p.stderrFile[r.i])

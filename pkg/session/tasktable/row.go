@@ -114,7 +114,7 @@ func (r Row) Actor() []byte { return r.t.strings.Get(r.p.actor[r.i]) }
 
 // Node is where the attempt was sent, as is Worker.
 func (r Row) Node() []byte {
-	if !r.reached(2, 3) { // sent to a worker, or running
+	if !r.reached(taskstate.SubmittedToWorker, taskstate.Running) {
 		return nil
 	}
 	return r.t.strings.Get(r.p.node[r.i])
@@ -122,7 +122,7 @@ func (r Row) Node() []byte {
 
 // Worker is the process the attempt was sent to.
 func (r Row) Worker() []byte {
-	if !r.reached(2, 3) { // sent to a worker, or running
+	if !r.reached(taskstate.SubmittedToWorker, taskstate.Running) {
 		return nil
 	}
 	return r.t.strings.Get(r.p.worker[r.i])
@@ -130,21 +130,21 @@ func (r Row) Worker() []byte {
 
 // PID is the worker's process ID; 0 if not known.
 func (r Row) PID() int32 {
-	if !r.reached(3) { // running
+	if !r.reached(taskstate.Running) {
 		return 0
 	}
 	return r.p.pid[r.i]
 }
 
-// reached reports whether one of the common states (by number of their columns) was entered by the row's moment. It is
-// also true if none was ever entered: then it is not known when a value was set.
-func (r Row) reached(columns ...int) bool {
+// reached reports whether one of some common states was entered by the row's moment. It is also true if none was ever
+// entered: then it is not known when a value was set.
+func (r Row) reached(states ...taskstate.State) bool {
 	if r.at == math.MaxInt64 {
 		return true
 	}
 	anyEntered := false
-	for _, c := range columns {
-		if r.p.entered(int(r.i), c) {
+	for _, state := range states {
+		if c := commonColumn(state); r.p.entered(int(r.i), c) {
 			anyEntered = true
 			if r.p.times[c][r.i] <= r.at {
 				return true
@@ -154,8 +154,8 @@ func (r Row) reached(columns ...int) bool {
 	return !anyEntered
 }
 
-// Paused is is_debugger_paused; ok is false if no event has it. When the last event that has it was sent is not stored,
-// only that it was while the attempt ran: at a moment before the attempt's end the value is not known.
+// Paused is is_debugger_paused; ok is false if no event has it. It is not stored when the last event with it was sent,
+// only that this was while the attempt ran: at a moment before the attempt's end the value is not known.
 func (r Row) Paused() (paused, ok bool) {
 	f := r.p.flags[r.i]
 	return f&isPaused != 0, f&hasPaused != 0 && (r.at == math.MaxInt64 || r.ended() != 0)

@@ -162,15 +162,19 @@ func annotations(source map[string]string) map[string]string {
 	return copied
 }
 
-// mayUse says why a namespace's pods that name no account must keep default: nil if they may use another one. Pods that
-// name a missing account are not made, and what default gives them, such as images from a private registry or a cloud's
-// role, they lose with it.
-func (c *copier) mayUse(ctx context.Context, namespace, name string) error {
+// mayUse returns nil if a namespace's pods that name no account may get the collectors' one, else why they keep
+// default. Pods that name a missing account are not made, and what default gives them, such as images from a private
+// registry or a cloud's role, they lose with it. All requests are about the same account, so the answer is kept by
+// namespace.
+func (c *copier) mayUse(ctx context.Context, namespace, account string) error {
 	_, err := c.accounts.Load(ctx, namespace, func(ctx context.Context) (none struct{}, err error) {
-		key := types.NamespacedName{Namespace: namespace, Name: name}
-		var account, usual corev1.ServiceAccount
-		if err := c.client.Get(ctx, key, &account); err != nil {
-			return none, fmt.Errorf("no service account %s was found in namespace %s", name, namespace)
+		key := types.NamespacedName{Namespace: namespace, Name: account}
+		var ours, usual corev1.ServiceAccount
+		if err := c.client.Get(ctx, key, &ours); err != nil {
+			if !apierrors.IsNotFound(err) {
+				return none, err
+			}
+			return none, fmt.Errorf("no service account %s was found in namespace %s", account, namespace)
 		}
 		key.Name = "default"
 		if err := c.client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
@@ -178,14 +182,14 @@ func (c *copier) mayUse(ctx context.Context, namespace, name string) error {
 		}
 		for _, secret := range usual.ImagePullSecrets {
 			own := strings.HasPrefix(secret.Name, "default-dockercfg-") // OpenShift gives each account one
-			if !own && !slices.Contains(account.ImagePullSecrets, secret) {
-				return none, fmt.Errorf("service account default has pull secret %s, %s has not", secret.Name, name)
+			if !own && !slices.Contains(ours.ImagePullSecrets, secret) {
+				return none, fmt.Errorf("service account default has pull secret %s, %s has not", secret.Name, account)
 			}
 		}
-		given := annotations(account.Annotations)
+		given := annotations(ours.Annotations)
 		for key, value := range annotations(usual.Annotations) {
 			if given[key] != value {
-				return none, fmt.Errorf("service account default has another %s than %s", key, name)
+				return none, fmt.Errorf("service account default has another %s than %s", key, account)
 			}
 		}
 		return none, nil
