@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -66,7 +65,10 @@ func checkInjected(args, environ []string, complete bool) error {
 	// What inject adds to each pod, and no file of this machine.
 	args = append(slices.Clone(args), "--ray-cluster-name=a", "--storage-backend-config-path=/dev/null")
 	o, _, err := read(args, environ)
-	if err = errors.Join(err, o.unknown); err != nil || !complete {
+	if err == nil {
+		err = o.unknown
+	}
+	if err != nil || !complete {
 		return err
 	}
 	return o.storage.CheckBucket()

@@ -33,7 +33,7 @@ func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 
 // load completes the options of a parsed command line. An unknown name of a setting may be of a later version, whose
 // chart or webhook sets it for all collectors: that alone must not keep this one from storing. But what was to be
-// redacted must not be stored, also where the name is misspelt.
+// redacted must not be stored, so a name that has "redact" in it is a mistake.
 func (o *options) load(fs *pflag.FlagSet, environ []string) error {
 	unknown, mistakes := settings.LoadKnown(fs, environ)
 	if unknown != nil && strings.Contains(strings.ToLower(unknown.Error()), "redact") {
@@ -61,8 +61,9 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 		unknown = fmt.Errorf("%w; `collector --help` lists the flags of this version", err)
 		err = again
 	}
-	if slices.ContainsFunc(args, isUnknownRedaction(fs)) {
-		unknown, err = nil, errors.Join(unknown, err)
+	if i := slices.IndexFunc(args, isUnknownRedaction(fs)); i >= 0 {
+		name, _, _ := strings.Cut(args[i], "=")
+		err = errors.Join(fmt.Errorf("unknown flag: %s", name), err)
 	}
 	mistakes = errors.Join(err, mistakes)
 	if fs.NArg() > 0 {

@@ -93,11 +93,11 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	o, log, mistakes := read(s.args, s.environ)
 	s.options, s.log = o, log
-	s.tellUnknown()
 	mistakes = errors.Join(mistakes, s.listen(o))
 	if mistakes != nil {
 		return nil, mistakes
 	}
+	s.tellUnknown()
 	if err := o.chooseFolder(); err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ const (
 	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by
 	// a pause of pauseShare × t.
 	pauseShare = 20
-	// pagePause is the pause for each pageObjects objects of a growing session, which stores list with one request. All
-	// together are at most maxPagesPause: so much later the session's end is known.
+	// pagePause is the pause for each pageObjects objects of a growing session, which stores list with one request.
+	// maxPagesPause bounds it, because a session's end is noticed that much later.
 	pageObjects   = 1000
 	pagePause     = 10 * time.Second
 	maxPagesPause = 2 * time.Minute

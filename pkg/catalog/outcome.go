@@ -57,7 +57,7 @@ type endings struct {
 	reading map[layout.Session]chan struct{} // closed when the outcome is read; the catalog's mutex guards it
 }
 
-// lookedAt is a session as an entry shows it: the outcome of one of which more was stored is looked for again.
+// lookedAt is a session at its last write: after another write its outcome is looked for again.
 type lookedAt struct {
 	ref       layout.Session
 	lastWrite int64

@@ -168,7 +168,7 @@ func (c *Catalog) adopt(f *packs.Facts) {
 
 // Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there
 // are many or if they have removed sessions. If packs must not be written, it does nothing more; if they must not be
-// removed, it joins none. It logs either once.
+// removed, it joins none. It logs either at most once an hour.
 func (c *Catalog) Pack(ctx context.Context) error {
 	existing, err := c.readPacks(ctx, allDays)
 	if err != nil {

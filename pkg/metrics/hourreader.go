@@ -148,7 +148,7 @@ type hourReader struct {
 	memory *workMemory
 }
 
-// errNotKept is an hour of which chunks were joined since they were listed.
+// errNotKept says that an hour was read, but not kept: chunks of it were joined after they were listed.
 var errNotKept = errors.New("chunks have changed")
 
 // hour returns one hour, from memory if it is there. It is read once for all that ask at the same time.

@@ -75,7 +75,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if table != "" {
 			write = fleetTables[table]
 		}
-		return o.print(report, func(w io.Writer) { write(&fleetWriter{w, report, o.terminal}) })
+		return o.print(report, func(w io.Writer) { write(&fleetWriter{w: w, r: report, terminal: o.terminal}) })
 	}
 }
 
@@ -96,6 +96,7 @@ type fleetWriter struct {
 	w        io.Writer
 	r        *fleet.Report
 	terminal terminal
+	begun    bool // something is written
 }
 
 // all writes the totals and the tables that have rows.
@@ -108,15 +109,20 @@ func (f *fleetWriter) all() {
 
 // section writes the heads of a table, below an empty line, unless the table has no rows.
 func (f *fleetWriter) section(rows int, heads ...any) {
-	if rows > 0 {
-		row(f.w)
-		row(f.w, heads...)
+	if rows == 0 {
+		return
 	}
+	if f.begun {
+		row(f.w)
+	}
+	f.begun = true
+	row(f.w, heads...)
 }
 
 // totals writes what there was in all days, and how that differs from as many days before.
 func (f *fleetWriter) totals() {
 	t := f.r.Total
+	f.begun = true
 	total := []any{f.r.From + " to " + f.r.To, human.Count(t.Sessions, "session")}
 	for outcome, n := range t.Each() {
 		total = append(total, fmt.Sprintf("%d %s", n, outcome))

@@ -1,6 +1,7 @@
 package aliyunoss
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 		a.failed, a.err = time.Now(), err
 	}
 	if time.Now().After(a.expires) {
-		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, a.err),
+		return nil, remote.NoCredentials(context.Background(), fmt.Errorf("assume role %s: %w", a.role.ARN, a.err),
 			"a correct --oss-role-arn and the trust of that role, or --oss-access-key-id and --oss-access-key-secret")
 	}
 	return a.current, nil

@@ -148,7 +148,7 @@ func (c *Config) client() (*container.Client, error) {
 		}
 		tokens, err := newTokens(mode, options.ClientOptions)
 		if err != nil {
-			return nil, remote.NoCredentials(err, credentialsHint)
+			return nil, remote.NoCredentials(context.Background(), err, credentialsHint)
 		}
 		return container.NewClient(address, provider{tokens}, options)
 	}
@@ -165,7 +165,7 @@ type provider struct{ azcore.TokenCredential }
 
 func (p provider) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := p.TokenCredential.GetToken(ctx, options)
-	return token, remote.NoCredentials(err, credentialsHint)
+	return token, remote.NoCredentials(ctx, err, credentialsHint)
 }
 
 func newTokens(mode string, options azcore.ClientOptions) (azcore.TokenCredential, error) {

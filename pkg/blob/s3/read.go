@@ -133,7 +133,9 @@ func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
 		return remote.Object{}, err
 	}
 	o, err := remote.Lookup(page, key)
-	o.MD5, _ = hex.DecodeString(o.ETag)
+	if sum, err := hex.DecodeString(o.ETag); err == nil {
+		o.MD5 = sum
+	}
 	return o, err
 }
 

@@ -196,7 +196,7 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	if err == nil && !found.CanExpire {
 		found.CanExpire, found.Expires = true, time.Now().Add(renewTime)
 	}
-	return found, remote.NoCredentials(err,
+	return found, remote.NoCredentials(ctx, err,
 		"--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "+
 			"pod a role")
 }

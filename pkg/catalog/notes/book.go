@@ -61,7 +61,8 @@ func (b *Book) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.done.Go(func() {
-		for before := error(nil); ctx.Err() == nil; {
+		var before error // of the last reading
+		for ctx.Err() == nil {
 			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
 			switch {
 			case ctx.Err() != nil:

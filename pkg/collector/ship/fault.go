@@ -69,8 +69,8 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 // failed records an error of a stream and decides when it is tried again.
 func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	st := j.state
-	// Nothing that was remembered is trusted after an error. A store that throttles stored nothing, and listings would
-	// be more requests to it. If it stored an earlier attempt of the put, the key exists at the next one.
+	// Nothing that was remembered is trusted after an error. But a throttled put usually stored nothing, and a listing
+	// would be one more request. If an earlier attempt was stored, the next put finds its key taken and lists then.
 	st.endKnown = st.endKnown && errors.Is(err, blob.ErrThrottled)
 	if f == noFault {
 		return

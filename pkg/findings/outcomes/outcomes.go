@@ -62,10 +62,11 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 			if err != nil {
 				return err
 			}
-			if head.Holds(e.LastWrite) {
-				ending.Outcome, ending.Cause = head.Outcome, head.Cause
-				ending.Used, ending.Version = head.Used, head.Tried()
+			if !head.Holds(e.LastWrite) {
+				return nil
 			}
+			ending.Outcome, ending.Cause = head.Outcome, head.Cause
+			ending.Used, ending.Version = head.Used, head.Tried()
 			return readFindings(in, &ending)
 		})
 		return ending, err == nil && ending.Outcome != ""

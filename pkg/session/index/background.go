@@ -54,7 +54,7 @@ type Background struct {
 
 	indexes remembered[attempt] // the fingerprint of what could not be indexed
 	metrics remembered[attempt] // the state whose metrics were indexed, or could not be
-	kept    remembered[string]  // the state whose findings were kept, or may not be
+	kept    remembered[attempt] // the state whose findings were kept, or may not be
 }
 
 // attempt is something that was done for a state of a session, or was tried.
@@ -69,12 +69,15 @@ func due(last remembered[attempt], ref layout.Session, state string) bool {
 	return !tried || a.state != state || !a.again.IsZero() && time.Now().After(a.again)
 }
 
-// failed is an attempt that ended with an error. It is not made again if it would fail again: a store that may not be
-// written to, a panic, and what takes too long.
+// failed is an attempt that ended with an error. It is not made again if it would fail again, after a panic or too long
+// a time, and in a store that refused it when refusals count no more.
 func failed(state string, err error) attempt {
 	_, panicked := errors.AsType[*guard.Panic](err)
-	if panicked || blob.IsDenied(err) || errors.Is(err, errTime) {
+	switch {
+	case panicked || errors.Is(err, errTime):
 		return attempt{state: state}
+	case blob.IsDenied(err):
+		return attempt{state, time.Now().Add(blob.DeniedFor)}
 	}
 	return attempt{state, time.Now().Add(retryAfter)}
 }
@@ -90,7 +93,7 @@ func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
 		queues: make(map[string][]job), indexes: remember[attempt](), metrics: remember[attempt](),
-		kept: remember[string](),
+		kept: remember[attempt](),
 	}
 }
 
@@ -225,19 +228,20 @@ func stateOf(s *session.Session) string {
 }
 
 func (b *Background) hasKept(s *session.Session) bool {
-	state, _ := b.kept.Get(s.Ref)
-	return state == stateOf(s)
+	return !due(b.kept, s.Ref, stateOf(s))
 }
 
-// keep keeps a session's findings. If that fails, it is tried again when the session is next offered, but for what
-// would fail again: a store that may not be written to, and a panic.
+// keep keeps a session's findings. If that fails, it is tried again when the session is next offered, but for a panic,
+// which would come again, and in a store that refused it.
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
 	err := b.writer.KeepFindings(ctx, s, false) // unless they are kept
 	if err != nil && ctx.Err() == nil {
 		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
-	if _, panicked := errors.AsType[*guard.Panic](err); err == nil || panicked || blob.IsDenied(err) {
-		b.kept.Put(s.Ref, stateOf(s))
+	if _, panicked := errors.AsType[*guard.Panic](err); err == nil {
+		b.kept.Put(s.Ref, attempt{state: stateOf(s)})
+	} else if panicked || blob.IsDenied(err) {
+		b.kept.Put(s.Ref, failed(stateOf(s), err))
 	}
 	return err
 }

@@ -60,8 +60,11 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 // allow it, nothing is stored. If the tables cannot be made, that is logged, and queries are answered from the metrics'
 // chunks.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
-	if w.Metrics == nil || w.denied.Holds() {
+	if w.Metrics == nil {
 		return nil
+	}
+	if w.denied.Holds() {
+		return blob.ErrPermission
 	}
 	err := guard.Do(ref.String(), func() (err error) {
 		defer func() { err = errors.Join(err, w.written(ctx, ref)) }() // some tables may be stored after an error
@@ -71,7 +74,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case blob.IsDenied(err):
-		return nil
+		return err
 	case err != nil:
 		w.Log.WithError(err).WithField("session", ref.String()).Warn(
 			"cannot index a session's metrics; queries read their chunks")
@@ -103,8 +106,12 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
 	defer func() { err = errors.Join(err, w.written(ctx, s.Ref)) }() // some tables may be stored after an error
+	put := w.put
+	if w.denied.Holds() { // also if it ends meanwhile: all of an index is in one place
+		put = w.Cache.put
+	}
 	for _, table := range b.written {
-		if m.Tables[table], err = w.putFile(ctx, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {
+		if m.Tables[table], err = putFile(ctx, put, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {
 			return err
 		}
 	}
@@ -116,7 +123,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	if err != nil {
 		return err
 	}
-	return w.put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta))
+	return put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta))
 }
 
 // writtenTime bounds what is done after writing, which goes on when writing was told to stop.
@@ -136,7 +143,8 @@ func (w *Writer) written(ctx context.Context, ref layout.Session) error {
 }
 
 // putFile stores a file and returns its size.
-func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
+func putFile(ctx context.Context, put func(context.Context, string, io.ReadSeeker) error, key, path string,
+) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -146,7 +154,7 @@ func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return info.Size(), w.put(ctx, key, f)
+	return info.Size(), put(ctx, key, f)
 }
 
 // put stores an object.

@@ -198,8 +198,8 @@ func (s *Set) Shrink() {
 	s.series.cached.Clear()
 }
 
-// Adopt has a new set hold the same in memory as a former one of the same session: what was read of an object stays
-// valid as long as the object does.
+// Adopt lets a new set share what a former one of the same session has read: that stays valid as long as the objects
+// do. Call it before others use the set.
 func (s *Set) Adopt(former *Set) {
 	former.mu.Lock()
 	s.refused = slices.Clone(former.refused)

@@ -32,9 +32,10 @@ func (e *CredentialsError) Error() string {
 
 func (e *CredentialsError) Unwrap() []error { return []error{blob.ErrPermission, e.Err} }
 
-// NoCredentials makes a CredentialsError of an error, unless it says that the caller gave up.
-func NoCredentials(err error, set string) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+// NoCredentials makes a CredentialsError of an error, unless the caller gave up. Only ctx says that: a provider that
+// cannot be reached is a timeout, too.
+func NoCredentials(ctx context.Context, err error, set string) error {
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	return &CredentialsError{Set: set, Err: err}
@@ -55,7 +56,7 @@ func Authorized(base http.RoundTripper, set string,
 	authorize func(http.RoundTripper) (http.RoundTripper, error)) (http.RoundTripper, error) {
 	outer, err := authorize(sends{base})
 	if err != nil {
-		return nil, NoCredentials(err, set)
+		return nil, NoCredentials(context.Background(), err, set)
 	}
 	return authorized{outer, set}, nil
 }
@@ -74,7 +75,7 @@ func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := a.RoundTripper.RoundTrip(request.WithContext(context.WithValue(request.Context(), sentKey{},
 		&sent)))
 	if err != nil && !sent.Load() {
-		err = NoCredentials(err, a.set)
+		err = NoCredentials(request.Context(), err, a.set)
 	}
 	return response, err
 }
