@@ -13,8 +13,8 @@ var barrier = lazyregexp.New(`\((SplitCoordinator|SynchronizationActor)( pid=\d+
 	`(StreamSplitDataIterator\([^)\n]{1,60}\) blocked waiting on other clients\b[^.\n]{0,40}|` +
 	`The workers have been waiting for [^\n]{1,40} for the following ranks to join the [^\n]{1,100}: \[[\d, ]{1,200}\])`)
 
-// tellBarrier adds to the title of what a job waited for that some of its readers or ranks had not come to where the
-// others waited, if that was so until the end of its log.
+// tellBarrier adds to the title of a wait which readers or ranks had not come to where the others waited, as the job's
+// log tells last.
 func (f *finding) tellBarrier(log *logText) {
 	if log == nil || f.Kind != Timeout && f.Kind != Unended {
 		return

@@ -46,10 +46,13 @@ func (b *builder) applicationDeleted(end, root *finding) (how string) {
 		return ""
 	}
 	log := b.driverLog(j)
+	if log == nil {
+		return ""
+	}
+	own := output.OwnLines(log.text)
 	for i := range b.deletions {
 		d := &b.deletions[i]
-		if d.at < j.Start || d.at > j.End || j.End-d.at > longBroken || log == nil ||
-			!d.namedIn(output.OwnLines(log.text)) {
+		if d.at < j.Start || d.at > j.End || j.End-d.at > longBroken || !d.namedIn(own) {
 			continue
 		}
 		if by := b.busyWith(d.at, j); by != nil {
@@ -63,7 +66,16 @@ func (b *builder) applicationDeleted(end, root *finding) (how string) {
 
 // namedIn reports whether a text names the application as Serve does, or in an address.
 func (d *deletion) namedIn(text string) bool {
-	return strings.Contains(text, "'"+d.app+"'") || mentions(text, "/"+d.app)
+	if strings.Contains(text, "pplication '"+d.app+"'") || strings.Contains(text, "app='"+d.app+"'") {
+		return true
+	}
+	for word := range strings.FieldsSeq(text) {
+		_, address, found := strings.Cut(word, "://")
+		if found && strings.Contains(strings.TrimRight(address, ".,;:'\")]")+"/", "/"+d.app+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // busyWith returns the job other than one that ran at a time (Unix ns) and had begun shortly before or ended shortly

@@ -204,7 +204,7 @@ func (f *finding) servesJob(j *job, log *logText, only bool) bool {
 		return false
 	}
 	own := output.OwnLines(log.text)
-	return only && !j.id.Nil() || strings.Contains(own, deployed) || f.namedIn(own)
+	return only && !j.id.Nil() || strings.Contains(own, deployed) && f.last >= j.Start || f.namedIn(own)
 }
 
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of

@@ -56,7 +56,7 @@ var ofProcesses = lazyregexp.New(processFailed)
 // one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
 // as its values are of several types, the worker that made it said so.
 var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
-	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|output|stack ?trace|traceback)\b|` +
+	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|stack ?trace|traceback)\b|` +
 	`\b(?:has|have) (?:errored|failed|died) already\b|\b(?:has|have) already (?:errored|failed|died)\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
 	`collective operation timeout|timed out waiting|ArrowPythonObject|` +

@@ -93,7 +93,9 @@ func (f *finding) lasted(at int64) {
 	if f.Count == 0 {
 		f.count(at)
 	}
-	f.last = max(f.last, at)
+	if at != 0 {
+		f.first, f.last = min(cmp.Or(f.first, at), at), max(f.last, at)
+	}
 }
 
 // addJob adds a job that the finding is about.

@@ -22,18 +22,21 @@ type candidate struct {
 // question says which candidates count, the best first, and how many lines at the end of an output are looked at.
 type question struct {
 	best     [][]worth
-	own, all int // lines that may count as ownLine, and all lines; 0: any number
+	own, all int  // lines that may count as ownLine, and all lines; 0: any number
+	stops    bool // at a traceback
 }
 
 var (
 	// ofEnd asks for what says best why a program ended. Records below an error may be many.
-	ofEnd = question{[][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount}, {ownLine, aboveStep},
-		{warning, stepWarning}, {worthLittle}}, maxLastLines, 0}
-	ofError       = question{[][]worth{{anError}}, 0, maxErrorLines}
-	ofErrorOrLine = question{[][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, 0, maxErrorLines}
+	ofEnd = question{best: [][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount},
+		{ownLine, aboveStep}, {warning, stepWarning}, {worthLittle}}, own: maxLastLines}
+	ofError       = question{best: [][]worth{{anError}}, all: maxErrorLines, stops: true}
+	ofErrorOrLine = question{best: [][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, all: maxErrorLines,
+		stops: true}
 	// ofEarlierError asks for what was said of another error before the last one.
-	ofEarlierError = question{[][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}}, 0, maxLastLines}
-	ofWorkers      = question{[][]worth{{anError, stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}, 0, 0}
+	ofEarlierError = question{best: [][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}},
+		all: maxLastLines}
+	ofWorkers = question{best: [][]worth{{anError, stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}}
 )
 
 const (
@@ -49,7 +52,10 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	for c := range candidates {
 		aside := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
 		if aside && c.who == "" {
-			break
+			if q.stops {
+				break
+			}
+			continue
 		}
 		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
 		switch {
@@ -234,8 +240,8 @@ func ErrorBefore(log, known string) string {
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
 // that speaks of an error, or the last line of which the first of orElse says that it counts, too; or else one of which
-// the next of them does, of up to three: nth says which. All are empty if there is none. isRays says whether a class is
-// one of Ray's own actors.
+// the next of them does, of at most three: nth says which. All are empty if there is none. isRays says whether a class
+// is one of Ray's own actors.
 func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...func(line string) bool) (who,
 	said string, nth int) {
 	c := ofWorkers.answer(workerCandidates(log, isRays, orElse), known)

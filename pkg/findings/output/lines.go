@@ -90,7 +90,7 @@ var (
 	numbered = lazyregexp.New(`^\d+: `)
 	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$`)
 	// offer matches the heading of a list of what a program would have taken.
-	offer = lazyregexp.New(`(?i)^(?:\w+ ){0,3}(?:options|choices|commands|arguments|candidates|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
+	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
 )
 
 // How lines begin that say a cause, as Java and uv have it, and a hint of uv, which is the cause if an index refused to
@@ -111,11 +111,12 @@ func (p *paragraph) add(line, above string) {
 	}
 	line = Printable(string(logline.Visible([]byte(line))))
 	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
-	said := strings.Trim(text, "│╰─▶ \t")
+	said := strings.Trim(text, "│├╰─▶ \t")
 	switch {
 	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
-		frameLine().MatchString(said):
-	case p.open == box && boxed(text), p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
+		frameLine().MatchString(said): // says nothing of its end
+	case p.open == box && boxed(text), p.open == branch && strings.HasPrefix(text, "│"),
+		p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
 		p.goOn(said)
 	case branches().MatchString(text), strings.HasPrefix(text, causeText):
 		p.begin(branch, margin)
@@ -144,9 +145,14 @@ func (p *paragraph) edge(text, said string) bool {
 	case strings.HasPrefix(text, "╭"), strings.HasPrefix(text, "╷"):
 		p.begin(box, 0)
 		p.title = strings.Trim(said, "╭╮╷ ─")
-		if strings.HasPrefix(p.title, "Traceback") || p.title == "" && strings.HasPrefix(text, "╭") {
+		if strings.HasPrefix(p.title, "Traceback") {
 			p.open = skipped
 		}
+	case strings.HasPrefix(text, "├") && p.open == box && p.title == "": // of a table
+		if p.begun {
+			p.said = p.said[:len(p.said)-1]
+		}
+		p.open = skipped
 	case strings.HasPrefix(text, "╵"), strings.HasPrefix(text, "╰") && strings.HasSuffix(text, "╯"):
 		p.begin(noBlock, 0)
 	default:

@@ -10,7 +10,7 @@ import (
 // What is here is about tools that make environments or start programs (pip, uv, conda, git, podman, Python itself).
 
 // ofTool asks for an error that says why, wherever it is, and else for one that says only that a step failed.
-var ofTool = question{[][]worth{{anError}, {stepFailed}}, 0, 0}
+var ofTool = question{[][]worth{{anError}, {stepFailed}}, 0, 0, false}
 
 // ToolError returns why a tool failed, as its output says: the exception behind which it printed no error, or else its
 // last error; "" if it printed none.
