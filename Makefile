@@ -107,7 +107,7 @@ faults-kills:
 
 .PHONY: test-backends
 test-backends: ## test the storage drivers against real servers, which it builds and starts
-	cd test && $(GO) test -v -count=1 -timeout 30m -parallel 12 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
+	cd test && $(GO) test -v -count=1 -timeout 60m -parallel 12 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-kube
 test-kube: ## test against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2

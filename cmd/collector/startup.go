@@ -158,7 +158,7 @@ func (s *startup) stopped(got os.Signal, why error, noRay bool) error {
 	}
 	lost := "no logs and no events of this node are stored"
 	if refused != nil {
-		lost += "; " + refused.Error()
+		lost += "; " + oneLine(refused)
 	}
 	return fmt.Errorf("%s: %s; the collector could not start: %s", got, lost, oneLine(why))
 }

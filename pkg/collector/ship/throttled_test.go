@@ -56,7 +56,7 @@ func TestThrottlingStore(t *testing.T) {
 			t.Errorf("%d puts and %d listings while 60 %% are refused, %d puts before", puts, lists, usual)
 		}
 		for _, m := range all {
-			if waits := m.waits(); waits > 10*time.Minute {
+			if waits := m.waits(); waits > 15*time.Minute {
 				t.Errorf("%s waits for %s", m.key, waits)
 			}
 		}
