@@ -14,14 +14,15 @@ import (
 // Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value
 // must not be changed. Errors are ErrMalformed, budget.ErrBusy, or come from ctx or the store.
 func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
-	_, held := s.values.Get(snap.object)
+	read := false
 	p, err := s.values.Load(ctx, snap.object, func(ctx context.Context) (parsedSnapshot, error) {
+		read = true
 		return s.load(ctx, snap)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !held && p.bytes > usualBytes && s.opts.Grew != nil {
+	if read && p.bytes > usualBytes && s.opts.Grew != nil {
 		s.opts.Grew()
 	}
 	return p.value, p.malformed
