@@ -49,7 +49,7 @@ func TestLastWordsOfTools(t *testing.T) {
 			"> Could not resolve com.acme:lake:9."},
 		"Maven": {"[INFO] BUILD FAILURE\n[ERROR] Failed to execute goal org.acme:compile on project shop: Compilation failure\n[ERROR] /a/B.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] \n[ERROR] To see the full stack trace of the errors, re-run Maven with the -e switch.\n",
 			"[ERROR] /a/B.java:[3,2] cannot find symbol"},
-		"Nextflow": {"ERROR ~ Error executing process > 'ALIGN (3)'\n\nCaused by:\n  Process `ALIGN (3)` terminated with an error exit status (137)\n\nCommand executed:\n\n  bwa mem ref.fa a.fq\n\nWork dir:\n  /work/ab/12\n\n -- Check '.nextflow.log' file for details\n",
+		"Nextflow": {"ERROR ~ Error executing process > 'ALIGN (3)'\n\nCaused by:\n  Process `ALIGN (3)` terminated with an error exit status (137)\n\nCommand executed:\n\n  bwa mem ref.fa a.fq\n\nWork dir:\n  /scratch/ab/12\n\n -- Check '.nextflow.log' file for details\n",
 			"ERROR ~ Error executing process > 'ALIGN (3)', caused by: Process `ALIGN (3)` terminated with an error exit status (137)"},
 		"npm": {"npm error code ENOENT\nnpm error enoent Could not read package.json\nnpm error enoent This is related to npm not being able to find a file.\nnpm error A complete log of this run can be found in: /root/.npm/_logs/a-debug-0.log\n",
 			"npm error enoent This is related to npm not being able to find a file."},
