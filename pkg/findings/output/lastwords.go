@@ -103,7 +103,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 				c.worth, c.passing = errorOfRay, true
 			}
 			alone := c.said
-			if m := notFound().FindStringSubmatch(c.said); m != nil && cause.said == "" {
+			if m := noVersion().FindStringSubmatch(c.said); m != nil && cause.said == "" {
 				cause = candidate{said: unanswered()[m[1]], worth: anError}
 			}
 			switch inner, isCause := strings.CutPrefix(c.said, causedByText); {

@@ -10,7 +10,7 @@ import (
 // What is here is about tools that make environments or start programs (pip, uv, conda, git, podman, Python itself).
 
 // ofTool asks for an error that says why, wherever it is, and else for one that says only that a step failed.
-var ofTool = question{[][]worth{{anError}, {stepFailed}}, 0, 0, false}
+var ofTool = question{best: [][]worth{{anError}, {stepFailed}}}
 
 // ToolError returns why a tool failed, as its output says: the exception behind which it printed no error, or else its
 // last error; "" if it printed none.
@@ -35,8 +35,8 @@ func ToolError(printed string) string {
 var errorLine = lazyregexp.New(`\n\s*(?:(?:ERROR|error|fatal|[\w./-]+: error): |× )\S`)
 
 var (
-	// notFound matches what pip says of a package that the index does not have, or about which it got no answer.
-	notFound = lazyregexp.New(`^ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
+	// noVersion matches what pip says of a package that the index does not have, or about which it got no answer.
+	noVersion = lazyregexp.New(`^ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
 	// unanswered matches why pip got no answer about a package: what it says of its last try, or of the certificate of
 	// the package's page.
 	unanswered = lazyregexp.New(`(?m)^\s*(?:WARNING: Retrying \(Retry\(total=0,.*?\)\) after connection broken by '(.*)': \S*|` +
