@@ -3,8 +3,6 @@ package inject
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
@@ -142,24 +140,6 @@ func lostExports(ray, had map[string]any) bool {
 	return slices.ContainsFunc(event.ExportVariables("", ""), func(v event.Variable) bool {
 		return named(was, v.Name) >= 0 && named(now, v.Name) < 0
 	})
-}
-
-// isAdded reports whether a volume is as those that inject adds. A manifest may have others of these names, such as a
-// claim for the spool.
-func isAdded(volume map[string]any) bool {
-	name := text(volume, "name")
-	if name == configVolume {
-		source, _ := mapping(volume, "configMap")
-		return source["optional"] == true
-	}
-	return (name == spoolVolume || isRays(name)) && same(volume, map[string]any{"name": name, "emptyDir": nil})
-}
-
-// isRays reports whether a name is one that newVolume gives.
-func isRays(name string) bool {
-	number, numbered := strings.CutPrefix(name, volumeName+"-")
-	_, err := strconv.ParseUint(number, 10, 32)
-	return name == volumeName || numbered && err == nil
 }
 
 // groupsOf are the groups of an object's cluster, by name.

@@ -215,6 +215,7 @@ func TestKeepWithoutVolume(t *testing.T) {
 	for _, volume := range []string{
 		`{"name":"collector-spool","persistentVolumeClaim":{"claimName":"s"}}`,
 		`{"name":"collector-config","configMap":{"name":"c"}}`,
+		`{"name":"collector-config","configMap":{"name":"c","optional":true,"items":[{"key":"k","path":"data"}]}}`,
 		`{"name":"ray-logs-archive","emptyDir":{}}`,
 		`{"name":"ray-logs-2","emptyDir":{"medium":"Memory"}}`,
 	} {

@@ -15,11 +15,6 @@ const (
 	roleHead   = "Head"
 	roleWorker = "Worker"
 
-	configVolume = "collector-config"
-	spoolVolume  = "collector-spool"
-	spoolPath    = "/var/collector-spool"
-	// The collector makes this folder itself: the volume's own root may be written to by everybody.
-	spoolFolder = spoolPath + "/data"
 	// KubeRay's names for the projected token of Kubernetes-delegated authentication.
 	tokenVolume    = "ray-token"
 	tokenMountPath = "/var/run/secrets/ray.io/serviceaccount"

@@ -17,16 +17,12 @@ const (
 	containerName = kuberay.Collector
 	// defaultImage is what `make localimage-collector` builds.
 	defaultImage = "collector:v0.1.0"
-	// configMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.
-	configMountPath = "/var/collector-config"
 	// defaultEventsPort is where the collector takes Ray's events.
 	defaultEventsPort = 8084
 	// defaultMetricsPort is where the collector answers probes and Prometheus.
 	defaultMetricsPort = 8085
 
 	defaultTmpDir = "/tmp/ray"
-	// volumeName is the one KubeRay gives the autoscaler's sidecar, which then shares the head's logs too.
-	volumeName = "ray-logs"
 )
 
 // Options say what to add. Start from Default; the zero value is not valid.

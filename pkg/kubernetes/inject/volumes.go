@@ -3,7 +3,21 @@ package inject
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
+)
+
+// The volumes that are added.
+const (
+	// raysVolume is the one KubeRay gives the autoscaler's sidecar, which then shares the head's logs too.
+	raysVolume  = "ray-logs"
+	spoolVolume = "collector-spool"
+	spoolPath   = "/var/collector-spool"
+	// The collector makes this folder itself: the volume's own root may be written to by everybody.
+	spoolFolder  = spoolPath + "/data"
+	configVolume = "collector-config"
+	// configMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.
+	configMountPath = "/var/collector-config"
 )
 
 // mount is one of a container's volume mounts.
@@ -121,14 +135,21 @@ func (c cluster) newVolume(pod, ray map[string]any, folder string) (mount, error
 	if err != nil {
 		return nil, err
 	}
-	name := volumeName
+	name := raysVolume
 	for n := 2; named(volumes, name) >= 0; n++ {
-		name = fmt.Sprintf("%s-%d", volumeName, n)
+		name = fmt.Sprintf("%s-%d", raysVolume, n)
 	}
-	pod["volumes"] = append(volumes, map[string]any{"name": name, "emptyDir": map[string]any{}})
+	pod["volumes"] = append(volumes, emptyVolume(name))
 	mounts, _ := list(ray, "volumeMounts") // mountsOf has seen that it is one
 	ray["volumeMounts"] = append(mounts, map[string]any{"name": name, "mountPath": folder})
 	return mount{"name": name, "mountPath": folder}, nil
+}
+
+// isRays reports whether a name is one that newVolume gives.
+func isRays(name string) bool {
+	number, numbered := strings.CutPrefix(name, raysVolume+"-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return name == raysVolume || numbered && err == nil
 }
 
 // addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no
@@ -138,18 +159,38 @@ func (c cluster) addVolumes(pod map[string]any) ([]mount, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := []map[string]any{emptyVolume(spoolVolume)}
 	mounts := []mount{{"name": spoolVolume, "mountPath": spoolPath}}
-	if named(volumes, spoolVolume) < 0 {
-		volumes = append(volumes, map[string]any{"name": spoolVolume, "emptyDir": map[string]any{}})
-	}
 	if c.options.ConfigMap != "" {
+		own = append(own, settingsVolume(c.options.ConfigMap))
 		mounts = append(mounts, mount{"name": configVolume, "mountPath": configMountPath, "readOnly": true})
-		if named(volumes, configVolume) < 0 {
-			// Optional, as everything of the collector's: Ray's pod must not wait for it.
-			source := map[string]any{"name": c.options.ConfigMap, "optional": true}
-			volumes = append(volumes, map[string]any{"name": configVolume, "configMap": source})
+	}
+	for _, v := range own {
+		if named(volumes, text(v, "name")) < 0 {
+			volumes = append(volumes, v)
 		}
 	}
 	pod["volumes"] = volumes
 	return mounts, nil
+}
+
+// isAdded reports whether a volume is as newVolume and addVolumes make it. A manifest may have others of these names,
+// such as a claim for the spool.
+func isAdded(volume map[string]any) bool {
+	name := text(volume, "name")
+	if name == configVolume {
+		source, _ := mapping(volume, "configMap")
+		return same(volume, settingsVolume(text(source, "name")))
+	}
+	return (name == spoolVolume || isRays(name)) && same(volume, emptyVolume(name))
+}
+
+func emptyVolume(name string) map[string]any {
+	return map[string]any{"name": name, "emptyDir": map[string]any{}}
+}
+
+// settingsVolume is optional, as everything of the collector's: Ray's pod must not wait for it.
+func settingsVolume(configMap string) map[string]any {
+	source := map[string]any{"name": configMap, "optional": true}
+	return map[string]any{"name": configVolume, "configMap": source}
 }
