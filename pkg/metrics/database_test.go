@@ -115,7 +115,10 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 				switch {
 				case r.IntN(15) == 0:
 					now[samples.Up] = 0
-					reads = append(reads, func(e *samples.Encoder) { e.Fail(target, time.UnixMilli(seconds)) })
+					reads = append(reads, func(e *samples.Encoder) {
+						e.Begin(target, time.UnixMilli(seconds))
+						e.Fail()
+					})
 				default:
 					for i := range 6 {
 						if r.IntN(4) > 0 {

@@ -40,8 +40,9 @@ func (l Label) bytes() int { return len(l.Name) + len(l.Value) }
 // Metric describes all series of one name of a target. Type is a Prometheus metric type, or "" if the target gave none.
 type Metric struct{ Name, Type, Help string }
 
-// Encoder turns reads into lines: Start once, then for each read Begin, the metrics and samples, and End. If lines were
-// not stored, later lines mean nothing without them, so Start has to be called again.
+// Encoder turns reads into lines: Start once, then for each read Begin, the metrics and samples, and End; Fail instead
+// of End if there were no samples. If lines were not stored, later lines mean nothing without them, so Start has to be
+// called again.
 type Encoder struct {
 	targets []targetState
 	series  []seriesState // by ID
@@ -209,11 +210,7 @@ func (e *Encoder) sample(id int32, value float64) {
 
 // End completes the read.
 func (e *Encoder) End() {
-	e.metrics.end()
-	e.added.end()
-	e.out = append(append(e.out, e.metrics.out...), e.added.out...)
-	e.metrics.reset()
-	e.added.reset()
+	e.define()
 	slices.SortFunc(e.changed, func(a, b change) int { return cmp.Compare(a.id, b.id) })
 	e.beginRead()
 	e.out = append(e.out, `,"i":[`...)
@@ -233,17 +230,26 @@ func (e *Encoder) End() {
 	e.out = append(e.out, "}\n"...)
 }
 
-// Fail adds a read that failed: no series of the target has a value any more.
-func (e *Encoder) Fail(target int, at time.Time) {
-	e.Begin(target, at)
+// Fail completes a read that failed: no series of the target has a value any more.
+func (e *Encoder) Fail() {
+	e.define()
 	e.beginRead()
 	e.out = append(e.out, ",\"failed\":1}\n"...)
 	for i := range e.series {
-		if s := &e.series[i]; s.target == int32(target) && !s.gone {
+		if s := &e.series[i]; s.target == int32(e.number) && !s.gone {
 			s.gone = true
 			e.present--
 		}
 	}
+}
+
+// define writes the metrics and series that are new in the read.
+func (e *Encoder) define() {
+	e.metrics.end()
+	e.added.end()
+	e.out = append(append(e.out, e.metrics.out...), e.added.out...)
+	e.metrics.reset()
+	e.added.reset()
 }
 
 // leaveOut writes which of the target's series this read did not have.

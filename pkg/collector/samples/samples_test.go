@@ -111,7 +111,8 @@ func TestReadsComeBackEqual(t *testing.T) {
 			e.Start(targets)
 			continue
 		case 1:
-			e.Fail(n, at)
+			e.Begin(n, at)
+			e.Fail()
 			tell("up[]", 0)
 		default:
 			e.Begin(n, at)

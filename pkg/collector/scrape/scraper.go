@@ -241,9 +241,10 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, s.limit))
 	defer cancel()
 	began := time.Now()
+	s.encoder.Begin(number, at)
 	body, err := s.client.get(ctx, port)
 	if err != nil {
-		s.encoder.Fail(number, at)
+		s.encoder.Fail()
 		s.latest.drop(port)
 		s.failed(port, err)
 		return 0
@@ -254,9 +255,12 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
 		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,
 		maxDefined: s.opts.MaxBytes}
-	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
-	s.encoder.End()
+	if err != nil && lines == 0 {
+		s.encoder.Fail()
+	} else {
+		s.encoder.End()
+	}
 	s.taken[number], s.defined = t.taken, t.defined
 	if err != nil {
 		s.latest.drop(port)

@@ -261,14 +261,14 @@ last 1e400`
 	}
 }
 
-// TestEndpointsThatFail: one that hangs, one that is gone and one that sends no end cost their own figures, and are
-// told.
+// TestEndpointsThatFail: one that hangs, one that is gone, one that sends no end and one that ends before its first
+// sample cost their own figures, and are told.
 func TestEndpointsThatFail(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var broken atomic.Bool
 	release := make(chan struct{})
 	// Half of it is the time for a read, enough for the one without end on a loaded machine.
-	r := newRig(t, Options{Interval: 20 * time.Second, MaxSeries: 10},
+	r := newRig(t, Options{Interval: 20 * time.Second, MaxSeries: 11},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") },
 		func(w http.ResponseWriter, req *http.Request) {
 			if broken.Load() {
@@ -290,6 +290,14 @@ func TestEndpointsThatFail(t *testing.T) {
 				}
 			}
 			_, _ = io.WriteString(w, "d{i=\"0\"} 1\n")
+		},
+		func(w http.ResponseWriter, _ *http.Request) {
+			if broken.Load() {
+				_, _ = io.WriteString(w, "# TYPE e gauge\n# TYPE f gauge\n")
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, "e 1\n")
 		})
 	t.Cleanup(func() { close(release) })
 	r.client.limit = 1 << 16
@@ -307,23 +315,37 @@ func TestEndpointsThatFail(t *testing.T) {
 		}
 		return n
 	}
+	for _, name := range []string{"e", "f"} {
+		if m := got.kinds[name]; m.Type != "gauge" {
+			t.Errorf("%s is described as %v, by the read that failed", name, m)
+		}
+	}
 	for _, c := range []struct {
 		name string
 		want [3]int
-	}{{"up", [3]int{4, 4, 4}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}},
-		{"d", [3]int{1, 7, 1}}} {
+	}{{"up", [3]int{5, 5, 5}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}},
+		{"d", [3]int{1, 7, 1}}, {"e", [3]int{1, 0, 1}}} {
 		for i, want := range c.want {
 			if n := count(c.name, r.clock.Add(time.Duration(i-2)*15*time.Second)); n != want {
 				t.Errorf("%s at read %d: %d series, want %d", c.name, i, n, want)
 			}
 		}
 	}
+	up := 0.0
+	for key, v := range got.at {
+		if strings.HasPrefix(key, fmt.Sprint(r.clock.Add(-15*time.Second).UnixMilli(), " up{")) {
+			up += v
+		}
+	}
+	if up != 2 { // a and d
+		t.Errorf("%v of the endpoints are up while the others fail", up)
+	}
 	var said []string
 	for _, e := range r.log.AllEntries() {
 		said = append(said, e.Message)
 	}
 	all := strings.Join(said, "\n")
-	for _, want := range []string{"context deadline exceeded", "status 500", "--metrics-max-series=10", "too long"} {
+	for _, want := range []string{"context deadline exceeded", "status 500", "--metrics-max-series=11", "too long"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("nobody is told of %q:\n%s", want, all)
 		}
