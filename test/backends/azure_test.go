@@ -27,11 +27,10 @@ func azureRefusal(status int) string {
 func openAzure(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	s, err := azureblob.Open(azureblob.Config{
-		Container: bucket, CreateBucket: true,
-		AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount,
-		AccountKey: servers.AzuriteKey, Stall: stall,
-	}, log)
-	must.OK(t, err)
-	return s
+	c := azureblob.Config{
+		Container: bucket, AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount,
+		AccountKey: servers.AzuriteKey,
+	}
+	c.CreateBucket, c.Stall = true, stall
+	return must.Get(azureblob.Open(c, log))(t)
 }

@@ -48,8 +48,7 @@ func gcsContract(url string, stall time.Duration) blobtest.Contract {
 func openGCS(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	s, err := gcs.Open(t.Context(), gcs.Config{Bucket: bucket, Project: "test", CreateBucket: true, Endpoint: url,
-		Stall: stall}, log)
-	must.OK(t, err)
-	return s
+	c := gcs.Config{Bucket: bucket, Project: "test", Endpoint: url}
+	c.CreateBucket, c.Stall = true, stall
+	return must.Get(gcs.Open(t.Context(), c, log))(t)
 }

@@ -38,8 +38,8 @@ var ossOpened atomic.Int32
 func openOSS(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	c := aliyunoss.Config{Bucket: bucket, CreateBucket: true, Endpoint: url, AccessKeyID: ossKey,
-		AccessKeySecret: ossSecret, Stall: stall}
+	c := aliyunoss.Config{Bucket: bucket, Endpoint: url, AccessKeyID: ossKey, AccessKeySecret: ossSecret}
+	c.CreateBucket, c.Stall = true, stall
 	if ossOpened.Add(1)%2 == 0 {
 		c.Region = ossRegion // signs the newer way
 	}

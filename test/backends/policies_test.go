@@ -230,13 +230,13 @@ func TestMinIOPolicies(t *testing.T) {
 	server := start(t, servers.MinIO)
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	open := func(c aws.Credentials, create bool) blob.Store {
-		s, err := s3.Open(t.Context(), s3.Config{
-			Bucket: "history", CreateBucket: create, Endpoint: server.URL, PathStyle: true, Stall: stall,
-			AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
-		}, log)
-		must.OK(t, err)
-		return s
+	open := func(as aws.Credentials, create bool) blob.Store {
+		c := s3.Config{
+			Bucket: "history", Endpoint: server.URL, PathStyle: true,
+			AccessKeyID: as.AccessKeyID, SecretAccessKey: as.SecretAccessKey, SessionToken: as.SessionToken,
+		}
+		c.CreateBucket, c.Stall = create, stall
+		return must.Get(s3.Open(t.Context(), c, log))(t)
 	}
 	all := open(aws.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey}, true)
 	for _, key := range foreignKeys {

@@ -25,11 +25,12 @@ func TestMinIOPolicyCollector(t *testing.T) {
 	server := start(t, servers.MinIO)
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "history", CreateBucket: true, Endpoint: server.URL, PathStyle: true, Stall: stall,
+	c := s3.Config{
+		Bucket: "history", Endpoint: server.URL, PathStyle: true,
 		AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
-	}, log)
-	must.OK(t, err)
+	}
+	c.CreateBucket, c.Stall = true, stall
+	store := must.Get(s3.Open(t.Context(), c, log))(t)
 	for _, err := range store.List(t.Context(), "", blob.ListOptions{}) { // makes the bucket
 		t.Fatalf("the store is not empty: %v", err)
 	}

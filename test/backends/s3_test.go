@@ -67,11 +67,11 @@ func openS3(server *servers.Server) opener {
 	return func(t testing.TB, url, bucket string, stall time.Duration) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
-		s, err := s3.Open(t.Context(), s3.Config{
-			Bucket: bucket, CreateBucket: true, Endpoint: url, PathStyle: true,
-			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey, Stall: stall,
-		}, log)
-		must.OK(t, err)
-		return s
+		c := s3.Config{
+			Bucket: bucket, Endpoint: url, PathStyle: true,
+			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
+		}
+		c.CreateBucket, c.Stall = true, stall
+		return must.Get(s3.Open(t.Context(), c, log))(t)
 	}
 }

@@ -2,13 +2,11 @@
 package aliyunoss
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 	"github.com/sirupsen/logrus"
@@ -21,6 +19,7 @@ import (
 
 // Config says where the bucket is and who asks.
 type Config struct {
+	remote.Shared
 	Bucket string
 	// Endpoint is the service's address, as https://oss-cn-hangzhou.aliyuncs.com; Region, as cn-hangzhou, gives one,
 	// and is found in one that Alibaba Cloud gave. Requests of a known region are signed the newer way (V4).
@@ -31,11 +30,6 @@ type Config struct {
 	AccessKeyID, AccessKeySecret, SecurityToken string
 	// Role is what the pod's service account may assume (RRSA): used without keys.
 	Role Role
-
-	// CreateBucket allows making the bucket where there is none.
-	CreateBucket bool
-	// Stall is how long a request may make no progress.
-	Stall time.Duration
 }
 
 // AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
@@ -89,8 +83,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: %w", err)
 	}
-	stall := cmp.Or(c.Stall, remote.DefaultStall)
-	httpClient := &http.Client{Transport: remote.Transport(stall)}
+	httpClient := &http.Client{Transport: remote.Transport(c.Stall)}
 	credentials, err := c.credentials(httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: %w", err)

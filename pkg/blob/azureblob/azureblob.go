@@ -2,7 +2,6 @@
 package azureblob
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -27,6 +25,7 @@ import (
 
 // Config says where the container is and who asks.
 type Config struct {
+	remote.Shared
 	Container string
 	// ConnectionString names the account, a key or a shared access signature, and the endpoint, all in one.
 	ConnectionString string
@@ -38,11 +37,6 @@ type Config struct {
 	// AuthMode is one of connection_string, account_key, workload_identity and default (Azure's default chain:
 	// environment, workload identity, managed identity, command line). Empty: by what is set.
 	AuthMode string
-
-	// CreateBucket allows making the container where there is none.
-	CreateBucket bool
-	// Stall is how long a request may make no progress.
-	Stall time.Duration
 }
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
@@ -202,9 +196,8 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 
 // clientOptions bound how long a request takes and how often it is sent again.
 func (c *Config) clientOptions() azcore.ClientOptions {
-	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	return azcore.ClientOptions{
-		Transport: &http.Client{Transport: remote.Transport(stall)},
+		Transport: &http.Client{Transport: remote.Transport(c.Stall)},
 		Retry: policy.RetryOptions{
 			MaxRetries:    remote.MaxAttempts - 1,
 			RetryDelay:    remote.MinDelay,

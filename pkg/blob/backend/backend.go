@@ -39,10 +39,8 @@ type Config struct {
 	// Top says that everything is stored at the top of the bucket. Keys begin with Root all the same; the store that
 	// Open gives leaves it out.
 	Top bool
-	// CreateBucket allows making the bucket or container where there is none.
-	CreateBucket bool
-	// Timeout is how long a request may make no progress before it is sent again.
-	Timeout time.Duration
+	// Shared is what the driver of the backend gets.
+	remote.Shared
 	// LocalDir is the folder of the local store.
 	LocalDir string
 	S3       s3.Config
@@ -88,7 +86,7 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.Lookup("storage-root-dir").DefValue = layout.DefaultRoot
 	fs.StringVar(&c.Prefix, "storage-prefix", "", "prefix of all keys, before the root folder, such as \"team-a/\"")
 	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", false, "create the bucket or container if it does not exist")
-	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall,
+	fs.DurationVar(&c.Stall, "storage-timeout", remote.DefaultStall,
 		"a request to the store fails when it makes no progress for this long")
 	fs.StringVar(&c.LocalDir, "local-dir", "./data",
 		"folder of the local backend; an object is the file {local-dir}/{key}")
@@ -139,19 +137,19 @@ var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob
 	"local":     openLocal,
 	"localtest": openLocal,
 	"s3": func(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-		c.S3.CreateBucket, c.S3.Stall = c.CreateBucket, c.Timeout
+		c.S3.Shared = c.Shared
 		return s3.Open(ctx, c.S3, log)
 	},
 	"gcs": func(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-		c.GCS.CreateBucket, c.GCS.Stall = c.CreateBucket, c.Timeout
+		c.GCS.Shared = c.Shared
 		return gcs.Open(ctx, c.GCS, log)
 	},
 	"azureblob": func(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-		c.Azure.CreateBucket, c.Azure.Stall = c.CreateBucket, c.Timeout
+		c.Azure.Shared = c.Shared
 		return azureblob.Open(c.Azure, log)
 	},
 	"aliyunoss": func(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-		c.OSS.CreateBucket, c.OSS.Stall = c.CreateBucket, c.Timeout
+		c.OSS.Shared = c.Shared
 		return aliyunoss.Open(c.OSS, log)
 	},
 }
@@ -189,8 +187,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	if !ok {
 		return nil, fmt.Errorf("--storage-backend=%q: want one of %s", c.Backend, strings.Join(Names(), ", "))
 	}
-	if c.Timeout <= 0 {
-		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Timeout)
+	if c.Stall <= 0 {
+		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Stall)
 	}
 	if err := c.CheckBucket(); err != nil {
 		return nil, err

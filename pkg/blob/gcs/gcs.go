@@ -2,7 +2,6 @@
 package gcs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/storage"
 	"github.com/googleapis/gax-go/v2"
@@ -25,6 +23,7 @@ import (
 
 // Config says where the bucket is and who asks.
 type Config struct {
+	remote.Shared
 	Bucket string
 	// Project is the project a bucket is made in.
 	Project string
@@ -33,11 +32,6 @@ type Config struct {
 	CredentialsFile string
 	// Endpoint is a server other than Google's. One reached by HTTP is an emulator and gets no credentials.
 	Endpoint string
-
-	// CreateBucket allows making the bucket where there is none.
-	CreateBucket bool
-	// Stall is how long a request may make no progress.
-	Stall time.Duration
 }
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
@@ -75,9 +69,8 @@ var _ blob.Store = (*Store)(nil)
 
 // Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
-	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	var options []option.ClientOption
-	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(stall)}
+	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(c.Stall)}
 	endpoint, emulator, err := c.endpoint()
 	if err != nil {
 		return nil, err

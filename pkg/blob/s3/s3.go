@@ -36,6 +36,7 @@ const defaultRegion = "us-east-1"
 
 // Config says where the bucket is and who asks.
 type Config struct {
+	remote.Shared
 	Bucket string
 	// Endpoint is a server other than AWS, with or without http:// or https:// in front.
 	Endpoint string
@@ -49,11 +50,6 @@ type Config struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 	// Profile is one of the shared configuration (~/.aws).
 	Profile string
-
-	// CreateBucket allows making the bucket where there is none.
-	CreateBucket bool
-	// Stall is how long a request may make no progress.
-	Stall time.Duration
 }
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
@@ -120,10 +116,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.AccessKeyID != "" && c.Profile != "" {
 		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: set only one of them")
 	}
-	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(
-			func(t *http.Transport) { remote.Configure(t, stall) })),
+			func(t *http.Transport) { remote.Configure(t, c.Stall) })),
 		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string,
 			v ...any) {
 			log.Debugf("AWS SDK: "+format, v...)

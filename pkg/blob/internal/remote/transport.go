@@ -3,6 +3,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,14 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/backoff"
 )
+
+// Shared are the settings that all drivers of remote stores have.
+type Shared struct {
+	// CreateBucket allows making the bucket or container where there is none.
+	CreateBucket bool
+	// Stall is how long a request may make no progress before it is sent again. 0: DefaultStall.
+	Stall time.Duration
+}
 
 // DefaultStall is how long a request may make no progress when nothing else is configured.
 const DefaultStall = 30 * time.Second
@@ -28,6 +37,7 @@ func Transport(stall time.Duration) http.RoundTripper {
 // Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request
 // would have to allow for the largest object over the slowest link. Bodies are not decompressed.
 func Configure(transport *http.Transport, stall time.Duration) {
+	stall = cmp.Or(stall, DefaultStall)
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
