@@ -37,8 +37,12 @@ func options() inject.Options {
 const plain = `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"lab","generation":12345678901234567890},` +
 	`"spec":{"headGroupSpec":{"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray-head","image":"rayproject/ray:2.60.0"}]}}}}}`
 
+func newHandler() *handler {
+	return &handler{Options: Options{Inject: options(), Log: silent.Logger()}}
+}
+
 func TestHandle(t *testing.T) {
-	h := &handler{options: options(), log: silent.Logger()}
+	h := newHandler()
 	ask := func(raw string) admission.Response {
 		return h.Handle(t.Context(), admission.Request{
 			AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
@@ -82,7 +86,7 @@ func TestHandle(t *testing.T) {
 
 // What cannot be read is told to whoever applies the object, and the collector is added all the same.
 func TestHandleWarns(t *testing.T) {
-	h := &handler{options: options(), log: silent.Logger()}
+	h := newHandler()
 	container := `"image":"rayproject/ray:2.60.0"`
 	for name, tt := range map[string]struct{ raw, warning string }{
 		"variable of a Secret": {container +
@@ -120,7 +124,7 @@ func installed(t *testing.T) client.Client {
 }
 
 func replica(api client.Client) *certs {
-	return &certs{client: api, namespace: "hs", service: "webhook", secret: "certs", config: "hook"}
+	return &certs{Options: Options{Client: api, Namespace: "hs", Service: "webhook", Secret: "certs", Config: "hook"}}
 }
 
 func TestCertificateIsSharedAndTold(t *testing.T) {
@@ -162,7 +166,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		return out
 	}
 	other := replica(nil)
-	other.service = "other"
+	other.Service = "other"
 	foreign := must.Get(other.renew(nil, now))(t)
 	for name, tt := range map[string]struct {
 		data           map[string][]byte
@@ -192,8 +196,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 
 func TestSyncSaysWhatIsMissing(t *testing.T) {
 	for name, change := range map[string]func(*certs){
-		"Secret hs/none":                    func(c *certs) { c.secret = "none" },
-		"MutatingWebhookConfiguration none": func(c *certs) { c.config = "none" },
+		"Secret hs/none":                    func(c *certs) { c.Secret = "none" },
+		"MutatingWebhookConfiguration none": func(c *certs) { c.Config = "none" },
 	} {
 		c := replica(installed(t))
 		change(c)

@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -36,12 +35,7 @@ const (
 // the webhook's configuration. The authority outlives its certificates, so a renewal needs no other change at the same
 // time.
 type certs struct {
-	client    client.Client
-	namespace string
-	service   string // the certificate is for {service}.{namespace}.svc
-	secret    string // must exist: the webhook has no right to create Secrets
-	config    string // MutatingWebhookConfiguration
-
+	Options
 	current atomic.Pointer[tls.Certificate]
 }
 
@@ -57,15 +51,15 @@ func (c *certs) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (c *certs) syncOnce(ctx context.Context) error {
 	var secret corev1.Secret
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := c.client.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: c.secret}, &secret); err != nil {
-			return fmt.Errorf("read Secret %s/%s: %w", c.namespace, c.secret, err)
+		if err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Secret}, &secret); err != nil {
+			return fmt.Errorf("read Secret %s/%s: %w", c.Namespace, c.Secret, err)
 		}
 		made, err := c.renew(secret.Data, time.Now())
 		if err != nil || made == nil {
 			return err
 		}
 		secret.Data = made
-		return c.client.Update(ctx, &secret) // another replica's may come first: then that is taken
+		return c.Client.Update(ctx, &secret) // another replica's may come first: then that is taken
 	})
 	if err != nil {
 		return fmt.Errorf("keep the webhook's certificate: %w", err)
@@ -82,7 +76,7 @@ func (c *certs) syncOnce(ctx context.Context) error {
 func (c *certs) publish(ctx context.Context, ca []byte) error {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := c.client.Get(ctx, types.NamespacedName{Name: c.config}, &config); err != nil {
+		if err := c.Client.Get(ctx, types.NamespacedName{Name: c.Config}, &config); err != nil {
 			return err
 		}
 		same := true
@@ -94,11 +88,11 @@ func (c *certs) publish(ctx context.Context, ca []byte) error {
 		if same {
 			return nil
 		}
-		return c.client.Update(ctx, &config)
+		return c.Client.Update(ctx, &config)
 	})
 	if err != nil {
 		return fmt.Errorf("publish the webhook's authority to the API server (MutatingWebhookConfiguration %s): %w",
-			c.config, err)
+			c.Config, err)
 	}
 	return nil
 }
@@ -107,7 +101,7 @@ func (c *certs) publish(ctx context.Context, ca []byte) error {
 func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte, error) {
 	ca, caKey, err := parsePair(data[keyCA], data[keyCAKey])
 	if err != nil || now.After(ca.NotAfter.Add(-certLife)) {
-		if ca, caKey, err = newAuthority(c.service, now); err != nil {
+		if ca, caKey, err = newAuthority(c.Service, now); err != nil {
 			return nil, err
 		}
 		return c.issue(ca, caKey, now)
@@ -120,7 +114,7 @@ func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte,
 	return c.issue(ca, caKey, now)
 }
 
-func (c *certs) host() string { return c.service + "." + c.namespace + ".svc" }
+func (c *certs) host() string { return c.Service + "." + c.Namespace + ".svc" }
 
 // issue makes a certificate of this server, signed by ca, and returns all of the secret's data.
 func (c *certs) issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time) (map[string][]byte, error) {

@@ -55,10 +55,7 @@ func CheckCopies(names []string) error {
 
 // copier gives namespaces with Ray's pods what collectors need.
 type copier struct {
-	client client.Client
-	from   string   // namespace of what is copied
-	copies []string // as of CheckCopies
-
+	Options
 	ready    *cache.Cache[target, struct{}] // that have their copies
 	accounts *cache.Cache[string, struct{}] // namespaces whose pods may use the collectors' account
 }
@@ -72,7 +69,7 @@ type target struct {
 
 func newCopier(o Options) *copier {
 	return &copier{
-		client: o.Client, from: o.Namespace, copies: o.Copies,
+		Options:  o,
 		ready:    cache.New[target, struct{}](maxNamespaces, refreshEvery, nil),
 		accounts: cache.New[string, struct{}](maxNamespaces, time.Minute, nil),
 	}
@@ -88,7 +85,7 @@ func (c *copier) forget(namespace string) {
 // prepare copies everything to a namespace, unless that was done a short time ago. What takes longer than callers wait
 // goes on, once for all of them.
 func (c *copier) prepare(ctx context.Context, to target) error {
-	if len(c.copies) == 0 || to.namespace == c.from {
+	if len(c.Copies) == 0 || to.namespace == c.Namespace {
 		return nil
 	}
 	copied := make(chan error, 1)
@@ -108,7 +105,7 @@ func (c *copier) prepare(ctx context.Context, to target) error {
 func (c *copier) copyAll(ctx context.Context, to target) error {
 	_, err := c.ready.Load(ctx, to, func(ctx context.Context) (struct{}, error) {
 		all, ctx := errgroup.WithContext(ctx)
-		for _, which := range c.copies {
+		for _, which := range c.Copies {
 			if to.isolated && strings.HasPrefix(which, "networkpolicies/") {
 				continue
 			}
@@ -129,7 +126,7 @@ func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 	resource, name, _ := strings.Cut(which, "/")
 	var source unstructured.Unstructured
 	source.SetGroupVersionKind(kinds[resource])
-	if err := c.client.Get(ctx, types.NamespacedName{Namespace: c.from, Name: name}, &source); err != nil {
+	if err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &source); err != nil {
 		return err
 	}
 	target := &unstructured.Unstructured{Object: map[string]any{}}
@@ -142,7 +139,7 @@ func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 	target.SetNamespace(namespace)
 	target.SetLabels(map[string]string{"app.kubernetes.io/managed-by": owner})
 	target.SetAnnotations(annotations(source.GetAnnotations()))
-	err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
+	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
 	if apierrors.IsConflict(err) {
 		return nil
 	}
@@ -170,14 +167,14 @@ func (c *copier) mayUse(ctx context.Context, namespace, account string) error {
 	_, err := c.accounts.Load(ctx, namespace, func(ctx context.Context) (none struct{}, err error) {
 		key := types.NamespacedName{Namespace: namespace, Name: account}
 		var ours, usual corev1.ServiceAccount
-		if err := c.client.Get(ctx, key, &ours); err != nil {
+		if err := c.Client.Get(ctx, key, &ours); err != nil {
 			if !apierrors.IsNotFound(err) {
 				return none, err
 			}
 			return none, fmt.Errorf("no service account %s was found in namespace %s", account, namespace)
 		}
 		key.Name = "default"
-		if err := c.client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.Client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
 			return none, err
 		}
 		for _, secret := range usual.ImagePullSecrets {

@@ -41,7 +41,7 @@ func spooled(value string) string {
 
 // A cluster is left alone where its label says so, and where it runs without a collector and no label asks for one.
 func TestWhichObjects(t *testing.T) {
-	h := &handler{options: options(), log: silent.Logger()}
+	h := newHandler()
 	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
 	must.OK(t, err)
 	for name, tt := range map[string]struct {
@@ -75,8 +75,8 @@ func TestWhichObjects(t *testing.T) {
 func TestUpdateKeepsCollector(t *testing.T) {
 	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
 	must.OK(t, err)
-	h := &handler{options: options(), log: silent.Logger()}
-	h.options.Image, h.options.Args = "collector:v9", []string{"--push-interval=30s"}
+	h := newHandler()
+	h.Inject.Image, h.Inject.Args = "collector:v9", []string{"--push-interval=30s"}
 	resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(plain)},
 		OldObject: runtime.RawExtension{Raw: covered}}})
@@ -113,9 +113,9 @@ func settled(t *testing.T, fail error) (client.Client, *atomic.Int64) {
 
 func handlerOf(api client.Client) *handler {
 	o := Options{Inject: options(), Client: api, Namespace: "hs",
-		Copies: []string{"configmaps/storage", "serviceaccounts/collector"}}
+		Copies: []string{"configmaps/storage", "serviceaccounts/collector"}, Log: silent.Logger()}
 	o.Inject.ServiceAccount = "collector"
-	return &handler{options: o.Inject, copier: newCopier(o), log: silent.Logger()}
+	return &handler{Options: o, copier: newCopier(o)}
 }
 
 func create(t *testing.T, h *handler, namespace string, dryRun bool) admission.Response {
@@ -182,7 +182,7 @@ func TestNamespaceMadeAgain(t *testing.T) {
 			must.OK(t, api.Delete(t.Context(), o))
 		}
 	}
-	h.copier.copies = nil
+	h.copier.Copies = nil
 	if resp := create(t, h, "team", false); names(resp) {
 		t.Error("pods name an account that is gone")
 	}
@@ -227,7 +227,7 @@ func TestIsolatedClusters(t *testing.T) {
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "collector"}}
 		must.OK(t, api.Create(t.Context(), policy))
 		h := handlerOf(api)
-		h.copier.copies = append(h.copier.copies, "networkpolicies/collector")
+		h.copier.Copies = append(h.copier.Copies, "networkpolicies/collector")
 		h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Namespace: "team", Object: runtime.RawExtension{
 				Raw: []byte(strings.Replace(plain, `"spec":{`, `"spec":{`+isolation, 1))}}})
@@ -280,7 +280,7 @@ func TestAccountThatGivesLess(t *testing.T) {
 			must.OK(t, api.Create(t.Context(), &tt.usual))
 			must.OK(t, api.Create(t.Context(), &tt.own))
 			h := handlerOf(api)
-			h.copier.copies = nil
+			h.copier.Copies = nil
 			resp := create(t, h, "team", false)
 			if names(resp) != (tt.warning == "") || tt.warning != "" &&
 				(len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {

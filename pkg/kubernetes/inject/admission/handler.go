@@ -21,14 +21,13 @@ const optIn = "ray.io/history"
 
 // handler adds the collector to objects. It never refuses one: a cluster without history is better than no cluster.
 type handler struct {
-	options inject.Options
-	copier  *copier // nil: nothing is asked of Kubernetes
-	log     logrus.FieldLogger
+	Options
+	copier *copier // nil: nothing is asked of Kubernetes
 }
 
 // Handle answers one admission request.
 func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	log := h.log.WithFields(logrus.Fields{"kind": req.Kind.Kind, "namespace": req.Namespace, "name": req.Name})
+	log := h.Log.WithFields(logrus.Fields{"kind": req.Kind.Kind, "namespace": req.Namespace, "name": req.Name})
 	object, err := decode(req.Object.Raw)
 	before := &unstructured.Unstructured{}
 	if old, err := decode(req.OldObject.Raw); err == nil {
@@ -42,7 +41,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	case h.wants(object, before, req.Operation):
 		var options inject.Options
 		options, warnings = h.prepare(ctx, req, object)
-		inject.Keep(object.Object, before.Object, h.options)
+		inject.Keep(object.Object, before.Object, h.Inject)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	default:
 		inject.Drop(object.Object, before.Object)
@@ -87,14 +86,14 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 	if operation != admissionv1.Update {
 		return true
 	}
-	changes, err := inject.Mutate(before.DeepCopy().Object, h.options)
+	changes, err := inject.Mutate(before.DeepCopy().Object, h.Inject)
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
 }
 
 // prepare gives the namespace what collectors need there. It returns the options that fit it, and what is missing.
 func (h *handler) prepare(ctx context.Context, req admission.Request, object *unstructured.Unstructured) (
 	o inject.Options, warnings []string) {
-	o = h.options
+	o = h.Inject
 	if h.copier == nil {
 		return o, nil
 	}

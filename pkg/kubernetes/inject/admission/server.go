@@ -37,11 +37,13 @@ type Options struct {
 	// Client may be nil if nothing below is asked for that needs Kubernetes.
 	Client    client.Client
 	Namespace string   // of the webhook
-	Copies    []string // {resource}/{name} of what namespaces with Ray's pods get from the webhook's
+	Copies    []string // {resource}/{name} of what namespaces with Ray's pods get from the webhook's, see CheckCopies
 	// CertDir holds tls.crt and tls.key, as mounted from cert-manager's Secret, which may change. If it is empty the
 	// webhook makes its certificate itself, and the following say where it is kept and for whom it is.
-	CertDir                 string
-	Service, Secret, Config string
+	CertDir string
+	Service string // the certificate is for {service}.{namespace}.svc
+	Secret  string // must exist: the webhook has no right to create Secrets
+	Config  string // MutatingWebhookConfiguration
 	// ShutdownDelay is how long the webhook serves after ctx has ended: until the API server asks this replica no more.
 	ShutdownDelay time.Duration
 	Log           logrus.FieldLogger
@@ -66,22 +68,21 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 	server := webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: o.CertDir})
 	if o.CertDir == "" {
-		c := &certs{client: o.Client, namespace: o.Namespace, service: o.Service, secret: o.Secret, config: o.Config}
+		c := &certs{Options: o}
 		if err := c.syncOnce(ctx); err != nil {
 			return err
 		}
-		go c.keep(ctx, o.Log)
+		go c.keep(ctx)
 		server = webhook.NewServer(webhook.Options{Host: host, Port: port,
 			TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
 	}
-	h := &handler{options: o.Inject, log: o.Log}
+	h := &handler{Options: o}
 	if o.AsksNamespaces() {
 		h.copier = newCopier(o)
 	}
 	server.Register(webhookPath, &webhook.Admission{Handler: h})
 	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, "ok\n")
+		_, _ = io.WriteString(w, "ok\n")
 	}))
 	o.Log.WithField("address", o.Listen).Info("serving the admission webhook")
 	if err := server.Start(ctx); err != nil {
@@ -104,7 +105,7 @@ func delayed(ctx context.Context, delay time.Duration) (context.Context, context
 }
 
 // keep renews the certificate until ctx ends.
-func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
+func (c *certs) keep(ctx context.Context) {
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	for {
@@ -113,7 +114,7 @@ func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
 			return
 		case <-ticker.C:
 			if err := c.syncOnce(ctx); err != nil {
-				log.WithError(err).Error("cannot renew the webhook's certificate")
+				c.Log.WithError(err).Error("cannot renew the webhook's certificate")
 			}
 		}
 	}
