@@ -113,7 +113,8 @@ func TestWaysOut(t *testing.T) {
 		"snapshot/take.go store":      "snapshot/take.go fetch",
 		"snapshot/hardware.go sample": "numbers and IDs only",
 		"spooldir.go spoolEmptyLogs":  "names of files, as keys are",
-		"spooldir.go spoolFigures":    "scrape/scraper.go target, snapshot/hardware.go sample",
+		"spooldir.go spoolMetrics":    "scrape/scraper.go target",
+		"spooldir.go spoolSeries":     "snapshot/hardware.go sample",
 		"scrape/scraper.go scrape":    "scrape/scraper.go target",
 	}
 	out := map[string]bool{"Create": true, "Append": true, "AppendMinor": true, "Series": true, "Put": true,

@@ -103,28 +103,17 @@ func (c *Collector) spooled(session string) bool {
 }
 
 func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
-	return c.spoolFigures(ctx, layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), lines)
+	return c.spool.AppendMinor(ctx,
+		[]spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), Data: lines}})
 }
-
-// errGiveWay says that metrics were not kept, so that events can be.
-var errGiveWay = errors.New("these metrics are lost, because the data that waits for the store takes half of " +
-	"--spool-max-bytes or of the disk, and the other half is reserved for events: check that the store answers")
 
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time,
 	lines []byte) error {
-	return c.spoolFigures(ctx, layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), lines)
+	return c.spool.AppendMinor(ctx,
+		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
 }
 
-// spoolFigures spools metrics, among them hardware figures, which give way to events.
-func (c *Collector) spoolFigures(ctx context.Context, stream string, lines []byte) error {
-	err := c.spool.AppendMinor(ctx, []spool.Lines{{Stream: stream, Data: lines}})
-	if errors.Is(err, spool.ErrFull) {
-		return errGiveWay // the same words each time: they are logged once an hour
-	}
-	return err
-}
-
-// spoolEmptyLogs spools names of empty logs. Like metrics they give way to events: the tailer keeps what is not taken.
+// spoolEmptyLogs spools names of empty logs; the tailer keeps what is not taken.
 func (c *Collector) spoolEmptyLogs(session string, id rayid.Node, names []byte) error {
 	return c.spool.AppendMinor(context.Background(),
 		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.ref(session), id), Data: names}})

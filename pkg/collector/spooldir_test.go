@@ -155,7 +155,7 @@ func TestFiguresGiveWayToEvents(t *testing.T) {
 		"metrics": c.spoolMetrics(t.Context(), session().Name, rayid.Node{1}, time.Unix(0, 0), lines),
 		"figures": c.spoolSeries(t.Context(), session().Name, time.Unix(0, 0), lines),
 	} {
-		if !errors.Is(err, errGiveWay) {
+		if !errors.Is(err, spool.ErrGiveWay) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

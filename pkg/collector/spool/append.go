@@ -41,10 +41,14 @@ func (s *Spool) Append(ctx context.Context, batch []Lines) error {
 	return s.append(ctx, batch, 1)
 }
 
-// AppendMinor is Append for lines that give way to others: it returns ErrFull where they would leave the spool, or what
-// its disk has room for, more than half full.
+// AppendMinor is Append for lines that give way to events: it returns ErrGiveWay where they would leave the spool, or
+// what its disk has room for, more than half full.
 func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
-	return s.append(ctx, batch, 2)
+	err := s.append(ctx, batch, 2)
+	if errors.Is(err, ErrFull) {
+		return ErrGiveWay
+	}
+	return err
 }
 
 // append appends a batch if no more than one part of the room is taken then: all of it, or a half.

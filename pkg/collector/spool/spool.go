@@ -98,6 +98,9 @@ const (
 var (
 	// ErrFull says that nothing can be appended until something is shipped, or the disk has free space again.
 	ErrFull = errors.New("spool is full")
+	// ErrGiveWay has the same words each time: callers log what repeats once an hour.
+	ErrGiveWay = errors.New("the data that waits for the store takes half of --spool-max-bytes or of the disk, and the " +
+		"other half is reserved for events: check that the store answers")
 	// ErrTooLarge says that the batch would not fit into an empty spool.
 	ErrTooLarge = errors.New("batch is larger than the spool")
 
