@@ -118,6 +118,20 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 	}
 	f.add(occurrence{at: at, node: id, evidence: []Evidence{evident}})
 	b.tellAgent(f, id, said)
+	b.tellRaylet(f, id)
+}
+
+// tellRaylet adds to the finding about a node that died with which error its raylet ended itself: it may have lived on
+// until the head told it that it counts as dead.
+func (b *builder) tellRaylet(f *finding, id rayid.Node) {
+	var logs []*logText
+	for _, path := range []string{"raylet.err", "raylet.out"} {
+		logs = append(logs, b.read(moment.LogFile{Node: id, Path: path}))
+	}
+	if how, shown := b.crashIn(logs); how != "" && !strings.HasPrefix(how, "SIGTERM") {
+		f.goOn("; its raylet ended with: " + how)
+		f.addEvidence(shown)
+	}
 }
 
 var (

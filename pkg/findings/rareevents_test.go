@@ -70,14 +70,18 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestAgents: of a node that died because an agent of its raylet ended, it is told why that did. Exceptions after which
-// the agent went on do not count.
+// TestAgents: of a node that died because an agent of its raylet ended, it is told why that did, and of a raylet that
+// ended itself with which error. Exceptions after which the agent went on do not count.
 func TestAgents(t *testing.T) {
 	const (
 		failed  = "dashboard_agent failed and raylet fate-shares with it."
 		ended   = "[2026-11-22 10:20:30,692 I 43 68] (raylet) agent_manager.cc:83: Agent process with name %s exited, exit code %d.\n"
 		trace   = "Traceback (most recent call last):\n  File \"/lib/ray/dashboard/agent.py\", line 543, in <module>\n    loop.run_until_complete(agent.run())\nImportError: no grpc\n"
 		handled = "Traceback (most recent call last):\n  File \"/lib/ray/dashboard/agent.py\", line 3, in report\nOSError: no figures\n"
+	)
+	const (
+		marked  = "[2026-11-22 10:20:30,692 C 43 68] (raylet) node_manager.cc:999: [Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS\n*** StackTrace Information ***\n"
+		aborted = "[2026-11-22 10:20:30,693 E 43 68] (raylet) logging.cc:497: *** SIGABRT received at time=1795342830 on cpu 0 ***\n"
 	)
 	raylets := fmt.Sprintf(ended+ended, "runtime_env_agent", 0, "dashboard_agent/1015601482", 137)
 	node := must.Get(rayid.Parse[rayid.Node](strings.Repeat("02", rayid.NodeSize)))(t)
@@ -98,6 +102,12 @@ func TestAgents(t *testing.T) {
 			"Raylet could not connect to Runtime Env Agent: ImportError: no grpc"},
 		"another reason": {"health check failed", map[string]string{"dashboard_agent.log": trace, "raylet.out": raylets},
 			": health check failed"},
+		"a raylet that lived on": {"health check failed", map[string]string{"raylet.out": raylets + marked, "raylet.err": marked + aborted},
+			": health check failed; its raylet ended with: SIGABRT: [Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS"},
+		"a raylet that was told to end": {"health check failed", map[string]string{"raylet.err": strings.Replace(aborted, "ABRT", "TERM", 1)},
+			": health check failed"},
+		"a raylet that was drained": {"health check failed", map[string]string{"raylet.out": strings.Replace(marked, " C ", " I ", 1)},
+			": health check failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events []string
@@ -114,7 +124,7 @@ func TestAgents(t *testing.T) {
 			if i < 0 || !strings.HasSuffix(r.Findings[i].Title, c.want) {
 				t.Fatalf("%+v", r.Findings)
 			}
-			if got := len(r.Findings[i].Evidence) > 1; got != (name != "nothing" && name != "another reason") {
+			if got := len(r.Findings[i].Evidence) > 1; got == (c.logs == nil || strings.HasSuffix(c.want, ": health check failed")) {
 				t.Errorf("%s", text(r.Findings[i]))
 			}
 		})

@@ -46,9 +46,11 @@ const fatalError = "Fatal Python error"
 
 // inPython are crashes of code that runs in a process of Python.
 var inPython = []crash{
-	// C and C++: glog, Ray's own checks, TensorFlow, assert and the allocator of glibc
+	// C and C++: glog, Ray's own fatal records and checks, TensorFlow, assert and the allocator of glibc
 	{"Check failure stack trace", lazyregexp.New(`(?m)^F\d{4,8} [\d:.]+ +\d+ [^\s\]]+\] ([^\n]+)$()`)},
-	{"Check failed: ", lazyregexp.New(`(?m)^(?:F\d{4,8} |\[\d{4}-[^\]\n]* C )[^\n]*?(Check failed: [^\n]+)$()`)},
+	{"Check failed: ", lazyregexp.New(`(?m)^F\d{4,8} [^\n]*?(Check failed: [^\n]+)$()`)},
+	{" C ", lazyregexp.New(
+		`(?m)^\[\d{4}-[^\]\n]* C \d+ \d+\] (?:\([\w-]+\) )?\S+:\d+: +(?:An unexpected system state [^\n]*? fix it\. +)?([^\n]+)$()`)},
 	{": F ", lazyregexp.New(`(?m)^\d{4}-\d\d-\d\d [\d:.]+: F [^\s\]]+\] ([^\n]+)$()`)},
 	{"Assertion `", lazyregexp.New("(?m)^[^\\n]{1,300}:\\d+: [^\\n]{0,500}?(Assertion `[^\\n]+ failed\\.)()")},
 	{"(): ", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?((?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): [a-z][^\n]{1,100})$()`)},
