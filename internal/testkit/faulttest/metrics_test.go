@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -35,7 +36,8 @@ func TestMetricsKills(t *testing.T) {
 			continue
 		}
 		if gaveUp--; gaveUp < 0 {
-			t.Errorf("request %d is not stored, though the collector ran on", number)
+			t.Errorf("request %d of %s is not stored, though the collector ran on; it warned:%s", number,
+				time.UnixMilli(e.asked[number].at).Format(time.StampMilli), r.warnings())
 		}
 	}
 	t.Logf("%d lives, %d requests answered, %d stored whole, %d given up", r.lives, e.answered(), len(s.reads),

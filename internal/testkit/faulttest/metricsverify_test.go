@@ -257,6 +257,17 @@ func (s *storedMetrics) answers(e *exporter) {
 	}
 }
 
+// warnings are the lines of the collector's log about its metrics, in one.
+func (r *rig) warnings() string {
+	var lines strings.Builder
+	for line := range strings.Lines(r.logged()) {
+		if strings.Contains(line, "level=warning") && strings.Contains(line, "metrics") {
+			lines.WriteString(" " + strings.TrimSpace(line))
+		}
+	}
+	return lines.String()
+}
+
 // logged is what the collector has logged.
 func (r *rig) logged() string {
 	r.t.Helper()
