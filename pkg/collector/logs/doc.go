@@ -18,6 +18,7 @@
 //     raylet.out.1.
 //   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new
 //     generation begins.
+//   - Its volume was mounted again: it has its inode and another device number, which is taken over (device.go).
 //   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not
 //     read before the truncation is read from the copy. A new file that looks like a copy waits, because the truncation
 //     may be yet to come.

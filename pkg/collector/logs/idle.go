@@ -32,7 +32,7 @@ type idleFile struct {
 
 // idleLogs has the idle logs of a session.
 type idleLogs struct {
-	dev   uint64 // all of them are on one file system
+	dev   uint64 // all of them are on one file system; 0: it is not known which number that has now
 	nodes []rayid.Node
 	files map[idleKey]idleFile
 }
@@ -102,8 +102,14 @@ func (r *idleLogs) put(key idleKey, f idleFile) {
 	r.files[key] = f
 }
 
-// is says whether a file that a walk saw is the idle one, by its inode.
-func (r *idleLogs) is(f idleFile, s seenFile) bool { return s.id == fileID{r.dev, f.ino} }
+// is says whether a file that a walk saw is the idle one, by its inode. After a restart, the first that is found tells
+// the device: the volume may have been mounted again.
+func (r *idleLogs) is(f idleFile, s seenFile) bool {
+	if r.dev == 0 && f.ino == s.id.ino {
+		r.dev = s.id.dev
+	}
+	return s.id == fileID{r.dev, f.ino}
+}
 
 // find finds the idle log that a file is: under its own path, or under the one that it had before it was rotated or
 // moved. at is the path, below the logs folder dir, under which it was stored.

@@ -135,8 +135,9 @@ func TestIdleLogIsMoved(t *testing.T) {
 		"replaced": {func(r *rig) { r.remove("x.out"); r.write("x.out", first("other")+first("longer")) },
 			"x.out", first("other") + first("longer") + "more\n"},
 	} {
-		for _, restarts := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, restarted %t", name, restarts), func(t *testing.T) {
+		for how, restart := range map[string]func(*rig){"not restarted": func(*rig) {}, "restarted": (*rig).restart,
+			"mounted again": (*rig).remount} {
+			t.Run(name+", "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					logs.SetMaxFollowed(t, 2)
 					r := newRig(t)
@@ -145,9 +146,7 @@ func TestIdleLogIsMoved(t *testing.T) {
 						r.write(fmt.Sprintf("worker-%d.out", i), first(fmt.Sprint(i)))
 					}
 					r.settle()
-					if restarts {
-						r.restart()
-					}
+					restart(r)
 					test.move(r)
 					r.settle()
 					r.write(test.grow, "more\n")

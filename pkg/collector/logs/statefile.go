@@ -120,6 +120,11 @@ func (t *tree) load() error {
 			"of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
+	now := make(devices)
+	if root, err := os.OpenRoot(t.tailer.opts.Dir); err == nil {
+		now.learn(root, state.Streams)
+		_ = root.Close()
+	}
 	for _, entry := range state.Streams {
 		entry.Path = cmp.Or(entry.Path, string(entry.Raw))
 		node, err := rayid.Parse[rayid.Node](entry.Node)
@@ -129,17 +134,18 @@ func (t *tree) load() error {
 					"both of its names", t.state)
 			continue
 		}
-		t.restore(node, entry)
+		t.restore(node, entry, now)
 	}
 	return nil
 }
 
-// restore adds a stream from the state file.
-func (t *tree) restore(node rayid.Node, entry streamEntry) {
+// restore adds a stream from the state file, with the devices as they are now.
+func (t *tree) restore(node rayid.Node, entry streamEntry, now devices) {
 	s := t.streamOf(node, entry.Path)
 	s.base, s.from, s.pos = entry.Base, entry.From, entry.Base
 	for i, e := range entry.Files {
 		f := e.file()
+		f.id.dev = now.now(e.Dev)
 		if i == entry.Cur && !f.sized {
 			f.size = entry.From
 		}
@@ -210,8 +216,8 @@ func (t *tree) idlePath() string { return t.state + ".resting" }
 // saveIdle writes the file of idle logs; the tree's lock is held.
 func (t *tree) saveIdle() error {
 	err := atomicfile.WriteFunc(t.idlePath(), func(w *bufio.Writer) error {
-		_, _ = w.WriteString(idleMagic) // the writer keeps its first error
-		_ = binary.Write(w, binary.LittleEndian, t.idle.dev)
+		_, _ = w.WriteString(idleMagic)                      // the writer keeps its first error
+		_ = binary.Write(w, binary.LittleEndian, t.idle.dev) // for earlier versions
 		_ = w.WriteByte(uint8(min(len(t.idle.nodes), maxIdleNodes-1)))
 		for i := range min(len(t.idle.nodes), maxIdleNodes-1) {
 			_, _ = w.Write(t.idle.nodes[i][:])
@@ -247,7 +253,7 @@ func (t *tree) loadIdle() error {
 	defer f.Close()
 	r := bufio.NewReader(f)
 	magic := make([]byte, len(idleMagic))
-	var dev uint64
+	var dev uint64 // as it was; see idleLogs.is
 	var nodes uint8
 	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != idleMagic {
 		return nil
@@ -263,7 +269,6 @@ func (t *tree) loadIdle() error {
 		}
 		index[i], _ = t.idle.nodeIndex(node)
 	}
-	t.idle.dev = dev
 	record := make([]byte, binary.Size(idleEntry{}))
 	for {
 		var e idleEntry
