@@ -26,7 +26,7 @@ func TestBar(t *testing.T) {
 		got := f.ask(t, http.MethodGet, path, headers...)
 		got.has(t, back, `data-path="namespaces/default/clusters/lab/sessions/`+name+`/"`, `data-cluster="lab"`,
 			`homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`)
-		if clock := strings.Index(got.body, `homepage/assets/clock.js?`); clock < 0 ||
+		if clock := strings.Index(got.body, `homepage/assets/dashboardclock.js?`); clock < 0 ||
 			clock > strings.Index(got.body, "dashboard 2.60.0") {
 			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
 		}

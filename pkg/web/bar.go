@@ -31,7 +31,7 @@ var barTemplate = snippet(
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.
 var clockTemplate = snippet(
-	`<script src="{{.Base}}homepage/assets/{{asset "clock.js"}}" data-end="{{.EndMs}}"></script>`)
+	`<script src="{{.Base}}homepage/assets/{{asset "dashboardclock.js"}}" data-end="{{.EndMs}}"></script>`)
 
 // StartMs and EndMs are Unix milliseconds, 0 for none.
 func (b Bar) StartMs() int64 { return unixMs(b.Start) }

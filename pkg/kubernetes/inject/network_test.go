@@ -13,7 +13,7 @@ import (
 // TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to
 // Prometheus only, and closes nothing else.
 func TestNetworkPolicy(t *testing.T) {
-	data := must.Get(os.ReadFile("../../../config/helm/files/networkpolicy.yaml"))(t)
+	data := must.Get(os.ReadFile("../../../config/helm/files/collector-networkpolicy.yaml"))(t)
 	var policy networking.NetworkPolicy
 	must.OK(t, yaml.Unmarshal(data, &policy))
 	if err := policyCovers(policy, "head"); err != "" {
