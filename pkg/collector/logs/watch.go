@@ -238,11 +238,25 @@ func (w *watcher) drain() {
 
 // note notes the file that a notice names.
 func (w *watcher) note(e fsnotify.Event) {
-	switch name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/"); {
+	name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/")
+	if ok && w.watched[name] && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
+		w.forget(name)
+	}
+	switch {
 	case !ok:
 		w.t.scanSoon()
 	case !w.noted.add(name, e.Op):
 		w.lost()
+	}
+}
+
+// forget forgets the watches of a folder that is gone, and of those in it: one that is made in its place is another.
+func (w *watcher) forget(gone string) {
+	for dir := range w.watched {
+		if dir == gone || strings.HasPrefix(dir, gone+"/") {
+			_ = w.remove(w.t.below(dir)) // it fails if the watch is gone, too
+			delete(w.watched, dir)
+		}
 	}
 }
 

@@ -177,6 +177,40 @@ func TestStartAndClose(t *testing.T) {
 	}
 }
 
+// TestFolderMadeAgain: with real notices, a folder that is removed or moved away, and made again before the next scan,
+// is watched again.
+func TestFolderMadeAgain(t *testing.T) {
+	for name, away := range map[string]func(dir string) error{
+		"removed": os.RemoveAll, "moved": func(dir string) error { return os.Rename(dir, dir+"-old") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tailer, _ := newTailer(t)
+			w := newWatcher(tailer)
+			if w.events == nil {
+				t.Skip("this machine has no more watchers")
+			}
+			defer w.end()
+			const file = "serve/x.log"
+			write(t, tailer, file)
+			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
+			session := tailer.below("session_2026-11-20_00-00-00_000000_1")
+			must.OK(t, away(filepath.Join(session, "logs")))
+			write(t, tailer, file)
+			for !w.noted.paths["session_2026-11-20_00-00-00_000000_1/logs"].Has(fsnotify.Create) {
+				w.drain() // until the notices of all that came
+			}
+			w.noted = changes{}
+			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
+			write(t, tailer, file)
+			for late := time.Now().Add(time.Minute); len(w.noted.paths) == 0; w.drain() {
+				if time.Now().After(late) {
+					t.Fatal("no notice of a file in the folder")
+				}
+			}
+		})
+	}
+}
+
 // TestDrain: many notices, handed over one by one, take one look.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
