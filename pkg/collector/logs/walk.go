@@ -156,8 +156,7 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 	if below != "" {
 		p = below + "/" + name
 	}
-	var stat unix.Stat_t
-	err := unix.Fstatat(int(opened.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	stat, err := statIn(opened, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -169,6 +168,16 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 			changed: stat.Mtim.Nano()})
 	}
 	return false
+}
+
+// statIn tells of a file in an open folder, of a link itself. A signal may interrupt that on network shares.
+func statIn(folder *os.File, name string) (stat unix.Stat_t, err error) {
+	for {
+		err = unix.Fstatat(int(folder.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+		if !errors.Is(err, unix.EINTR) {
+			return stat, err
+		}
+	}
 }
 
 // skippedDir says which folders below a logs folder hold no logs.
