@@ -202,11 +202,19 @@ func (s *Spool) takeLock() error {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf(
-			"lock spool %s: %w: another collector uses it; give each collector its own folder", s.dir, err), f.Close())
+		return errors.Join(fmt.Errorf("lock spool %s: %w: %s", s.dir, err, lockAdvice(err)), f.Close())
 	}
 	s.lock = f
 	return nil
+}
+
+// lockAdvice says what to do if the lock cannot be taken. Network shares may have no locks: Lustre needs the mount
+// option flock, NFS a service of its server.
+func lockAdvice(err error) string {
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return "another collector uses it; give each collector its own folder"
+	}
+	return "its file system locks no files; set --spool-dir to a folder of a local disk, or mount it with locks"
 }
 
 // Close makes everything durable and unlocks the folder. Streams must not be used any more.

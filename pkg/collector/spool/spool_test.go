@@ -418,6 +418,18 @@ func TestOneProcessAFolder(t *testing.T) {
 	reopen(t, dir, testOptions())
 }
 
+// TestLockAdvice: only a lock that is taken is another collector's.
+func TestLockAdvice(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EWOULDBLOCK: "another collector", syscall.ENOSYS: "locks no files", syscall.ENOLCK: "locks no files",
+		syscall.EOPNOTSUPP: "locks no files",
+	} {
+		if got := lockAdvice(err); !strings.Contains(got, want) {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	opts := testOptions()
 	opts.MaxBytes = 1 << 50
