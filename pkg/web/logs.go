@@ -58,7 +58,7 @@ func (s *SearchResult) Add(record logsearch.Record) {
 	switch r := record.(type) {
 	case *logsearch.Match:
 		found := s.log(r.NodeID, r.File)
-		found.Lines = append(found.Lines, r)
+		found.Lines, found.Rank = append(found.Lines, r), r.Rank // a search that is cut short says no more of the log
 	case *logsearch.File:
 		s.log(r.NodeID, r.File).File = r
 	case *logsearch.End:

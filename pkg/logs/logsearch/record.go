@@ -24,6 +24,7 @@ type Match struct {
 	Session string `json:"session"`
 	NodeID  string `json:"node_id"`
 	File    string `json:"file"`
+	Rank    int    `json:"rank"` // of the log, see File
 	Line    int64  `json:"line"` // counted from 1
 	// Time is what the line says, RFC 3339, or the nearest line before it that says a time. Level is what the line
 	// says, or the first line of its record: a line that says a time or a level begins one. A traceback in a record
@@ -49,7 +50,9 @@ type File struct {
 	Session string `json:"session"`
 	NodeID  string `json:"node_id"`
 	File    string `json:"file"`
-	Matches int64  `json:"matches"` // matching lines, also those that were not reported
+	// Rank orders the logs of a result for people: that of RankOf, or LastRank if no line of the log was reported.
+	Rank    int   `json:"rank"`
+	Matches int64 `json:"matches"` // matching lines, also those that were not reported
 	// Writer is what wrote the log, such as "worker of actor Counter", if that is known and was asked for.
 	Writer string `json:"writer,omitempty"`
 	// Undated counts lines that match but say no time, where the query has a range of time.

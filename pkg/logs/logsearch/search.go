@@ -160,7 +160,8 @@ func (r *run) session(ctx context.Context, source *Source) error {
 
 // log searches one log.
 func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
-	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path}
+	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path,
+		Rank: RankOf(log.Path)}
 	if source.Writer != nil {
 		file.Writer = source.Writer(log.Path)
 	}
@@ -175,7 +176,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 		}
 		reported++
 		m := newMatch(&f)
-		m.Session, m.NodeID, m.File = file.Session, file.NodeID, file.File
+		m.Session, m.NodeID, m.File, m.Rank = file.Session, file.NodeID, file.File, file.Rank
 		if source.Link != nil {
 			m.Link = source.Link(log.Node, log.Path, f.line)
 		}
@@ -197,6 +198,9 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	if err != nil {
 		file.Problem = problemOf(err)
 		r.why("damage")
+	}
+	if reported == 0 {
+		file.Rank = LastRank
 	}
 	if file.Matches > 0 || file.Undated > 0 || file.Problem != "" {
 		r.send(file)

@@ -2,10 +2,12 @@ package logsearch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +142,30 @@ func TestSearch(t *testing.T) {
 				t.Errorf("%+v, %d files", got.end, len(got.files))
 			}
 		})
+	}
+}
+
+// TestRanks: results have Ray's own logs, and of these its events, after all others; logs of which no line is reported
+// are last.
+func TestRanks(t *testing.T) {
+	s := newSession(t)
+	want := []string{"job-driver-raysubmit_1.log", "worker-1.out", "serve/replica.log", "raylet.out",
+		"events/event_GCS.log"}
+	for _, path := range want {
+		s.add(rayid.Node{1}, path, layout.Plain, 100, []byte("needle\n"))
+	}
+	rank := func(files map[string]*File) func(a, b string) int {
+		return func(a, b string) int { return cmp.Compare(files[a].Rank, files[b].Rank) }
+	}
+	files := s.search(Query{Pattern: "needle"}).files
+	if got := slices.SortedFunc(maps.Keys(files), rank(files)); !slices.Equal(got, want) {
+		t.Errorf("the order is %q, want %q", got, want)
+	}
+	got := s.search(Query{Pattern: "needle", Lines: 1})
+	files = got.files
+	if order := slices.SortedFunc(maps.Keys(files), rank(files)); !strings.Contains(got.lines[0], order[0]) ||
+		files[order[1]].Rank != LastRank {
+		t.Errorf("%q is reported, and the order is %q", got.lines, order)
 	}
 }
 

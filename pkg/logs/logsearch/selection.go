@@ -107,6 +107,28 @@ func (s *Selection) ofJob(file string, workers map[string]bool) bool {
 	return strings.HasPrefix(name, "runtime_env_setup-"+s.Job+".log")
 }
 
+// Ranks of logs.
+const (
+	RanksOfRay = 3 // from this one on: logs that Ray's own processes write
+	LastRank   = 5
+)
+
+// RankOf numbers logs as people look for them: of drivers, of workers, in folders of libraries and programs, and Ray's
+// own, of which its events are last.
+func RankOf(file string) int {
+	switch {
+	case strings.HasPrefix(file, "job-driver-"):
+		return 0
+	case strings.HasPrefix(file, "worker-"):
+		return 1
+	case strings.HasPrefix(file, "events/"), strings.HasPrefix(file, "export_events/"):
+		return RanksOfRay + 1
+	case strings.Contains(file, "/"):
+		return 2
+	}
+	return RanksOfRay
+}
+
 // Writer is what wrote a log, by the log's name.
 type Writer struct {
 	Part   string // of Ray, such as "worker", "driver" or "raylet"; "" if the name does not say

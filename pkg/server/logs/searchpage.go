@@ -6,12 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -66,11 +64,13 @@ func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.N
 	logs := session.Session.Logs
 	for i, id := range logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
 		files := slices.Clone(logs.Paths(id))
-		slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(kindOf(a), kindOf(b)) })
+		slices.SortStableFunc(files, func(a, b string) int {
+			return cmp.Compare(logsearch.RankOf(a), logsearch.RankOf(b))
+		})
 		of := web.NodeLogs{Node: nodes[i]}
 		for _, file := range files {
 			list := &of.Files
-			if kindOf(file) >= ofRay {
+			if logsearch.RankOf(file) >= logsearch.RanksOfRay {
 				list = &of.Own
 			}
 			if len(*list) == maxNamedFiles {
@@ -84,25 +84,6 @@ func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.N
 	}
 	slices.SortStableFunc(all, func(a, b web.NodeLogs) int { return cmp.Compare(a.Role, b.Role) }) // the head first
 	return all, nil
-}
-
-// ofRay is the first kind of logs that Ray's own processes write.
-const ofRay = 3
-
-// kindOf numbers logs as people look for them: of drivers, of workers, in folders of libraries and programs, and Ray's
-// own. assets/search.js has the same order.
-func kindOf(file string) int {
-	switch {
-	case strings.HasPrefix(file, moment.SubmissionPrefix):
-		return 0
-	case strings.HasPrefix(file, "worker-"):
-		return 1
-	case strings.HasPrefix(file, "events/"), strings.HasPrefix(file, "export_events/"):
-		return ofRay + 1
-	case strings.Contains(file, "/"):
-		return 2
-	}
-	return ofRay
 }
 
 // Limits of a result that is shown without scripts.
@@ -129,8 +110,7 @@ func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) 
 		return nil
 	})
 	slices.SortFunc(result.Logs, func(a, b *web.FoundLog) int { // they come as they are searched
-		return cmp.Or(cmp.Compare(min(1, len(b.Lines)), min(1, len(a.Lines))), // those without shown lines last
-			cmp.Compare(kindOf(a.File.File), kindOf(b.File.File)), cmp.Compare(a.NodeID, b.NodeID),
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NodeID, b.NodeID),
 			cmp.Compare(a.File.File, b.File.File))
 	})
 	return result, err

@@ -63,13 +63,7 @@ function show(record) {
 const groups = new Map(), sorted = [], OPEN = 3;
 const nodes = new Map([...form.elements.node_id.options].map(option => [option.value, option.textContent]));
 
-// kindOf numbers logs as the list of all logs has them: of drivers, of workers, in folders, and Ray's own.
-function kindOf(file) {
-  const kind = [/^job-driver-/, /^worker-/, /^(?!(export_)?events\/).*\//, /^[^/]*$/].findIndex(form => form.test(file));
-  return kind < 0 ? 4 : kind;
-}
-
-// place puts a group where its log belongs among those that were found before; last if none of its lines is shown. The first ones are open, and those that somebody opened.
+// place puts a group where its log belongs among those that were found before. The first ones are open, and those that somebody opened.
 function place(group) {
   const next = sorted.findIndex(other => other.order > group.order), at = next < 0 ? sorted.length : next;
   found.insertBefore(group.element, sorted[at]?.element || null);
@@ -77,7 +71,7 @@ function place(group) {
   sorted.slice(0, OPEN + 1).forEach((each, i) => { if (!each.chosen) each.open(i < OPEN); });
 }
 
-function groupOf({ node_id, file, type }) {
+function groupOf({ node_id, file, rank }) {
   const id = `${node_id}/${file}`, known = groups.get(id);
   if (known) return known;
   const node = nodes.get(node_id) || "node " + node_id.slice(0, 12), lines = [];
@@ -92,7 +86,7 @@ function groupOf({ node_id, file, type }) {
   const element = make("div", { class: "hit" }, make("input", { type: "checkbox", name: "log", value: id, "aria-label": `Mark ${file} of ${node}` }), details);
   details.firstChild.addEventListener("click", () => { group.chosen = true; });
   const group = {
-    element, order: `${type === "match" ? kindOf(file) : "last"} ${node_id} ${file}`, chosen: false,
+    element, order: `${rank} ${node_id} ${file}`, chosen: false,
     open(open) {
       details.open = open;
       if (!open) { drawn = 0; list.replaceChildren(); }
