@@ -63,11 +63,11 @@ func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 
 // Of says what becomes of a session.
 func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
+	pin := pinned(p.note(e.Ref))
+	f := Fate{Pinned: pin != nil}
 	if p == nil || len(p.Rules) == 0 && p.Age == 0 {
-		return Fate{Pinned: p.note(e.Ref).Pinned}
+		return f
 	}
-	note := p.note(e.Ref)
-	f := Fate{Pinned: note.Pinned}
 	outcome := e.Outcome
 	if findings.GivenUp(e.Cause) {
 		outcome = ""
@@ -84,16 +84,24 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 		return f
 	}
 	f.Why = fmt.Sprintf("it ended %s ago, and %s", days(now.Sub(last)), term.Why)
-	switch {
-	case note.Damaged:
-		f.Why = "its note cannot be read, so it counts as pinned"
-	case note.Pinned:
-		f.Why = "it is pinned"
+	if pin != nil {
+		f.Why = pin.Error()
 	}
 	if term.Keep != 0 {
 		f.Expires, f.Keep = last.Add(term.Keep), term.Keep
 	}
 	return f
+}
+
+// pinned is nil if a session with this note may be removed, else an ErrPinned.
+func pinned(n notes.Note) error {
+	switch {
+	case n.Damaged:
+		return fmt.Errorf("%w, or may be: its note cannot be read; write a new note to replace it", ErrPinned)
+	case n.Pinned:
+		return ErrPinned
+	}
+	return nil
 }
 
 func (p *Policy) note(ref layout.Session) notes.Note {

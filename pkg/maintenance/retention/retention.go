@@ -54,13 +54,11 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		}
 		// The lease is taken: who pins the session from now on sees it.
 		note, err := notes.Read(ctx, store, root, ref)
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("it may be pinned: %w", err)
-		case note.Damaged:
-			return fmt.Errorf("%w, or may be pinned: its note cannot be read; write a new note first", ErrPinned)
-		case note.Pinned:
-			return ErrPinned
+		}
+		if err := pinned(note); err != nil {
+			return err
 		}
 		if err := removeRecentMarkers(ctx, store, root, s); err != nil {
 			return err
