@@ -21,7 +21,7 @@ const maxBody = 1 << 20
 // middleware wraps the router with the layers that every request needs. Compression is outermost, so that its buffer
 // does not begin an answer when a handler panics.
 func (s *Server) middleware(router http.Handler) (http.Handler, error) {
-	authenticated := s.opts.Access.Handler(router)
+	authenticated := s.opts.Access.Handler(router, s.public...)
 	checked := s.checkBrowser(authenticated)
 	prepared := s.prepare(checked)
 	recovered := s.recoverPanics(prepared)

@@ -118,6 +118,13 @@ func (s *Server) get(ws *restful.WebService, path string, h handler) {
 	s.add(ws, http.MethodGet, path, h)
 }
 
+// addPublic adds a route for GET that needs no caller: Kubernetes, Prometheus and programs whose users have not signed
+// in ask for it. Its answer must not be about a namespace.
+func (s *Server) addPublic(ws *restful.WebService, path string, h handler) {
+	s.public = append(s.public, path)
+	s.get(ws, path, h)
+}
+
 // page adds a page at path, which has one segment. The page's links are relative to an address without a slash at the
 // end, so an address with one is redirected.
 func (s *Server) page(ws *restful.WebService, path string, h handler) {
@@ -242,12 +249,12 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		s.add(ws, method, "/mcp", plain(assistants))
 	}
-	s.get(ws, access.AboutPath, takes(nil, plain(s.about)))
-	s.get(ws, "/healthz", s.healthy)
-	s.get(ws, "/livez", s.healthy)
-	s.get(ws, "/readyz", s.ready)
+	s.addPublic(ws, access.AboutPath, takes(nil, plain(s.about)))
+	s.addPublic(ws, "/healthz", s.healthy)
+	s.addPublic(ws, "/livez", s.healthy)
+	s.addPublic(ws, "/readyz", s.ready)
 	metrics := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{DisableCompression: true})
-	s.get(ws, "/metrics", func(w http.ResponseWriter, r *request) error {
+	s.addPublic(ws, "/metrics", func(w http.ResponseWriter, r *request) error {
 		metrics.ServeHTTP(w, r.Request)
 		return nil
 	})

@@ -102,6 +102,7 @@ type Server struct {
 	lists     *list.Handlers
 	notes     note.Handlers
 	router    *restful.Container
+	public    []string // the paths of addPublic
 	handler   http.Handler
 	draining  atomic.Bool
 }

@@ -38,7 +38,7 @@ func guardedList(t *testing.T, config access.Config) *httptest.Server {
 		who, _ := access.IdentityOf(r.Context())
 		writer.JSON(w, http.StatusOK, []map[string]any{{"name": "of-" + who.User, "namespace": "default",
 			"session": "session_1", "createTime": "2026-11-20T23:19:45Z"}})
-	})))
+	}), access.AboutPath))
 	t.Cleanup(server.Close)
 	return server
 }

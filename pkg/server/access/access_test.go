@@ -98,7 +98,7 @@ func kubernetes(t *testing.T, k *reviewer, change func(*Config)) *Access {
 }
 
 // sees answers with the namespaces, of a, b and c, that the caller of a request may see.
-func sees(a *Access) http.Handler {
+func sees(a *Access, public ...string) http.Handler {
 	return a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allowed, err := a.Filter(r.Context(), []string{"a", "b", "c"})
 		if err != nil {
@@ -111,7 +111,7 @@ func sees(a *Access) http.Handler {
 		}
 		slices.Sort(names)
 		_, _ = io.WriteString(w, strings.Join(names, " "))
-	}))
+	}), public...)
 }
 
 func ask(h http.Handler, path string, header http.Header) *httptest.ResponseRecorder {
@@ -181,13 +181,14 @@ func TestKubernetes(t *testing.T) {
 
 func TestPublicPathsAndNoContext(t *testing.T) {
 	a := kubernetes(t, twoUsers(), nil)
-	for path := range public {
-		if w := ask(a.Handler(http.NotFoundHandler()), path, nil); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", path, w.Code)
+	guarded := a.Handler(http.NotFoundHandler(), "/healthz", AboutPath)
+	for path, want := range map[string]int{"/healthz": 404, AboutPath: 404, "/healthz/": 401, "/metrics": 401} {
+		if w := ask(guarded, path, nil); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 	}
 	// What a public path shows must not be about a namespace.
-	if w := ask(sees(a), "/healthz", nil); w.Code != http.StatusServiceUnavailable ||
+	if w := ask(sees(a, "/healthz"), "/healthz", nil); w.Code != http.StatusServiceUnavailable ||
 		!strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}

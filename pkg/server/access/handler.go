@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,14 +26,10 @@ const (
 	logoutPath = "/logout"
 )
 
-// public are the paths that need no caller: Kubernetes, Prometheus and programs whose users have not signed in ask for
-// them.
-var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, AboutPath: true}
-
 // Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login
 // and /logout itself, and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must
-// have passed browser.Rules.
-func (a *Access) Handler(next http.Handler) http.Handler {
+// have passed browser.Rules. The public paths need no caller.
+func (a *Access) Handler(next http.Handler, public ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Enabled() {
 			switch r.URL.Path {
@@ -48,7 +45,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 					return
 				}
 			}
-			if public[r.URL.Path] {
+			if slices.Contains(public, r.URL.Path) {
 				next.ServeHTTP(w, r)
 				return
 			}
