@@ -14,68 +14,19 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
-// A dump that is written again in place is stored once and whole: when it was left alone, or when nothing more will be
-// written.
+// TestDumps: a dump that is written again in place is stored once and whole, when it was left alone, or when nothing
+// more will be written. If it is written again before any of it is stored, it is stored as it is then.
 func TestDumps(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		rest func(r *rig)
-	}{
-		{"collector ends", func(r *rig) { r.tailer.Drain() }},
-		{"raylet is gone", func(r *rig) {
-			old := time.Now().Add(-time.Hour)
-			must.OK(t, os.Chtimes(r.path("debug_state.txt"), old, old))
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				for _, dump := range []string{"NodeManager: long first dump\n", "NodeManager: 2\n",
-					"NodeManager: the last and longest of the dumps\n"} {
-					must.OK(t, os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644))
-					r.shipAll()
-				}
-				if keys := r.store.Keys(); len(keys) != 0 {
-					t.Fatalf("stored while it was written: %v", keys)
-				}
-				tc.rest(r)
-				r.shipAll()
-				if got := r.joined(nodeID, "debug_state.txt"); got != "NodeManager: the last and longest of the dumps\n" {
-					t.Errorf("stored is %q", got)
-				}
-			})
-		})
-	}
-}
-
-// A dump that is overwritten in place after a scan looked at it, and before any of it is stored, is stored as it is
-// then.
-func TestDumpOverwrittenBeforeTheUpload(t *testing.T) {
-	for name, dump := range map[string]string{"shorter": "NodeManager: 2\n",
-		"longer": "GcsServer: 2, which is longer\n"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				write := func(dump string, at time.Time) {
-					must.OK(t, errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644),
-						os.Chtimes(r.path("debug_state.txt"), at, at)))
-				}
-				write("NodeManager: the first dump\n", time.Now().Add(-time.Hour))
-				r.scan()
-				write(dump, time.Now())
-				must.OK(t, r.shipper.Flush(t.Context()))
-				r.scan()
-				time.Sleep(3 * time.Minute)
-				r.shipAll()
-				if got := r.joined(nodeID, "debug_state.txt"); got != dump {
-					t.Errorf("stored is %q", got)
-				}
-				if !isStored(t, r) {
-					t.Error("something is not stored")
-				}
-			})
-		})
-	}
+	const thrice = `overwrite debug_state.txt a; ship; overwrite debug_state.txt short; ship
+		overwrite debug_state.txt a b; ship; nothing; `
+	const before, after = `overwrite debug_state.txt a; age debug_state.txt 1h; scan; overwrite debug_state.txt `,
+		`; age debug_state.txt 0s; flush; scan; sleep 3m; ship; done`
+	tell(t, map[string]story{
+		"collector ends":            {thrice + `drain`, `debug_state.txt: a b`},
+		"raylet is gone":            {thrice + `age debug_state.txt 1h`, `debug_state.txt: a b`},
+		"shorter before the upload": {before + `b` + after, `debug_state.txt: b`},
+		"longer before the upload":  {before + `b c` + after, `debug_state.txt: b c`},
+	})
 }
 
 // A dump that waits while the store refuses everything is stored whole by the next collector, be it at rest then or

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
@@ -76,27 +75,6 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// TestLoss: what cannot be stored any more is counted and said.
-func TestLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		log, hook := logtest.NewNullLogger()
-		r.log = log
-		r.restart()
-		r.write("x.out", first("a"))
-		r.shipAll()
-		r.write("x.out", "tail\n")
-		r.scan()
-		r.remove("x.out")
-		r.scan()
-		r.scan()
-		r.want("x.out", first("a"))
-		if e := hook.LastEntry(); e == nil || !strings.Contains(e.Message, "its last 5 bytes") {
-			t.Errorf("logged %v", e)
-		}
-	})
-}
-
 func TestNoFolder(t *testing.T) {
 	r := newRig(t)
 	r.tmp = filepath.Join(r.tmp, "not yet")
@@ -151,113 +129,6 @@ func TestTwoCollectors(t *testing.T) {
 	}
 }
 
-// TestNodeRestartsInItsPod: the raylet has a new ID, and goes on in the same session's folder.
-func TestNodeRestartsInItsPod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		a, b, c := first("a"), first("b"), first("c")
-		r.write("raylet.out", a)
-		r.write("worker.err", "")
-		r.shipAll()
-		second := rayid.Node{0x22}
-		r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
-		r.scan()
-		r.write("raylet.out", b)
-		r.write("worker-2.out", c)
-		r.shipAll()
-		r.restart()
-		r.shipAll()
-		r.rename("raylet.out", "raylet.out.1")
-		r.write("raylet.out", c)
-		r.shipAll()
-		r.wantOf(nodeID, "raylet.out", a)
-		r.wantOf(second, "raylet.out", b+c)
-		r.wantOf(second, "worker-2.out", c)
-		r.wantEmpty("worker.err")
-		if other := r.empty[second]; other != nil {
-			t.Errorf("the second node's empty logs are %q", other)
-		}
-	})
-}
-
-// TestRestOfAnotherNode: what a new raylet wrote to a log before all of the old one's lines were stored counts as not
-// stored and is stored, also where the log is rotated meanwhile or the collector ends.
-func TestRestOfAnotherNode(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		then  func(r *rig)
-		first string // of the second node's lines; later ones are stored late
-		last  string
-	}{
-		{"goes on", func(*rig) {}, first("b"), ""},
-		{"collector ends", func(r *rig) { r.tailer.Drain() }, first("b"), ""},
-		{"rotated", func(r *rig) {
-			r.rename("raylet.out", "raylet.out.1")
-			r.write("raylet.out", first("c"))
-		}, first("c"), first("b")},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.write("raylet.out", first("a"))
-				r.shipAll()
-				r.write("raylet.out", "tail\n")
-				second := rayid.Node{0x22}
-				r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
-				r.scan()
-				r.write("raylet.out", first("b"))
-				tc.then(r)
-				r.scan()
-				must.OK(t, r.shipper.Flush(t.Context()))
-				if n, _ := r.tailer.Waiting(); n != int64(len(first("b"))) || isStored(t, r) || !r.tailer.Rescan() {
-					t.Errorf("%d bytes wait; stored: %v; scanned again: %v", n, isStored(t, r), r.tailer.Rescan())
-				}
-				r.shipAll()
-				r.wantOf(nodeID, "raylet.out", first("a")+"tail\n")
-				r.wantOf(second, "raylet.out", tc.first+tc.last)
-				if n, _ := r.tailer.Waiting(); n != 0 || !isStored(t, r) || r.tailer.Rescan() {
-					t.Errorf("%d bytes wait; stored: %v; scanned again: %v", n, isStored(t, r), r.tailer.Rescan())
-				}
-			})
-		})
-	}
-}
-
-// TestLogsMovedByManifest: KubeRay's manifests move a container's logs away when the next one starts.
-func TestLogsMovedByManifest(t *testing.T) {
-	for name, restart := range map[string]func(*rig){"collector lives on": func(*rig) {},
-		"collector restarts too": (*rig).restart} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				a, b := first("a"), first("b")
-				r.write("raylet.out", a)
-				r.shipAll()
-				r.write("raylet.out", "the last words\n")
-				r.write("never-seen.log", b)
-				to := filepath.Join(r.tmp, "prev-logs", session, nodeID.String())
-				must.OK(t, os.MkdirAll(to, 0o755))
-				must.OK(t, os.Rename(r.path("."), filepath.Join(to, "logs")))
-				r.mkdir(".")
-				second := rayid.Node{0x22}
-				r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
-				restart(r)
-				r.write("raylet.out", b)
-				r.shipAll()
-				r.wantOf(nodeID, "raylet.out", a+"the last words\n")
-				r.wantOf(nodeID, "never-seen.log", b)
-				r.wantOf(second, "raylet.out", b)
-				// Without the state the moved logs are found by the folder they lie in.
-				r.state = t.TempDir()
-				r.restart()
-				r.shipAll()
-				r.wantOf(nodeID, "raylet.out", a+"the last words\n")
-				r.wantOf(second, "raylet.out", b)
-			})
-		})
-	}
-}
-
 // TestEmptyLogs: empty logs are stored as a list of their names. One that gets bytes later is a log like others.
 func TestEmptyLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -308,23 +179,16 @@ func TestUnlistedEmptyLogs(t *testing.T) {
 		for range 3 {
 			r.scan()
 		}
-		if offers > 6 || r.tailer.Waiters() == 0 || isStored(t, r) {
-			t.Errorf("%d offers in 3 scans, %d wait, stored: %v", offers, r.tailer.Waiters(), isStored(t, r))
+		if offers > 6 || r.tailer.Waiters() == 0 || allStored(t, r) {
+			t.Errorf("%d offers in 3 scans, %d wait, stored: %v", offers, r.tailer.Waiters(), allStored(t, r))
 		}
 		full = false
 		r.settle()
 		r.wantEmpty(names...)
-		if r.tailer.Waiters() != 0 || !isStored(t, r) {
-			t.Errorf("%d wait, stored: %v", r.tailer.Waiters(), isStored(t, r))
+		if r.tailer.Waiters() != 0 || !allStored(t, r) {
+			t.Errorf("%d wait, stored: %v", r.tailer.Waiters(), allStored(t, r))
 		}
 	})
-}
-
-func isStored(t *testing.T, r *rig) bool {
-	t.Helper()
-	sessions, _, err := r.tailer.Sessions()
-	must.OK(t, err)
-	return len(sessions) == 1 && sessions[0].Stored
 }
 
 // TestRemovedBeforeItIsOpened: a file that is removed between the shipper's question and its reading does not block the
@@ -359,29 +223,4 @@ func TestAgeWithoutClock(t *testing.T) {
 	if age := time.Since(oldest); age <= 0 || !strings.Contains(oldest.String(), " m=") {
 		t.Errorf("it waits since %v", oldest)
 	}
-}
-
-// TestWaiting: what waits behind a rotation is told too.
-func TestWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		check := func(when string, want int, wantTime bool) {
-			t.Helper()
-			if n, oldest := r.tailer.Waiting(); n != int64(want) || oldest.IsZero() == wantTime {
-				t.Errorf("%s: %d bytes wait since %v, want %d", when, n, oldest, want)
-			}
-		}
-		check("at first", 0, false)
-		r.write("x.out", first("a"))
-		r.shipAll()
-		check("all is stored", 0, false)
-		r.write("x.out", "tail\n")
-		r.rename("x.out", "x.out.1")
-		r.write("x.out", first("b"))
-		r.scan()
-		check("rotated", len("tail\n"+first("b")), true)
-		time.Sleep(time.Minute)
-		r.shipAll()
-		check("all is stored again", 0, false)
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +16,9 @@ import (
 )
 
 // TestGenerations: what is stored after a script of what Ray, rotation and the collector do, whatever became of the
-// files. See rig.play for the verbs, and text for the words.
+// files.
 func TestGenerations(t *testing.T) {
-	for name, test := range map[string]struct{ script, want string }{
+	tell(t, map[string]story{
 		"growth": {`write x a; ship; write x more`, `x: a more`},
 		"subfolders and bytes": {`mkdir serve/deep; write serve/deep/y.log bytes; write e.log`,
 			`serve/deep/y.log: bytes; e.log:`},
@@ -101,134 +100,51 @@ func TestGenerations(t *testing.T) {
 			link x link.out; link /etc etc; fifo fifo.log`,
 			`x: a; core.123:; core-worker.log: log; runtime_resources/y:; link.out:; etc/hostname:; fifo.log:`,
 		},
-		"names that keys cannot spell": {"write a\xffb\x01.log a", `a%FFb%01.log: a`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.play(test.script)
-				r.shipAll()
-				for want := range strings.SplitSeq(test.want, "; ") {
-					path, words, _ := strings.Cut(want, ":")
-					r.want(path, text(strings.Fields(words)...))
-				}
-			})
-		})
-	}
-}
-
-// texts are what words of a script stand for; any other word is a line of its own.
-var texts = map[string]string{
-	"a": first("a") + "one\n", "b": first("b") + "two\n", "c": first("c") + "three\n",
-	"start": first("a")[:10], "rest": first("a")[10:] + "one\n", // together a
-	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
-}
-
-func text(words ...string) string {
-	var out strings.Builder
-	for _, word := range words {
-		if known, ok := texts[word]; ok {
-			out.WriteString(known)
-		} else {
-			out.WriteString(word + "\n")
-		}
-	}
-	return out.String()
-}
-
-// play does what a script says: a verb and its operands a step, with a semicolon or a line break between two.
-func (r *rig) play(script string) {
-	r.t.Helper()
-	for step := range strings.SplitSeq(strings.ReplaceAll(script, "\n", ";"), ";") {
-		words := strings.Fields(step)
-		if len(words) == 0 {
-			continue
-		}
-		verb, words := words[0], append(words[1:], "", "")
-		name, to := words[0], words[1]
-		switch verb {
-		case "write":
-			r.write(name, text(words[1:len(words)-2]...))
-		case "mkdir":
-			r.mkdir(name)
-		case "rename":
-			r.rename(name, to)
-		case "remove":
-			r.remove(name)
-		case "copy":
-			data := must.Get(os.ReadFile(r.path(name)))(r.t)
-			must.OK(r.t, os.WriteFile(r.path(to), data, 0o644))
-		case "truncate":
-			r.truncate(name)
-		case "link": // to a log, or by an absolute path
-			if !filepath.IsAbs(name) {
-				name = r.path(name)
-			}
-			must.OK(r.t, os.Symlink(name, r.path(to)))
-		case "fifo":
-			must.OK(r.t, syscall.Mkfifo(r.path(name), 0o644))
-		case "scan":
-			r.scan()
-		case "ship":
-			r.shipAll()
-		case "once": // what is due, and no error
-			_, _, err := r.shipper.ShipOnce(r.t.Context())
-			must.OK(r.t, err)
-		case "try": // what is due, with whatever comes of it
-			_, _, _ = r.shipper.ShipOnce(r.t.Context())
-		case "throttle": // the next put; late: only after it was stored
-			fault := storetest.Throttled
-			if name == "late" {
-				fault = storetest.LostThrottled
-			}
-			r.store.Fault = func(string) storetest.Fault { r.store.Fault = nil; return fault }
-		case "sleep":
-			d := must.Get(time.ParseDuration(name))(r.t)
-			time.Sleep(d)
-		case "restart":
-			r.restart()
-		case "forget": // the state is lost
-			r.state = r.t.TempDir()
-		case "damage":
-			must.OK(r.t, os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600))
-		default:
-			r.t.Fatalf("no step %q", step)
-		}
-	}
-}
-
-// TestSwappedFile: between a scan and the upload a log is replaced by something that must not be read.
-func TestSwappedFile(t *testing.T) {
-	for name, swap := range map[string]func(*rig){
-		"link out of the folder": func(r *rig) {
-			must.OK(r.t, os.Symlink("/etc/hostname", r.path("x.out")))
+		"what waits": {
+			`waits; write x a; ship; waits; write x tail; rename x x.1; write x b; scan; waits tail b
+			sleep 1m; ship; waits`,
+			`x: a tail b`,
 		},
-		"FIFO": func(r *rig) {
-			must.OK(r.t, syscall.Mkfifo(r.path("x.out"), 0o644))
+		// What a new raylet wrote before all lines of the old one were stored counts as not stored, and is stored.
+		"another node": {
+			`write x a; write y.err; ship; second; scan; write x b; write z c; ship; restart; ship
+			rename x x.1; write x c; ship; empty y.err`, `x: a; second/x: b c; second/z: c`,
 		},
-		"another file": func(r *rig) { r.write("x.out", "other\n") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.write("x.out", first("a"))
-				r.scan()
-				r.remove("x.out")
-				swap(r)
-				time.Sleep(time.Second)
-				_, _, err := r.shipper.ShipOnce(t.Context())
-				if err == nil || len(r.store.Keys()) != 0 {
-					t.Errorf("%v, stored %v", err, r.store.Keys())
-				}
-				want := ""
-				if name == "another file" {
-					want = "other\n"
-				}
-				r.shipAll()
-				r.want("x.out", want)
-			})
-		})
-	}
+		"another node before all is stored": {
+			`write x a; ship; write x tail; second; scan; write x b
+			scan; flush; waits b; undone; again; ship; waits; done; enough`, `x: a tail; second/x: b`,
+		},
+		"another node before all is stored, at the end": {
+			`write x a; ship; write x tail; second; scan; write x b; drain
+			scan; flush; waits b; undone; again; ship; waits; done; enough`, `x: a tail; second/x: b`,
+		},
+		"another node before all is stored, and a rotation": {
+			`write x a; ship; write x tail; second; scan; write x b; rename x x.1; write x c
+			scan; flush; waits b; undone; again; ship; waits; done; enough`, `x: a tail; second/x: c b`,
+		},
+		"moved for the next container": { // without the state they are found by the folder that they are in
+			`write x a; ship; write x tail; write y b; move; second; write x b; ship
+			has x a tail; has second/x b; forget; restart`, `x: a tail; y: b; second/x: b`,
+		},
+		"moved for the next container while down": {
+			`write x a; ship; write x tail; write y b; move; second; restart; write x b; ship
+			has x a tail; has second/x b; forget; restart`, `x: a tail; y: b; second/x: b`,
+		},
+		// Between a scan and the upload a log is replaced by what must not be read, or read as that log.
+		"link in its place":         {`write x a; scan; remove x; link /etc/hostname x; sleep 1s; fails; nothing`, `x:`},
+		"FIFO in its place":         {`write x a; scan; remove x; fifo x; sleep 1s; fails; nothing`, `x:`},
+		"another file in its place": {`write x a; scan; remove x; write x other; sleep 1s; fails; nothing`, `x: other`},
+		"names that keys cannot spell": { // or that are what the key of another one would be
+			"write a\x01 one; write a%01 two; write a%2501 three; write a\xff four; write a%FF five" +
+				"; write a%2F%ff%zz% six",
+			`a%01: one; a%2501: two; a%252501: three; a%FF: four; a%25FF: five; a%2F%ff%zz%: six`,
+		},
+		"names that JSON cannot hold": {
+			"write a\xff a; write a\xfe b; ship; restart; write a\xff more; write a\xfe more; ship; restart" +
+				"; rename a\xff ../a\xff; rename a\xfe ../a\xfe; write a\xff b b; write a\xfe c c",
+			`a%FF: a more b b; a%FE: b more c c`,
+		},
+	})
 }
 
 // rotateMany ships logs of workers, rotates all of them and begins new ones.

@@ -109,8 +109,8 @@ func TestManyLost(t *testing.T) {
 		}
 		r.scan()
 		r.scan()
-		if n := len(said.AllEntries()); n != named {
-			t.Errorf("%d lines about %d logs, want %d", n, many, named)
+		if n := len(said.AllEntries()); n != named || !strings.Contains(said.LastEntry().Message, "its last 8 bytes") {
+			t.Errorf("%d lines about %d logs, want %d, the last %v", n, many, named, said.LastEntry())
 		}
 		time.Sleep(logthrottle.Gap)
 		r.write("last.out", "line\n")

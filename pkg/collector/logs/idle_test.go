@@ -116,55 +116,25 @@ func (r *rig) settle() {
 // TestIdleLogIsMoved: an idle log stays in its stream when it is rotated, moved or truncated, also while no
 // collector runs.
 func TestIdleLogIsMoved(t *testing.T) {
-	for name, test := range map[string]struct {
-		move func(*rig)
+	stories := map[string]story{}
+	for name, tc := range map[string]struct {
+		move string
 		grow string // the file that grows later
-		want string // of what is stored as x.out behind its first line
+		want string // of what is stored as x behind its first lines
 	}{
-		"rotated": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", first("new")) }, "x.out",
-			first("new") + "more\n"},
-		"rotated, late line": {func(r *rig) {
-			r.rename("x.out", "x.out.1")
-			r.write("x.out.1", "late\n")
-			r.write("x.out", first("new"))
-		}, "x.out", "late\n" + first("new") + "more\n"},
-		"rotated to empty": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", "") }, "x.out", "more\n"},
-		"moved":            {func(r *rig) { r.mkdir("old"); r.rename("x.out", "old/x.out") }, "old/x.out", "more\n"},
-		"truncated": {func(r *rig) { r.truncate("x.out"); r.write("x.out", first("short")[:40]) }, "x.out",
-			first("short")[:40] + "more\n"},
-		"replaced": {func(r *rig) { r.remove("x.out"); r.write("x.out", first("other")+first("longer")) },
-			"x.out", first("other") + first("longer") + "more\n"},
+		"rotated":            {`rename x x.1; write x b`, "x", "b more; x.1:"},
+		"rotated, late line": {`rename x x.1; write x.1 late; write x b`, "x", "late b more; x.1:"},
+		"rotated to empty":   {`rename x x.1; write x`, "x", "more; x.1:"},
+		"moved":              {`mkdir old; rename x old/x`, "old/x", "more; old/x:"},
+		"truncated":          {`truncate x; write x half`, "x", "half more"},
+		"replaced":           {`remove x; write x b c`, "x", "b c more"},
 	} {
-		for how, restart := range map[string]func(*rig){"not restarted": func(*rig) {}, "restarted": (*rig).restart,
-			"mounted again": (*rig).remount} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					logs.SetMaxFollowed(t, 2)
-					r := newRig(t)
-					r.write("x.out", first("x"))
-					for i := range 6 {
-						r.write(fmt.Sprintf("worker-%d.out", i), first(fmt.Sprint(i)))
-					}
-					r.settle()
-					restart(r)
-					test.move(r)
-					r.settle()
-					r.write(test.grow, "more\n")
-					r.settle()
-					r.want("x.out", first("x")+test.want)
-					for _, k := range r.store.Keys() {
-						if !strings.HasPrefix(k, key(session, nodeID, "x.out")) && strings.Contains(k, "x.out") {
-							t.Errorf("%s is stored, too", k)
-						}
-					}
-				})
-			})
+		for when, restart := range map[string]string{"": "", ", restarted": "restart; ", ", mounted again": "remount; "} {
+			stories[name+when] = story{`write x a; write 1 a; write 2 b; write 3 c; write 4 a; write 5 b; write 6 c
+				settle; ` + restart + tc.move + `; settle; write ` + tc.grow + ` more; settle`, `x: a ` + tc.want}
 		}
 	}
-}
-
-func (r *rig) truncate(name string) {
-	must.OK(r.t, os.Truncate(r.path(name), 0))
+	tell(t, stories, func(r *rig) { logs.SetMaxFollowed(r.t, 2) })
 }
 
 // TestNewLogDoesNotWait: what is written now is stored before a thousand old logs are.

@@ -11,17 +11,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
-// quietRig has a stored log of a session that was last written to an hour ago, and that session_latest does not name.
-func quietRig(t *testing.T, latest string) *rig {
-	r := newRig(t)
+// quiet adds a log that was last written to an hour ago, and a newer session, and has what is stored removed.
+func (r *rig) quiet() {
 	r.deleteShipped = true
-	must.OK(t, os.MkdirAll(filepath.Join(r.tmp, "session_2026-12-31_00-00-00_000000_1"), 0o755))
-	if latest != "" {
-		must.OK(t, os.Symlink(latest, filepath.Join(r.tmp, "session_latest")))
-	}
+	must.OK(r.t, os.MkdirAll(filepath.Join(r.tmp, "session_2026-12-31_00-00-00_000000_1"), 0o755))
 	r.write("worker.out", first("a"))
 	r.age("worker.out", time.Hour)
-	return r
+	r.restart()
 }
 
 func (r *rig) age(name string, by time.Duration) {
@@ -40,9 +36,12 @@ func TestOnlyEndedSessionsAreRemoved(t *testing.T) {
 		"session_latest"} {
 		for _, running := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				r := quietRig(t, latest)
+				r := newRig(t)
+				if latest != "" {
+					must.OK(t, os.Symlink(latest, filepath.Join(r.tmp, "session_latest")))
+				}
 				r.running = running
-				r.restart()
+				r.quiet()
 				r.shipAll()
 				r.scan()
 				if got := r.isThere("worker.out"); got != running {
@@ -59,7 +58,8 @@ func TestRemovedWhileInUse(t *testing.T) {
 	for name, hidden := range map[string]bool{"use is seen": false, "use is hidden": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := quietRig(t, "")
+				r := newRig(t)
+				r.quiet()
 				writer := must.Get(os.OpenFile(r.path("worker.out"), os.O_WRONLY|os.O_APPEND, 0))(t)
 				defer writer.Close()
 				r.write("other.out", first("b"))

@@ -1,8 +1,6 @@
 package logs_test
 
 import (
-	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,13 +9,11 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestUnreadAtTheEnd: what cannot be read at the end is told and tried again, and is not taken for stored.
@@ -35,15 +31,15 @@ func TestUnreadAtTheEnd(t *testing.T) {
 				again := prevent(t, r)
 				r.scan()
 				must.OK(t, r.shipper.Flush(t.Context()))
-				err, stored := r.tailer.Unread(), isStored(t, r)
+				err, stored := r.tailer.Unread(), allStored(t, r)
 				again()
 				if err == nil || stored || !r.tailer.Rescan() {
 					t.Errorf("unread: %v, stored: %v", err, stored)
 				}
 				r.scan()
 				must.OK(t, r.shipper.Flush(t.Context()))
-				if err := r.tailer.Unread(); err != nil || !isStored(t, r) || r.tailer.Rescan() {
-					t.Errorf("unread: %v, stored: %v", err, isStored(t, r))
+				if err := r.tailer.Unread(); err != nil || !allStored(t, r) || r.tailer.Rescan() {
+					t.Errorf("unread: %v, stored: %v", err, allStored(t, r))
 				}
 				r.want(deep+"a.log", first("a")+"the last line\n")
 			})
@@ -78,214 +74,60 @@ func noDescriptors(t *testing.T, _ *rig) (end func()) {
 // TestForbidden: what the collector has no right to read holds up neither the end of the session, nor the removal of
 // its other logs, nor the collector's own end. Once it has the right, it reads the rest.
 func TestForbidden(t *testing.T) {
-	for name, tc := range map[string]struct{ closed, later string }{
-		"log":          {closed: "d/secret.out"},
-		"growing log":  {closed: "d/secret.out", later: "more\n"},
-		"folder":       {closed: "d"},
-		"growing logs": {closed: "d", later: "more\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := quietRig(t, "")
-				r.restart()
-				r.mkdir("d")
-				r.write("d/secret.out", first("s"))
-				r.age("d/secret.out", time.Hour)
-				r.withoutRights()
-				must.OK(t, os.Chmod(r.path(tc.closed), 0))
-				r.shipAll()
-				r.scan()
-				if !allStored(t, r) || r.isThere("worker.out") {
-					t.Errorf("stored: %v; the other log is there: %v", allStored(t, r), r.isThere("worker.out"))
-				}
-				r.tailer.Drain()
-				r.shipAll()
-				if err := r.tailer.Unread(); err != nil || r.tailer.Rescan() || !allStored(t, r) {
-					t.Errorf("unread: %v, scanned again: %v, stored: %v", err, r.tailer.Rescan(), allStored(t, r))
-				}
-				must.OK(t, os.Chmod(r.path(tc.closed), 0o700))
-				if tc.later != "" {
-					r.write("d/secret.out", tc.later)
-				}
-				r.shipAll()
-				r.want("worker.out", first("a"))
-				r.want("d/secret.out", first("s")+tc.later)
-				if n := r.tailer.LostBytes(); n != 0 {
-					t.Errorf("%v bytes count as lost", n)
-				}
-			})
-		})
+	stories := map[string]story{}
+	for closed, what := range map[string]string{"d/secret.out": "a log", "d": "a folder"} {
+		for name, later := range map[string]string{"": "", " and more later": "more"} {
+			stories[what+name] = story{`mkdir d; write d/secret.out a; age d/secret.out 1h; unprivileged
+				chmod 0 ` + closed + `; ship; scan; done; gone worker.out; drain; ship; done; enough
+				chmod 700 ` + closed + `; write d/secret.out ` + later + `; ship; lost; has worker.out first`,
+				`d/secret.out: a ` + later}
+		}
 	}
+	tell(t, stories, (*rig).quiet)
 }
 
 // TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for
 // it, and the session is stored. What is in the folder is not gone.
 func TestForbiddenFolder(t *testing.T) {
+	stories := map[string]story{}
 	for name, tc := range map[string]struct {
-		before, closed func(*rig) // what happens before the folder d is closed, and while it is
-		lost           float64
-		want           map[string]string // beside d/a.log
+		before, closed string // what happens before the folder d is closed, and while it is
+		lost           string
+		want           string // beside d/a.log
 	}{
-		"a rotated log is removed": {
-			before: func(r *rig) {
-				r.write("x.out", first("x"))
-				r.shipAll()
-				r.write("x.out", "tail\n")
-			},
-			closed: func(r *rig) {
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", first("y"))
-				r.scan()
-				r.remove("x.out.1")
-			},
-			lost: 5, want: map[string]string{"x.out": first("x") + first("y")},
-		},
-		"a log is removed when it is opened": {
-			before: func(r *rig) {
-				r.write("x.out", first("x"))
-				r.scan()
-			},
-			closed: func(r *rig) {
-				r.remove("x.out")
-				_ = r.shipper.Flush(r.t.Context())
-				if !r.tailer.Rescan() {
-					r.t.Error("nobody has found that the log is gone")
-				}
-				r.write("x.out", first("y"))
-			},
-			lost: float64(len(first("x"))), want: map[string]string{"x.out": first("y")},
-		},
-		"an idle log is removed": {
-			before: func(r *rig) {
-				r.write("empty.err", "")
-				r.scan()
-			},
-			closed: func(r *rig) { r.remove("empty.err") },
-		},
-		"the collector restarts": {closed: (*rig).restart},
-		"a copy waits": {before: func(r *rig) {
-			r.write("d/a.log-1", first("a"))
-			r.scan()
-		}},
-		"a log in it was not read to its end": {before: func(r *rig) {
-			r.write("d/b.log", first("b"))
-			r.scan()
-		}, want: map[string]string{"d/b.log": first("b")}},
+		"a rotated log is removed": {`write x a; ship; write x tail`,
+			`rename x x.1; write x b; scan; remove x.1`, "tail", `x: a b`},
+		"a log is removed when it is opened": {`write x a; scan`,
+			`remove x; sleep 1s; try; again; write x b`, "a", `x: b`},
+		"an idle log is removed":              {before: `write empty.err; scan`, closed: `remove empty.err`, want: "x:"},
+		"the collector restarts":              {closed: `restart`, want: "x:"},
+		"a copy waits":                        {before: `write d/a.log-1 a; scan`, want: "x:"},
+		"a log in it was not read to its end": {before: `write d/b.log b; scan`, want: `d/b.log: b`},
 	} {
-		for _, mode := range []fs.FileMode{0, 0o400} { // it cannot be listed, or what is in it cannot be looked at
-			t.Run(fmt.Sprintf("%s, mode %#o", name, mode), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := newRig(t)
-					r.mkdir("d")
-					r.write("d/a.log", first("a"))
-					r.withoutRights()
-					r.shipAll()
-					if tc.before != nil {
-						tc.before(r)
-					}
-					must.OK(t, os.Chmod(r.path("d"), mode))
-					if tc.closed != nil {
-						tc.closed(r)
-					}
-					r.shipAll()
-					if !allStored(t, r) || r.tailer.Rescan() || r.tailer.LostBytes() != tc.lost || r.tailer.Idle() > 0 {
-						t.Errorf("stored: %v, scanned again: %v, lost: %v, idle: %d", allStored(t, r),
-							r.tailer.Rescan(), r.tailer.LostBytes(), r.tailer.Idle())
-					}
-					must.OK(t, os.Chmod(r.path("d"), 0o700))
-					r.rename("d/a.log", "d/a.log.1") // it is known, and is not stored under this name
-					r.write("d/a.log", "of the next file\n")
-					r.shipAll()
-					time.Sleep(3 * time.Minute) // a copy waits no longer
-					r.shipAll()
-					r.want("d/a.log", first("a")+"of the next file\n")
-					r.want("d/a.log.1", "")
-					for name, text := range tc.want {
-						r.want(name, text)
-					}
-					if !allStored(t, r) || r.tailer.LostBytes() != tc.lost {
-						t.Errorf("at the end stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
-					}
-				})
-			})
+		for _, mode := range []string{"0", "400"} { // it cannot be listed, or what is in it cannot be looked at
+			// a.log is known, and is not stored under the name that it gets. A copy waits no longer than 3 minutes.
+			stories[name+", mode "+mode] = story{`mkdir d; write d/a.log a; unprivileged; ship; ` + tc.before + `
+				chmod ` + mode + ` d; ` + tc.closed + `; ship; done; enough; active; lost ` + tc.lost + `
+				chmod 700 d; rename d/a.log d/a.log.1; write d/a.log next; ship; sleep 3m; ship
+				done; lost ` + tc.lost, `d/a.log: a next; d/a.log.1:; ` + tc.want}
 		}
 	}
+	tell(t, stories)
 }
 
-// TestForbiddenNoMore: a log that the collector has the right to read now is not taken for stored before it is.
-func TestForbiddenNoMore(t *testing.T) {
-	for name, later := range map[string]string{"as it was": "", "grown": "more\n"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.write("secret.out", first("s"))
-				r.withoutRights()
-				must.OK(t, os.Chmod(r.path("secret.out"), 0))
-				r.shipAll()
-				if !allStored(t, r) {
-					t.Error("a log that may not be read holds up the end")
-				}
-				must.OK(t, os.Chmod(r.path("secret.out"), 0o600))
-				r.write("secret.out", later)
-				r.scan()
-				if allStored(t, r) {
-					t.Error("a log that may be read now is taken for stored")
-				}
-				must.OK(t, r.shipper.Flush(t.Context()))
-				r.want("secret.out", first("s")+later)
-				if !allStored(t, r) {
-					t.Error("the log is not taken for stored")
-				}
-			})
-		})
-	}
-}
-
-// TestForbiddenDump: a dump that is stored is not stored again when its folder can be read again, whatever it has then.
-func TestForbiddenDump(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		const dump = "debug_state.txt"
-		r.write(dump, first("a"))
-		r.age(dump, time.Hour)
-		r.withoutRights()
-		r.shipAll()
-		must.OK(t, os.Chmod(r.path("."), 0))
-		r.shipAll()
-		must.OK(t, os.Chmod(r.path("."), 0o700))
-		must.OK(t, os.WriteFile(r.path(dump), []byte(first("b")), 0o600))
-		r.age(dump, time.Hour)
-		r.shipAll()
-		if r.want(dump, first("a")); !allStored(t, r) || r.tailer.LostBytes() != 0 {
-			t.Errorf("stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
-		}
-	})
-}
-
-// TestForbiddenMovedLogs: logs that were moved, and whose folder cannot be listed for a while, are not lost.
-func TestForbiddenMovedLogs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.write("raylet.out", first("a"))
-		r.withoutRights()
-		r.shipAll()
-		r.write("raylet.out", "the last words\n")
-		moved := filepath.Join(r.tmp, "prev-logs", session, nodeID.String())
-		must.OK(t, os.MkdirAll(moved, 0o755))
-		must.OK(t, os.Rename(r.path("."), filepath.Join(moved, "logs")))
-		r.mkdir(".")
-		r.write("raylet.out", first("b"))
-		r.node = func(context.Context, string) (rayid.Node, error) { return rayid.Node{0x22}, nil }
-		r.scan()
-		must.OK(t, os.Chmod(filepath.Dir(moved), 0))
-		r.shipAll()
-		if !allStored(t, r) || r.tailer.LostBytes() != 0 {
-			t.Errorf("stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
-		}
-		must.OK(t, os.Chmod(filepath.Dir(moved), 0o700))
-		r.shipAll()
-		r.want("raylet.out", first("a")+"the last words\n")
-		r.wantOf(rayid.Node{0x22}, "raylet.out", first("b"))
+// TestForbiddenForAWhile: what was stored stays as it is, and what the collector has the right to read now is not taken
+// for stored before it is.
+func TestForbiddenForAWhile(t *testing.T) {
+	const moved = ` ../../prev-logs/` + session
+	tell(t, map[string]story{
+		"a log": {`write x a; unprivileged; chmod 0 x; ship; done
+			chmod 600 x; scan; undone; flush; has x a; done`, `x: a`},
+		"a log that grows": {`write x a; unprivileged; chmod 0 x; ship; done
+			chmod 600 x; write x more; scan; undone; flush; has x a more; done`, `x: a more`},
+		"a dump": {`overwrite debug_state.txt a; age debug_state.txt 1h; unprivileged; ship; chmod 0 .; ship; chmod 700 .
+			overwrite debug_state.txt b; age debug_state.txt 1h; ship; done; lost`, `debug_state.txt: a`},
+		"logs that were moved": {`write x a; unprivileged; ship; write x tail; move; write x b; second; scan
+			chmod 0` + moved + `; ship; done; lost; chmod 700` + moved, `x: a tail; second/x: b`},
 	})
 }
 
