@@ -250,29 +250,3 @@ func TestScannerDoesNotAllocate(t *testing.T) {
 		t.Fatalf("%v allocations, %v", n, s.Err())
 	}
 }
-
-// BenchmarkScanner reads a batch of 1,000 recorded events.
-func BenchmarkScanner(b *testing.B) {
-	body := batch(b, 1000)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	var s event.Scanner
-	for b.Loop() {
-		for s.Reset(body); s.Next(); {
-		}
-	}
-	if s.Err() != nil {
-		b.Fatal(s.Err())
-	}
-}
-
-// BenchmarkValid is encoding/json's check of the same batch, for comparison.
-func BenchmarkValid(b *testing.B) {
-	body := batch(b, 1000)
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if !json.Valid(body) {
-			b.Fatal("not valid")
-		}
-	}
-}
