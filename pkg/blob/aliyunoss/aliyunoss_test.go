@@ -17,7 +17,9 @@ import (
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -119,6 +121,13 @@ func TestRole(t *testing.T) {
 	want("id5", 5)
 }
 
+// at is a driver whose server answers as answer does.
+func at(t *testing.T, answer http.HandlerFunc) *Store {
+	t.Helper()
+	return must.Get(Open(Config{Endpoint: blobtest.Serve(t, answer), Bucket: "bucket", AccessKeyID: "id",
+		AccessKeySecret: "hush"}, silent.Logger()))(t)
+}
+
 // TestAnswersOfProxies: what a proxy before the service refuses is told by the status alone, as its words are none of
 // the service's.
 func TestAnswersOfProxies(t *testing.T) {
@@ -127,17 +136,13 @@ func TestAnswersOfProxies(t *testing.T) {
 		http.StatusForbidden: blob.ErrPermission,
 	} {
 		asked := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked++
 			http.Error(w, "<html>no</html>", status)
-		}))
-		s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"},
-			logrus.New())
-		must.OK(t, err)
+		})
 		if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, want) || asked != 1 {
 			t.Errorf("status %d: %v, want %v; asked %d times", status, err, want, asked)
 		}
-		server.Close()
 	}
 }
 
@@ -180,16 +185,12 @@ func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { retu
 func TestAnswersCutShort(t *testing.T) {
 	const refused = `<?xml version="1.0"?><Error><Code>FileAlreadyExists</Code><Message>it exists</Message></Error>`
 	asked := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusConflict)
 		_, _ = w.Write([]byte(refused[:len(refused)*min(asked, 2)/2]))
-	}))
-	defer server.Close()
-	s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"},
-		logrus.New())
-	must.OK(t, err)
+	})
 	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)
 	}
@@ -198,24 +199,5 @@ func TestAnswersCutShort(t *testing.T) {
 // TestAnswersOfOtherServers: a good status from what is not OSS, such as a proxy's page, stores nothing and is no empty
 // bucket.
 func TestAnswersOfOtherServers(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, "<html><body>Sign in</body></html>")
-	}))
-	defer web.Close()
-	s, err := Open(Config{Bucket: "bucket", Endpoint: web.URL, AccessKeyID: "id", AccessKeySecret: "secret"},
-		logrus.New())
-	must.OK(t, err)
-	var listed error
-	for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
-		listed = err
-	}
-	for what, err := range map[string]error{
-		"list": listed, "create": s.Create(t.Context(), "log/a", strings.NewReader("text")),
-		"put": s.Put(t.Context(), "log/a", strings.NewReader("text")),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "--oss-endpoint") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
+	blobtest.NoStore(t, at(t, blobtest.Page(blobtest.SignIn)), "--oss-endpoint")
 }

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
-	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -41,7 +39,7 @@ func TestAdviceByCause(t *testing.T) {
 		"old times": {"AccessDenied", "Request has expired.", "", "compare the clock of this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/xml")
 				if test.code == immutable {
 					w.WriteHeader(http.StatusConflict)
@@ -50,17 +48,9 @@ func TestAdviceByCause(t *testing.T) {
 				}
 				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s</Message>%s</Error>",
 					test.code, test.message, test.more)
-			}))
-			defer server.Close()
-			s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "hush"},
-				logrus.New())
-			must.OK(t, err)
-			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
-			}
-			var refused *blob.AccessError
-			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
-				!strings.Contains(refused.Advice, test.want) {
-				t.Errorf("%v, want %q", err, test.want)
+			})
+			if got := blobtest.Advice(t, blobtest.Listed(t, s)); !strings.Contains(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

@@ -3,9 +3,7 @@ package azureblob
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +13,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -79,15 +79,17 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// at is a driver whose server answers as answer does.
+func at(t *testing.T, answer http.HandlerFunc) *Store {
+	t.Helper()
+	return must.Get(Open(Config{Container: "c", Account: "a", AccountKey: key,
+		AccountURL: blobtest.Serve(t, answer) + "/a"}, silent.Logger()))(t)
+}
+
 // TestAnswersOfOtherServers: a good status without a list, as of another server or a proxy, is no empty container.
 func TestAnswersOfOtherServers(t *testing.T) {
 	for _, body := range []string{"", "<EnumerationResults/>"} {
-		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, body)
-		}))
-		defer web.Close()
-		s, err := Open(Config{Container: "c", Account: "a", AccountKey: key, AccountURL: web.URL + "/a"}, logrus.New())
-		must.OK(t, err)
+		s := at(t, blobtest.Page(body))
 		for _, delimited := range []bool{false, true} {
 			if _, _, err := s.requestPage(t.Context(), "log/", delimited, nil); !errors.Is(err, errNotAzure) {
 				t.Errorf("%q, folders %v: %v", body, delimited, err)
@@ -99,13 +101,10 @@ func TestAnswersOfOtherServers(t *testing.T) {
 // TestCreateOnly: those who may create, but not overwrite, are told of an object that is there as of a right that they
 // lack, whether it is sent by one request or in parts.
 func TestCreateOnly(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("x-ms-error-code", "UnauthorizedBlobOverwrite")
 		w.WriteHeader(http.StatusForbidden)
-	}))
-	defer web.Close()
-	s := must.Get(Open(Config{Container: "c", AccountURL: web.URL + "/a?sig=2"}, logrus.New()))(t)
+	})
 	for _, size := range []int{0, 65 << 20} {
 		body := bytes.NewReader(make([]byte, size))
 		if err := s.Create(t.Context(), "key", body); !errors.Is(err, os.ErrExist) {

@@ -1,18 +1,12 @@
 package azureblob
 
 import (
-	"errors"
 	"fmt"
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sirupsen/logrus"
-
-	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 // TestAdviceByCause: what to do after a refusal depends on its cause, not on its status.
@@ -39,25 +33,19 @@ func TestAdviceByCause(t *testing.T) {
 		"something unknown": {"Whatever", 403, 0, "grant Microsoft.Storage/"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(test.clock).UTC().Format(http.TimeFormat))
 				w.Header().Set("x-ms-error-code", test.code)
 				w.Header().Set("Content-Type", "application/xml")
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>words</Message></Error>",
 					test.code)
-			}))
-			defer web.Close()
-			s, err := Open(Config{Container: "c", Account: "a", AccountKey: key, AccountURL: web.URL}, logrus.New())
-			must.OK(t, err)
-			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
-			}
+			})
 			_, statErr := s.Stat(t.Context(), "key")
-			for _, err := range []error{err, statErr} {
-				var refused *blob.AccessError
-				if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
-					!strings.Contains(strings.Replace(refused.Advice, "59m59s", "1h0m", 1), test.want) {
-					t.Errorf("%v, want %q", err, test.want)
+			for _, err := range []error{blobtest.Listed(t, s), statErr} {
+				got := strings.Replace(blobtest.Advice(t, err), "59m59s", "1h0m", 1)
+				if !strings.Contains(got, test.want) {
+					t.Errorf("%q, want %q", got, test.want)
 				}
 			}
 		})

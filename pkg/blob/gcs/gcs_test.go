@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -16,7 +15,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"google.golang.org/api/option"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -83,16 +84,15 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// at is a driver whose server answers as answer does.
+func at(t *testing.T, answer http.HandlerFunc) *Store {
+	t.Helper()
+	return must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: blobtest.Serve(t, answer)}, silent.Logger()))(t)
+}
+
 // TestAnswersOfOtherServers: a good status from what is not the service, such as a proxy's page, is no object.
 func TestAnswersOfOtherServers(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, "<html><body>Sign in</body></html>")
-	}))
-	defer web.Close()
-	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL}, logrus.New())
-	must.OK(t, err)
-	if _, err := s.Get(t.Context(), "log/a", 0, -1); !errors.Is(err, errNotGCS) {
+	if _, err := at(t, blobtest.Page(blobtest.SignIn)).Get(t.Context(), "log/a", 0, -1); !errors.Is(err, errNotGCS) {
 		t.Errorf("get: %v", err)
 	}
 }
@@ -115,14 +115,11 @@ func TestEndpoint(t *testing.T) {
 // TestCreateOnly: those who may create, but not delete, may be told of an object that is there as of a right that they
 // lack.
 func TestCreateOnly(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"error":{"code":403,"message":"x@y.iam.gserviceaccount.com does not have `+
 			`storage.objects.delete access to the Google Cloud Storage object."}}`)
-	}))
-	defer web.Close()
-	s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL}, logrus.New()))(t)
+	})
 	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("create: %v, want os.ErrExist", err)
 	}

@@ -4,16 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"golang.org/x/oauth2"
 	"google.golang.org/api/googleapi"
 
-	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -45,22 +43,15 @@ func TestAdviceByCause(t *testing.T) {
 		"a server clock": {403, "RequestTimeTooSkewed", "RequestTimeTooSkewed", time.Hour, "behind the store's"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(test.clock).UTC().Format(http.TimeFormat))
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, `{"error":{"code":%d,"message":%q,"errors":[{"reason":%q,"message":%q}]}}`, test.status,
 					test.message, test.reason, test.message)
-			}))
-			defer web.Close()
-			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL}, logrus.New())
-			must.OK(t, err)
-			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
-			}
-			var refused *blob.AccessError
-			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
-				!strings.Contains(refused.Advice, test.want) {
-				t.Errorf("%v, want %q", err, test.want)
+			})
+			if got := blobtest.Advice(t, blobtest.Listed(t, s)); !strings.Contains(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

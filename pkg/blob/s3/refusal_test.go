@@ -1,18 +1,12 @@
 package s3
 
 import (
-	"errors"
 	"fmt"
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sirupsen/logrus"
-
-	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 // TestAdviceByCause: what to do after a refusal depends on its cause, not on its status.
@@ -59,29 +53,23 @@ func TestAdviceByCause(t *testing.T) {
 		"another 403": {"Whatever", "", 403, 0, "grant s3:ListBucket on bucket b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := at(t, "b", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(test.clock).UTC().Format(http.TimeFormat))
 				w.Header().Set("Content-Type", "application/xml")
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", test.code, test.message)
-			}))
-			defer web.Close()
-			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-				SecretAccessKey: "hush"}, logrus.New())
-			must.OK(t, err)
-			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
-			}
-			var refused *blob.AccessError
-			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) || !about(refused.Advice, test.want) {
-				t.Errorf("%v, want %q", err, test.want)
+			})
+			err := blobtest.Listed(t, s)
+			if got := blobtest.Advice(t, err); !about(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 			if strings.Contains(fmt.Sprint(err), "grant s3:ListBucket") != strings.Contains(test.want,
 				"grant s3:ListBucket") {
 				t.Error(err)
 			}
 			_, err = s.Stat(t.Context(), "key") // of which the answer has no words
-			if test.clock != 0 && test.status == 403 && (!errors.As(err, &refused) ||
-				!strings.Contains(refused.Advice, "the clock of this machine is")) {
+			if test.clock != 0 && test.status == 403 &&
+				!strings.Contains(blobtest.Advice(t, err), "the clock of this machine is") {
 				t.Errorf("stat: %v", err)
 			}
 		})

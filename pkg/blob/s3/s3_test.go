@@ -16,9 +16,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -156,9 +156,8 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 			web := httptest.NewServer(server)
 			defer web.Close()
 			log, hook := test.NewNullLogger()
-			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-				SecretAccessKey: "secret"}, log)
-			must.OK(t, err)
+			s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true,
+				AccessKeyID: "id", SecretAccessKey: "secret"}, log))(t)
 			for _, key := range []string{"a", "b", "c"} {
 				if err := s.Create(t.Context(), key, strings.NewReader("first")); err != nil {
 					t.Error(err)
@@ -179,22 +178,21 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 	}
 }
 
+// at is a driver whose server answers as answer does.
+func at(t *testing.T, bucket string, answer http.HandlerFunc) *Store {
+	t.Helper()
+	return must.Get(Open(t.Context(), Config{Bucket: bucket, Endpoint: blobtest.Serve(t, answer), PathStyle: true,
+		AccessKeyID: "id", SecretAccessKey: "hush"}, silent.Logger()))(t)
+}
+
 func TestErrorsNameThePermission(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := at(t, "bucket", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code></Error>")
-	}))
-	defer web.Close()
-	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-		SecretAccessKey: "hush"}, logrus.New())
-	must.OK(t, err)
+	})
 	_, getErr := s.Get(t.Context(), "key", 0, -1)
-	var listErr error
-	for _, err := range s.List(t.Context(), "", blob.ListOptions{}) {
-		listErr = err
-	}
 	for permission, err := range map[string]error{
-		"s3:GetObject": getErr, "s3:ListBucket": listErr,
+		"s3:GetObject": getErr, "s3:ListBucket": blobtest.Listed(t, s),
 		"s3:PutObject":    s.Put(t.Context(), "key", strings.NewReader("x")),
 		"s3:DeleteObject": s.Delete(t.Context(), "key"),
 	} {
@@ -208,30 +206,10 @@ func TestErrorsNameThePermission(t *testing.T) {
 // TestAnswersOfOtherServers: a good status from what is no S3 server (a console's port, a proxy's page) stores nothing
 // and is no empty bucket.
 func TestAnswersOfOtherServers(t *testing.T) {
-	for name, body := range map[string]string{
-		"page": "<html><body>Sign in</body></html>", "nothing": "",
-	} {
+	for name, body := range map[string]string{"page": blobtest.SignIn, "nothing": ""} {
 		t.Run(name, func(t *testing.T) {
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				_, _ = io.WriteString(w, body)
-			}))
-			defer web.Close()
-			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-				SecretAccessKey: "secret"}, logrus.New())
-			must.OK(t, err)
-			var listed error
-			for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
-				listed = err
-			}
-			for what, err := range map[string]error{
-				"list": listed, "create": s.Create(t.Context(), "log/a", strings.NewReader("text")),
-				"put": s.Put(t.Context(), "log/a", strings.NewReader("text")),
-			} {
-				if err == nil || !strings.Contains(err.Error(), "--s3-endpoint") {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
+			s := at(t, "bucket", blobtest.Page(body))
+			blobtest.NoStore(t, s, "--s3-endpoint")
 			if _, err := s.Get(t.Context(), "log/a", 0, -1); err == nil || !strings.Contains(err.Error(), "proxy") {
 				t.Errorf("get: %v", err)
 			}
@@ -244,21 +222,13 @@ func TestAnswersOfOtherServers(t *testing.T) {
 func TestListingsThatAreNotFound(t *testing.T) {
 	for code, isS3 := range map[string]bool{"NoSuchKey": false, "": false, "NoSuchBucket": true,
 		"NoSuchAccessPoint": true} {
-		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		listed := blobtest.Listed(t, at(t, "team:bucket", func(w http.ResponseWriter, r *http.Request) {
 			if !strings.HasPrefix(r.URL.Path, "/team:bucket") {
 				t.Errorf("the bucket is asked for at %s", r.URL)
 			}
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
 		}))
-		defer web.Close()
-		s, err := Open(t.Context(), Config{Bucket: "team:bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
-			SecretAccessKey: "secret"}, logrus.New())
-		must.OK(t, err)
-		var listed error
-		for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
-			listed = err
-		}
 		if listed == nil || errors.Is(listed, errNotS3) == isS3 || !strings.Contains(listed.Error(), code) ||
 			errors.Is(listed, os.ErrNotExist) {
 			t.Errorf("list, %q: %v", code, listed)
@@ -274,9 +244,8 @@ func TestLockedBuckets(t *testing.T) {
 		"https://s3.cn-north-1.amazonaws.com.cn:443": true, "http://minio:9000": false,
 		"https://amazonaws.com.example.com": false,
 	} {
-		s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: endpoint, AccessKeyID: "id",
-			SecretAccessKey: "secret"}, logrus.New())
-		must.OK(t, err)
+		s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: endpoint, AccessKeyID: "id",
+			SecretAccessKey: "secret"}, silent.Logger()))(t)
 		if got := s.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported; got !=
 			want {
 			t.Errorf("%s: checksums %v, want %v", endpoint, got, want)

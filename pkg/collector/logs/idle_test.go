@@ -129,7 +129,8 @@ func TestIdleLogIsMoved(t *testing.T) {
 		"truncated":          {`truncate x; write x half`, "x", "half more"},
 		"replaced":           {`remove x; write x b c`, "x", "b c more"},
 	} {
-		for when, restart := range map[string]string{"": "", ", restarted": "restart; ", ", mounted again": "remount; "} {
+		for when, restart := range map[string]string{"": "", ", restarted": "restart; ",
+			", mounted again": "remount; "} {
 			stories[name+when] = story{`write x a; write 1 a; write 2 b; write 3 c; write 4 a; write 5 b; write 6 c
 				settle; ` + restart + tc.move + `; settle; write ` + tc.grow + ` more; settle`, `x: a ` + tc.want}
 		}
