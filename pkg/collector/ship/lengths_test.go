@@ -155,3 +155,32 @@ func TestStreamsAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestListingsOfPastSessions: the listing of a folder that nothing is asked of is forgotten, and made again if it is.
+func TestListingsOfPastSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := &Group{Logs: true}
+		log := func(session int) string {
+			return fmt.Sprintf("log/lab_default/session_%d/%056d/logs/raylet.out", session, 1)
+		}
+		store := &storetest.Store{}
+		must.OK(t, store.Create(t.Context(), log(0), strings.NewReader("12")))
+		l := newListings(store)
+		const sessions = 100
+		for session := range sessions {
+			must.Get(l.find(t.Context(), logs, log(session), false))(t)
+			time.Sleep(stateAge / 10)
+		}
+		if len(l.folders) > 10 {
+			t.Errorf("the listings of %d folders are kept", len(l.folders))
+		}
+		must.OK(t, store.Create(t.Context(), layout.LogChunkKey(log(0), 2, layout.Plain), strings.NewReader("345")))
+		tail := must.Get(l.find(t.Context(), logs, log(0), false))(t)
+		if tail == nil || tail.end(logs, log(0), &lengthLog{}) != 5 {
+			t.Errorf("the log ends at %+v", tail)
+		}
+		if _, lists := store.Requests(); lists != sessions+1 {
+			t.Errorf("%d listings", lists)
+		}
+	})
+}

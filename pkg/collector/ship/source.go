@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -137,6 +138,7 @@ type listings struct {
 // folder is one listing of a folder. It may have half a million streams, so they are remembered by hashes of their
 // keys.
 type folder struct {
+	used   time.Time  // guarded by the listings' mu
 	mu     sync.Mutex // held while the folder is listed
 	listed bool
 	tails  map[uint64]tail     // of the streams that were not asked for yet
@@ -154,13 +156,7 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 	if prefix == "" || fresh {
 		return l.one(ctx, g, stream)
 	}
-	l.mu.Lock()
-	dir := l.folders[prefix]
-	if dir == nil {
-		dir = &folder{asked: make(map[uint64]struct{})}
-		l.folders[prefix] = dir
-	}
-	l.mu.Unlock()
+	dir := l.folder(prefix, time.Now())
 	dir.mu.Lock()
 	defer dir.mu.Unlock()
 	if !dir.listed {
@@ -183,6 +179,22 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 		dir.tails = nil
 	}
 	return &t, nil
+}
+
+// folder finds the listing of a prefix, or makes one that is not listed yet, and then forgets those of which nothing
+// was asked for stateAge: the sessions of a machine's years would add up. If a stream of one grows later, it is listed
+// again.
+func (l *listings) folder(prefix string, now time.Time) *folder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dir := l.folders[prefix]
+	if dir == nil {
+		maps.DeleteFunc(l.folders, func(_ string, other *folder) bool { return now.Sub(other.used) >= stateAge })
+		dir = &folder{asked: make(map[uint64]struct{})}
+		l.folders[prefix] = dir
+	}
+	dir.used = now
+	return dir
 }
 
 // one lists a single stream.
