@@ -92,17 +92,30 @@ func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 		return nil, err
 	}
 	nodes, err := r.Nodes(r.Context())
-	one := moment.FindJob(jobs, id)
-	for i := range jobs {
-		j, fields := &shownJob{&jobs[i], nodes}, jobFields
-		if !j.submission() {
-			fields = driverFields
-		}
-		if id == "" || j.Job == one {
-			rows = append(rows, rowOf(fields, j, j.Saved, j.Newer))
+	if id != "" {
+		one := moment.FindJob(jobs, id)
+		if jobs = nil; one != nil {
+			jobs = []moment.Job{*one}
 		}
 	}
+	for i := range jobs {
+		j := &shownJob{&jobs[i], nodes}
+		rows = append(rows, j.row())
+	}
 	return rows, err
+}
+
+// row is the job's row: the saved one with what events have changed, or a new one.
+func (j *shownJob) row() *pyjson.Object {
+	if !j.submission() {
+		return rowOf(driverFields, j, j.Saved, j.Newer)
+	}
+	saved := j.Saved
+	if saved != nil && saved.String("job_id") != j.ID { // it has another of the submission's drivers
+		saved = saved.Clone()
+		saved.SetAll("job_id", nil, "driver_info", nil)
+	}
+	return rowOf(jobFields, j, saved, j.Newer)
 }
 
 // answerJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py) and /api/jobs/{job_or_submission_id}.

@@ -32,6 +32,9 @@ type Job struct {
 	Metadata     map[string]string // without Ray's own names
 	RuntimeEnv   string            // serialized, JSON
 	Driver       *entities.Job     // its driver's events; nil: there are none
+	// Earlier are the drivers that the submission had before this one: an entrypoint may run several programs that
+	// connect to Ray, one after the other.
+	Earlier []*entities.Job
 	// Saved is its row in the dashboard's list of jobs; nil: there is none. Newer says that the outcome is not the
 	// row's: see Stored.
 	Saved *pyjson.Object
@@ -43,16 +46,43 @@ func (j *Job) endAs(o *Job) {
 	j.Status, j.Message, j.ErrorType, j.ExitCode, j.End = o.Status, o.Message, o.ErrorType, o.ExitCode, o.End
 }
 
-// FindJob looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID
-// (find_job_by_ids in ray/dashboard/modules/job/utils.py). It is nil if there is none.
+// drive gives a submission its drivers, of which Ray shows the last one. A saved row may know a later one, of which
+// there are no events.
+func (j *Job) drive(drivers []*entities.Job) {
+	n := len(drivers)
+	if n > 0 && drivers[n-1].ID.String() >= j.ID {
+		n--
+		j.ID, j.Driver = drivers[n].ID.String(), drivers[n]
+	}
+	j.Earlier = drivers[:n]
+}
+
+// FindJob looks up a job as Ray does: by the ID of a driver, or by a submission's ID (find_job_by_ids in
+// ray/dashboard/modules/job/utils.py). A submission that is found by the ID of an earlier driver is shown with that
+// driver. It is nil if there is none.
 func FindJob(jobs []Job, id string) *Job {
-	for _, idOf := range []func(*Job) string{func(j *Job) string { return j.ID },
-		func(j *Job) string { return j.SubmissionID }} {
-		if i := slices.IndexFunc(jobs, func(j Job) bool { return idOf(&j) == id }); i >= 0 && id != "" {
+	if id == "" {
+		return nil
+	}
+	for i := range jobs {
+		if jobs[i].ID == id {
 			return &jobs[i]
 		}
 	}
-	return nil
+	var submitted *Job
+	for i := range jobs {
+		for _, d := range jobs[i].Earlier {
+			if d.ID.String() == id {
+				found := jobs[i]
+				found.ID, found.Driver = id, d
+				return &found
+			}
+		}
+		if submitted == nil && jobs[i].SubmissionID == id {
+			submitted = &jobs[i]
+		}
+	}
+	return submitted
 }
 
 // Jobs returns all jobs as /api/jobs/ lists them: submissions first, then drivers without a submission. Ray up to 2.60
@@ -62,7 +92,7 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := jobBuilder{m: m, taken: taken, drivers: map[string]*entities.Job{}}
+	b := jobBuilder{m: m, taken: taken, drivers: map[string][]*entities.Job{}, goOn: map[string]bool{}}
 	if b.nodes, err = m.Nodes(ctx); err != nil {
 		return nil, err
 	}
@@ -74,10 +104,17 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	}
 	for i := range m.Session.Jobs {
 		j := &m.Session.Jobs[i]
-		if _, existed := DriverAt(j, m.At); existed && j.Submission() != "" {
-			b.drivers[j.Submission()] = j // the last driver of a submission is the one Ray shows
+		id := j.Submission()
+		if id == "" {
+			continue
+		}
+		if _, existed := DriverAt(j, m.At); existed {
+			b.drivers[id] = append(b.drivers[id], j)
+		} else {
+			b.goOn[id] = true
 		}
 	}
+	b.runs = m.At == 0 && m.Runs(ctx)
 	jobs, err := b.submissions(ctx, snapshot)
 	if err != nil {
 		return nil, err
@@ -101,8 +138,10 @@ type jobBuilder struct {
 	m        *Moment
 	zone     *time.Location // the cluster's
 	nodes    Nodes
-	taken    int64                    // when the saved rows were saved
-	drivers  map[string]*entities.Job // of submissions, by submission ID
+	taken    int64                      // when the saved rows were saved
+	drivers  map[string][]*entities.Job // of submissions, by submission ID, in their order
+	goOn     map[string]bool            // submissions of which another driver began after the moment
+	runs     bool                       // the session, which is shown as it is now
 	evidence map[string]*evidence
 }
 
@@ -216,14 +255,17 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 // submission joins the saved row of a submission with byEvents, what its events and logs show: nil if there are none,
 // or if it did not exist yet.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
+	drivers := b.drivers[j.SubmissionID]
+	if len(drivers) > 0 && !b.m.Believes(b.taken) {
+		j.ID = "" // it may be that of a driver that began after the moment
+	}
+	j.drive(drivers)
 	same := byEvents != nil && byEvents.Status == j.Status
 	newer := b.m.Overrides(b.taken, same, jobstatus.Ended(j.Status))
 	if byEvents == nil {
 		return j, !newer || b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
 	}
-	// A submission gets its driver while it runs: a row that was saved before has none, though its status is the same.
-	j.Driver, j.ID, j.AgentAddress = byEvents.Driver, cmp.Or(j.ID, byEvents.ID),
-		cmp.Or(j.AgentAddress, byEvents.AgentAddress)
+	j.AgentAddress = cmp.Or(j.AgentAddress, byEvents.AgentAddress)
 	if j.Node.Nil() {
 		j.Node = byEvents.Node
 	}

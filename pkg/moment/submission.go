@@ -153,14 +153,15 @@ func (e *evidence) hasEnd() bool {
 // byDriverAndLogs returns a submission by its driver, logs and Ray's list of events, without its own events; nil if it
 // did not exist at the moment.
 func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Job {
-	j := &Job{SubmissionID: id, Driver: b.drivers[id], Newer: true} // no saved row is read
+	j := &Job{SubmissionID: id, Newer: true} // no saved row is read
+	j.drive(b.drivers[id])
 	b.decide(j, e, facts)
 	if !b.m.existed(j.Start) {
 		return nil
 	}
 	j.Start, j.End = millis(j.Start), millis(j.End)
 	if d := j.Driver; d != nil {
-		j.ID, j.RuntimeEnv, j.Metadata = d.ID.String(), d.RuntimeEnv, map[string]string{}
+		j.RuntimeEnv, j.Metadata = d.RuntimeEnv, map[string]string{}
 		for k, v := range d.Metadata {
 			if !RayMetadata(k) {
 				j.Metadata[k] = v
@@ -177,10 +178,8 @@ func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Jo
 // fromOwnEvents returns a submission from its own events; nil if it did not exist at the moment.
 func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
 	j := &Job{SubmissionID: s.ID, Entrypoint: s.Entrypoint, Metadata: s.Metadata, RuntimeEnv: s.RuntimeEnv,
-		Driver: b.drivers[s.ID], Newer: true}
-	if j.Driver != nil {
-		j.ID = j.Driver.ID.String()
-	}
+		Newer: true}
+	j.drive(b.drivers[s.ID])
 	j.Status = jobstatus.Pending
 	for i, t := range s.Transitions {
 		if !b.m.existed(t.Time) {
@@ -217,7 +216,7 @@ const EndNotRecorded = "The driver ended; its exit code was not recorded."
 
 // decide derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts most,
 // then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
-// driver.
+// driver, unless its submission went on.
 func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 	j.Status, j.Node, j.Start = jobstatus.Pending, facts.node, e.started
 	b.supervised(j, e.supervisor)
@@ -239,7 +238,7 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 			j.Message, j.ErrorType = e.failure, failureType(e.failure)
 			return
 		}
-	case driverEnded != 0:
+	case driverEnded != 0 && !b.goesOn(j.SubmissionID, e, facts):
 		j.Status, j.End, j.Message = jobstatus.Succeeded, driverEnded, EndNotRecorded
 		return
 	case j.End != 0:
@@ -247,6 +246,21 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 		return
 	}
 	j.Message = statusMessages[j.Status]
+}
+
+// goesOn says whether a submission ran on at the moment, whose driver had ended: its entrypoint may run more programs
+// after the one that was the driver.
+func (b *jobBuilder) goesOn(id string, e *evidence, facts logFacts) bool {
+	after := func(t int64) bool { return !b.m.existed(t) }
+	switch {
+	case b.goOn[id], facts.exited && after(facts.ended), after(e.completed):
+		return true
+	case e.supervisor == nil:
+		return false
+	}
+	now, _ := ActorAt(e.supervisor, b.m.At)
+	last, _ := ActorAt(e.supervisor, 0)
+	return now.State == Alive && (b.runs || last.State == Dead)
 }
 
 // exit completes the outcome of a job whose exit code is known, as the supervisor reports it to Ray.

@@ -1,0 +1,122 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// steps are the events of a submission whose entrypoint ran two programs that connected to Ray, one after the other:
+// jobs 2, from 10:05 to 10:07, and 3, from 10:10 to 10:12. Its supervisor ran from 10:04 to 10:14.
+func steps() []string {
+	events := rayevents.Of("NODE")
+	add := func(format string, args ...any) {
+		events = append(events, fmt.Sprintf(`{"sessionName": %q, "timestamp": "2026-11-22T10:14:00Z", `+format+`}`,
+			append([]any{rayevents.Session.Name}, args...)...))
+	}
+	for i, id := range []string{"AgAAAA==", "AwAAAA=="} {
+		add(`"eventType": "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent": {"jobId": %q, "driverPid": "%d", "entrypoint": "python step.py", `+
+			`"config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "steps"}}}`, id, 102+i)
+		add(`"eventType": "DRIVER_JOB_LIFECYCLE_EVENT", "driverJobLifecycleEvent": {"jobId": %q, "stateTransitions": [`+
+			`{"state": "CREATED", "timestamp": "2026-11-22T10:%02d:00Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T10:%02d:00Z"}]}`,
+			id, 5+5*i, 7+5*i)
+	}
+	const supervisor = `"AQIDBAUGBwgJCgsMAQAAAA=="`
+	add(`"eventType": "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent": {"actorId": ` + supervisor +
+		`, "jobId": "AQAAAA==", "name": "_ray_internal_job_actor_steps", "className": "JobSupervisor"}`)
+	add(`"eventType": "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent": {"actorId": ` + supervisor +
+		`, "stateTransitions": [{"state": "ALIVE", "timestamp": "2026-11-22T10:04:00Z"}, {"state": "DEAD", "timestamp": "2026-11-22T10:14:00Z"}]}`)
+	return events
+}
+
+// savedSteps is the row of the submission as a dashboard showed it while it had its first or its second driver.
+func savedSteps(driver int, status string) map[string]string {
+	return map[string]string{"/api/jobs/": fmt.Sprintf(`[{"type": "SUBMISSION", "job_id": "0%d000000", "submission_id": "steps", `+
+		`"driver_info": {"id": "0%[1]d000000", "node_ip_address": "10.0.0.1", "pid": "%d"}, "status": %q, "entrypoint": "bash steps.sh", "message": "saved", `+
+		`"error_type": null, "start_time": 5, "end_time": null, "metadata": {}, "runtime_env": {}, `+
+		`"driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": null}]`, driver, 100+driver, status)}
+}
+
+// TestDriversOfSubmission: of a submission with several drivers the last one is shown, and the one whose ID is asked for
+// (find_job_by_ids in ray/dashboard/modules/job/utils.py).
+func TestDriversOfSubmission(t *testing.T) {
+	for name, a := range map[string]*asker{
+		"events alone":                toldBy(t, steps(), nil),
+		"saved at its end":            toldBy(t, steps(), savedSteps(3, "SUCCEEDED")),
+		"saved with its first":        toldBy(t, steps(), savedSteps(2, "RUNNING")),
+		"saved with its first, ended": toldBy(t, steps(), savedSteps(2, "SUCCEEDED")),
+	} {
+		for path, driver := range map[string]int{
+			"/api/jobs/steps": 3, "/api/jobs/03000000": 3, "/api/jobs/02000000": 2,
+		} {
+			want := fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "0%d000000", "submission_id": "steps", "driver_info": {"id": "0%[1]d000000", `, driver)
+			got := a.get(path).Body.String()
+			if pid := fmt.Sprintf(`"pid": "%d"}`, 100+driver); !strings.HasPrefix(got, want) || !strings.Contains(got, pid) {
+				t.Errorf("%s: %s is %s", name, path, got)
+			}
+		}
+		if list, _ := a.body("/api/jobs/").([]any); len(list) != 1 || list[0].(*pyjson.Object).String("job_id") != "03000000" {
+			t.Errorf("%s: listed are %v", name, list)
+		}
+		for path, want := range map[string]int{
+			"/api/jobs/02000000/logs": http.StatusOK, "/api/jobs/01000000": http.StatusNotFound,
+			"/api/jobs/04000000/logs": http.StatusNotFound,
+		} {
+			if got := a.get(path).Code; got != want {
+				t.Errorf("%s: %s has status %d, want %d", name, path, got, want)
+			}
+		}
+	}
+}
+
+// TestSubmissionBetweenDrivers: a submission runs on after a driver of it has ended, until its supervisor ends.
+func TestSubmissionBetweenDrivers(t *testing.T) {
+	for name, a := range map[string]*asker{
+		"events alone": toldBy(t, steps(), nil), "saved later": toldBy(t, steps(), savedSteps(3, "SUCCEEDED")),
+	} {
+		for clock, want := range map[string]string{
+			"10:03:00": "", "10:04:30": "RUNNING ", "10:06:00": "RUNNING 02000000", "10:08:00": "RUNNING 02000000",
+			"10:11:00": "RUNNING 03000000", "10:13:00": "RUNNING 03000000", "10:15:00": "SUCCEEDED 03000000",
+		} {
+			if name == "saved later" && clock == "10:04:30" {
+				continue // the row does not say when it got its driver
+			}
+			a.at = rayevents.At(clock)
+			got := ""
+			list, _ := a.body("/api/jobs/").([]any)
+			for _, row := range list {
+				got += row.(*pyjson.Object).String("status") + " " + row.(*pyjson.Object).String("job_id")
+			}
+			if got != want {
+				t.Errorf("%s: at %s the submission is %q, want %q", name, clock, got, want)
+			}
+		}
+	}
+}
+
+// TestSubmissionRunsOn: in a session that runs, a submission whose supervisor is alive runs, though its driver has
+// ended. In one that is over, nothing says when it ended.
+func TestSubmissionRunsOn(t *testing.T) {
+	var events []string
+	for _, e := range steps() {
+		if !strings.Contains(e, "AwAAAA==") {
+			events = append(events, strings.ReplaceAll(e, `, {"state": "DEAD", "timestamp": "2026-11-22T10:14:00Z"}`, ""))
+		}
+	}
+	s := toldBy(t, events, nil).session
+	for want, running := range map[string]func(context.Context) bool{"RUNNING": stillRunning, "SUCCEEDED": nil} {
+		m := moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)}
+		if jobs := must.Get(m.Jobs(t.Context()))(t); len(jobs) != 1 || jobs[0].Status != want {
+			t.Errorf("want %s: %+v", want, jobs)
+		}
+	}
+}
