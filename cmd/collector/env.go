@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
@@ -46,7 +47,7 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&port, "events-port", eventsPort, "the collector's port for events")
+	fs.IntVar(&port, "events-port", inject.DefaultEventsPort, "the collector's port for events")
 	fs.StringVar(&shell, "shell", "sh", "form of what is printed: sh (also bash and zsh), fish, or systemd for a file "+
 		"that EnvironmentFile= names")
 	fs.StringVar(&rayVersion, "ray-version", "", "version of Ray, such as 2.60.0; with it, event types that are newer "+

@@ -3,7 +3,51 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
+
+// TestInjectKnowsOwnSettings: `collector inject` refuses every flag and variable by which a user would set what it sets
+// itself, and no other.
+func TestInjectKnowsOwnSettings(t *testing.T) {
+	type own struct {
+		head                             bool
+		events, metrics                  int
+		tmpDir, dashboard, backend, root string
+	}
+	read := func(args, environ []string) (own, bool) {
+		o, _, err := read(append(args, "--ray-cluster-name=a", "--storage-backend-config-path=/dev/null"), environ)
+		return own{head: o.Head, events: o.listeners.EventsPort, metrics: o.listeners.MetricsPort, tmpDir: o.RayTmpDir,
+			dashboard: o.Dashboard, backend: o.storage.Backend, root: o.Root}, err == nil
+	}
+	usual, _ := read(nil, nil)
+	refuses := func(o inject.Options) bool {
+		o.Image, o.EventsPort, o.MetricsPort = "collector:v1", inject.DefaultEventsPort, inject.DefaultMetricsPort
+		o.StorageBackend = "s3"
+		return o.Check() != nil
+	}
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	defaults().addFlags(all)
+	all.VisitAll(func(f *pflag.Flag) {
+		for _, value := range []string{"true", "9999", "head", "http://d:1"} {
+			flag := "--" + f.Name + "=" + value
+			is, valid := read([]string{flag}, nil)
+			if sets := is != usual; valid && sets != refuses(inject.Options{Args: []string{flag}}) {
+				t.Errorf("%s sets what inject sets: %t", flag, sets)
+			}
+			variable := "RAYHISTORY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			for _, name := range append([]string{variable}, f.Annotations["rayhistory/env"]...) {
+				is, valid := read(nil, []string{name + "=" + value})
+				is.root = usual.root // nothing follows the folder: where no flag gives it, a variable may
+				if sets := is != usual; valid && sets != refuses(inject.Options{Env: []string{name + "=" + value}}) {
+					t.Errorf("%s=%s sets what inject sets: %t", name, value, sets)
+				}
+			}
+		}
+	})
+}
 
 func TestCheckInjected(t *testing.T) {
 	for name, tt := range map[string]struct {

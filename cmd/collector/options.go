@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -56,9 +57,6 @@ func defaults() *options {
 const (
 	head   = "head"
 	worker = "worker"
-
-	eventsPort  = 8084
-	metricsPort = 8085
 )
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
@@ -121,7 +119,8 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.exitOnError, "exit-on-error", false,
 		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that "+
 			"Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
-	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
+	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", inject.DefaultTmpDir,
+		"Ray's temporary folder, shared by Ray and the collector")
 	fs.StringVar(&o.rayHeadTmpDir, "ray-head-tmp-dir", "",
 		"Ray's temporary folder on the head, which a worker may use too: of both folders, the collector uses the one "+
 			"with Ray's latest session; empty: only --ray-tmp-dir")
@@ -131,11 +130,11 @@ func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.listeners.EventsAddress, "events-address", collector.Loopback,
 		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); "+
 			"empty: all addresses, so any pod can send events")
-	fs.IntVar(&o.listeners.EventsPort, "events-port", eventsPort, "port for events; 0: any free port")
+	fs.IntVar(&o.listeners.EventsPort, "events-port", inject.DefaultEventsPort, "port for events; 0: any free port")
 	fs.StringVar(&o.listeners.MetricsAddress, "metrics-address", "",
 		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because "+
 			"Kubernetes and Prometheus ask from outside the pod")
-	fs.IntVar(&o.listeners.MetricsPort, "metrics-port", metricsPort,
+	fs.IntVar(&o.listeners.MetricsPort, "metrics-port", inject.DefaultMetricsPort,
 		"port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
@@ -149,7 +148,7 @@ func (o *options) addEventFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Dashboard, "ray-dashboard-address", "http://127.0.0.1:8265",
+	fs.StringVar(&o.Dashboard, "ray-dashboard-address", inject.DefaultDashboard,
 		"URL of the Ray dashboard whose answers are stored; empty: none")
 	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard requires Ray's token")
 	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
@@ -301,12 +300,12 @@ func (o *options) checkListeners() error {
 			*value = usual
 		}
 	}
-	port("events-port", &l.EventsPort, eventsPort)
-	port("metrics-port", &l.MetricsPort, metricsPort)
+	port("events-port", &l.EventsPort, inject.DefaultEventsPort)
+	port("metrics-port", &l.MetricsPort, inject.DefaultMetricsPort)
 	if l.EventsPort == l.MetricsPort && l.EventsPort != 0 {
 		m.add("--events-port and --metrics-port are both %d: give each a port of its own", l.EventsPort)
-		if l.MetricsPort = metricsPort; l.EventsPort == metricsPort {
-			l.EventsPort = eventsPort
+		if l.MetricsPort = inject.DefaultMetricsPort; l.EventsPort == inject.DefaultMetricsPort {
+			l.EventsPort = inject.DefaultEventsPort
 		}
 	}
 	address := func(flag string, value *string, usual string) {

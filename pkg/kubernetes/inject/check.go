@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -52,7 +53,7 @@ func (o *Options) Check() error {
 	}
 	if u, err := url.Parse(o.RayDashboardAddress); o.RayDashboardAddress != "" && o.RayDashboardAddress != "none" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		m.wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, defaultDashboard)
+		m.wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, DefaultDashboard)
 	}
 	o.checkNames(&m)
 	o.checkEnv(&m)
@@ -94,9 +95,6 @@ func (o *Options) checkNames(m *mistakes) {
 	}
 }
 
-// backendVariables name the storage backend in the collector's environment.
-var backendVariables = []string{"STORAGE_BACKEND", "RAYHISTORY_STORAGE_BACKEND", "RUNTIME_CLASS_NAME"}
-
 // checkEnv checks the variables and the storage backend that they or the flag name.
 func (o *Options) checkEnv(m *mistakes) {
 	given := map[string]string{}
@@ -111,20 +109,18 @@ func (o *Options) checkEnv(m *mistakes) {
 			m.wrong("--env=%s is given twice, with different values", name)
 		}
 		given[name] = v
-		switch flag := ownVariables[name]; flag {
-		case "":
+		switch flag := ownSetting(name); flag {
+		case "", "storage-root-dir":
 		case "role":
 			m.wrong("--env=%s: each group's collector has its own role", e)
+		case "storage-backend":
+			if named != "" && v != "" && !strings.EqualFold(named, v) {
+				m.wrong("--env=%s contradicts %s: they are the same setting", e, named)
+			}
+			named = cmp.Or(v, named)
 		default:
 			m.wrong("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag)
 		}
-		if !slices.Contains(backendVariables, name) || v == "" {
-			continue
-		}
-		if named != "" && !strings.EqualFold(named, v) {
-			m.wrong("--env=%s contradicts %s: they are the same setting", e, named)
-		}
-		named = v
 	}
 	switch {
 	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
@@ -134,18 +130,31 @@ func (o *Options) checkEnv(m *mistakes) {
 	}
 }
 
-// ownVariables are the collector's variables for what flags of inject set: Ray's container and the pod's volumes must
-// agree with them.
-var ownVariables = map[string]string{
-	"RAY_ROLE": "role", "RAYHISTORY_ROLE": "role", "EVENTS_PORT": "events-port",
-	"RAYHISTORY_EVENTS_PORT":  "events-port",
-	"RAYHISTORY_METRICS_PORT": "metrics-port", "RAY_TMP_ROOT": "ray-tmp-dir", "RAYHISTORY_RAY_TMP_DIR": "ray-tmp-dir",
-	"RAY_DASHBOARD_ADDRESS": "ray-dashboard-address", "RAYHISTORY_RAY_DASHBOARD_ADDRESS": "ray-dashboard-address",
+// ownSettings are the collector's settings that flags of inject set, or that follow from the manifest: Ray's container
+// and the pod's volumes must agree with them. Each has its flags, of which the first names it, and the variables that
+// are not made of a flag's name.
+var ownSettings = []struct{ flags, variables []string }{
+	{[]string{"role", "ray-head"}, []string{"RAY_ROLE"}},
+	{[]string{"storage-backend", "runtime-class-name"}, []string{"STORAGE_BACKEND", "RUNTIME_CLASS_NAME"}},
+	{[]string{"storage-root-dir", "ray-root-dir"}, []string{"STORAGE_ROOT_DIR", "RAY_ROOT_DIR"}},
+	{[]string{"events-port"}, []string{"EVENTS_PORT"}},
+	{[]string{"metrics-port"}, nil},
+	{[]string{"ray-tmp-dir"}, []string{"RAY_TMP_ROOT"}},
+	{[]string{"ray-dashboard-address"}, []string{"RAY_DASHBOARD_ADDRESS"}},
 }
 
-// ownFlags are the collector's flags that come from flags of the same name, or from the manifest.
-var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir",
-	"ray-dashboard-address"}
+// ownSetting is the setting that a flag or a variable of the collector's sets; "" if it is not one of the above.
+func ownSetting(name string) string {
+	isNamed := func(flag string) bool {
+		return name == flag || name == "RAYHISTORY_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	}
+	for _, s := range ownSettings {
+		if slices.ContainsFunc(s.flags, isNamed) || slices.Contains(s.variables, name) {
+			return s.flags[0]
+		}
+	}
+	return ""
+}
 
 // checkArgs refuses arguments of collectors that are no flags, or have a flag of this command.
 func (o *Options) checkArgs(m *mistakes) {
@@ -154,11 +163,12 @@ func (o *Options) checkArgs(m *mistakes) {
 			m.wrong("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a)
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		switch {
-		case name == "role":
+		switch flag := ownSetting(name); flag {
+		case "":
+		case "role":
 			m.wrong("--arg=%s: each group's collector has its own role", a)
-		case slices.Contains(ownFlags, name):
-			m.wrong("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, name)
+		default:
+			m.wrong("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, flag)
 		}
 	}
 }

@@ -97,13 +97,13 @@ func (c cluster) args(role string, n *rayNode) []string {
 		add("storage-backend-config-path", configMountPath+"/data", "")
 	}
 	add("spool-dir", spoolFolder, "")
-	add("events-port", strconv.Itoa(o.EventsPort), strconv.Itoa(defaultEventsPort))
-	add("metrics-port", strconv.Itoa(o.MetricsPort), strconv.Itoa(defaultMetricsPort))
-	add("ray-tmp-dir", n.folders[0], defaultTmpDir)
+	add("events-port", strconv.Itoa(o.EventsPort), strconv.Itoa(DefaultEventsPort))
+	add("metrics-port", strconv.Itoa(o.MetricsPort), strconv.Itoa(DefaultMetricsPort))
+	add("ray-tmp-dir", n.folders[0], DefaultTmpDir)
 	if len(n.folders) > 1 {
 		add("ray-head-tmp-dir", n.folders[1], "")
 	}
-	add("ray-dashboard-address", n.dashboard, defaultDashboard)
+	add("ray-dashboard-address", n.dashboard, DefaultDashboard)
 	return args
 }
 

@@ -36,11 +36,11 @@ func TestNetworkPolicy(t *testing.T) {
 			}
 		}
 		switch port {
-		case defaultEventsPort:
+		case DefaultEventsPort:
 			if all || some {
 				t.Errorf("events may be sent by other pods: to all %t, to some %t", all, some)
 			}
-		case defaultMetricsPort:
+		case DefaultMetricsPort:
 			if all || !some {
 				t.Errorf("metrics: to all %t, to some %t", all, some)
 			}

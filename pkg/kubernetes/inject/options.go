@@ -17,12 +17,18 @@ const (
 	containerName = kuberay.Collector
 	// defaultImage is what `make localimage-collector` builds.
 	defaultImage = "collector:v0.1.0"
-	// defaultEventsPort is where the collector takes Ray's events.
-	defaultEventsPort = 8084
-	// defaultMetricsPort is where the collector answers probes and Prometheus.
-	defaultMetricsPort = 8085
+)
 
-	defaultTmpDir = "/tmp/ray"
+// The defaults of the collector's flags, which has them from here: a container that is added has no such flag.
+const (
+	// DefaultEventsPort is where the collector takes Ray's events.
+	DefaultEventsPort = 8084
+	// DefaultMetricsPort is where the collector answers probes and Prometheus.
+	DefaultMetricsPort = 8085
+	// DefaultTmpDir is Ray's temporary folder.
+	DefaultTmpDir = "/tmp/ray"
+	// DefaultDashboard is where Ray's dashboard answers in the head's pod.
+	DefaultDashboard = "http://127.0.0.1:8265"
 )
 
 // Options say what to add. Start from Default; the zero value is not valid.
@@ -62,8 +68,8 @@ func Default() Options {
 	return Options{
 		Image:       defaultImage,
 		PullPolicy:  "IfNotPresent",
-		EventsPort:  defaultEventsPort,
-		MetricsPort: defaultMetricsPort,
+		EventsPort:  DefaultEventsPort,
+		MetricsPort: DefaultMetricsPort,
 		Requests:    map[string]string{"cpu": defaultCPU, "memory": "64Mi"},
 		Limits:      map[string]string{"memory": memoryLimit},
 	}

@@ -31,8 +31,6 @@ func (n *rayNode) warn(format string, args ...any) {
 	n.warnings = append(n.warnings, fmt.Sprintf(format, args...))
 }
 
-const defaultDashboard = "http://127.0.0.1:8265"
-
 // group is what a pod of a group is made of.
 type group struct {
 	role   string
@@ -94,10 +92,10 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 	case head == nil && ok:
 		n.folders = []string{own}
 	case head == nil:
-		n.folders = []string{defaultTmpDir}
+		n.folders = []string{DefaultTmpDir}
 	default:
 		n.folders = slices.Clone(head.folders)
-		if ok && own != defaultTmpDir && own != head.folders[0] {
+		if ok && own != DefaultTmpDir && own != head.folders[0] {
 			n.folders = []string{own, head.folders[0]}
 		}
 	}
@@ -116,10 +114,10 @@ func (n *rayNode) folderByVariables(env environment, start rayStart) (string, bo
 			break // TMPDIR has the same warning
 		}
 	}
-	return defaultTmpDir, true
+	return DefaultTmpDir, true
 }
 
-const adviceFolder = "the collector looks in " + defaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
+const adviceFolder = "the collector looks in " + DefaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
 
 // folder checks a value for Ray's folder; what gave it is named in a warning.
 func (n *rayNode) folder(v value, what string) (string, bool) {
@@ -155,12 +153,12 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 			return
 		}
 	}
-	n.dashboard = defaultDashboard
+	n.dashboard = DefaultDashboard
 	host, port := "127.0.0.1", "8265"
 	if v, given := start.flags["dashboard-port"]; given {
 		if number, err := strconv.ParseUint(v.text, 10, 16); !v.known() || err != nil || number == 0 {
 			n.warn("--dashboard-port (%s) cannot be read here: the collector asks %s; if the dashboard is elsewhere, "+
-				"set --ray-dashboard-address", v.shown(), defaultDashboard)
+				"set --ray-dashboard-address", v.shown(), DefaultDashboard)
 			return
 		}
 		port = v.text

@@ -58,11 +58,11 @@ func (g groupCase) wanted() place {
 		want = *g.Want
 	}
 	if want.Folders == nil {
-		want.Folders = []string{defaultTmpDir}
+		want.Folders = []string{DefaultTmpDir}
 	}
 	switch want.Dashboard {
 	case "":
-		want.Dashboard = defaultDashboard
+		want.Dashboard = DefaultDashboard
 	case "none":
 		want.Dashboard = ""
 	}
@@ -78,7 +78,7 @@ func told(t *testing.T, group map[string]any) place {
 	pod := must.Get(descend(group, "template", "spec"))(t)
 	containers := pod["containers"].([]any)
 	collector := containers[named(containers, containerName)].(map[string]any)
-	out := place{Folders: []string{defaultTmpDir}, Dashboard: defaultDashboard, Mounts: map[string]string{}}
+	out := place{Folders: []string{DefaultTmpDir}, Dashboard: DefaultDashboard, Mounts: map[string]string{}}
 	spool := ""
 	for _, a := range collector["args"].([]any) {
 		flag, given, _ := strings.Cut(a.(string), "=")
