@@ -141,10 +141,10 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	s := o.Ship
 	s.Store, s.Prepare, s.Dir = o.Store, c.sessions.prepareStream, o.SpoolDir
 	s.Groups = []ship.Group{
-		c.spooledGroup("events", "", o.EventCompression),
-		c.spooledGroup("metrics", metricsFolder, layout.Zstd),
+		c.spooledGroup("events", 0, o.EventCompression),
+		c.spooledGroup("metrics", layout.Metrics, layout.Zstd),
 		{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Logs: true},
-		c.spooledGroup("empty_logs", emptyLogsFolder, layout.Plain),
+		c.spooledGroup("empty_logs", layout.EmptyLogs, layout.Plain),
 	}
 	s.Log, s.Registerer = o.Log, o.Registerer
 	return ship.New(s)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,30 +118,12 @@ func (c *Collector) spoolEmptyLogs(session string, id rayid.Node, names []byte) 
 		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.ref(session), id), Data: names}})
 }
 
-// The folders of streams that are stored in another way than events.
-const (
-	metricsFolder   = "metrics"
-	emptyLogsFolder = "empty_logs"
-)
-
-// inFolder says of a stream's key whether it is in a folder; "" is all but those above.
-func inFolder(wanted string) func(key string) bool {
-	return func(key string) bool {
-		folder := path.Base(path.Dir(key))
-		if folder != metricsFolder && folder != emptyLogsFolder {
-			folder = ""
-		}
-		return folder == wanted
-	}
-}
-
-// spooledSources lists the streams in the spool that have their keys in a folder.
-func (c *Collector) spooledSources(folder string) func() []ship.Source {
-	wanted := inFolder(folder)
+// spooledSources lists the streams in the spool of a kind.
+func (c *Collector) spooledSources(kind layout.Kind) func() []ship.Source {
 	return func() []ship.Source {
 		var sources []ship.Source
 		for _, s := range c.spool.Streams() {
-			if wanted(s.Key()) {
+			if layout.KindOfStream(s.Key()) == kind {
 				sources = append(sources, s)
 			}
 		}
@@ -150,11 +131,13 @@ func (c *Collector) spooledSources(folder string) func() []ship.Source {
 	}
 }
 
-// spooledGroup is the group of the streams in the spool that have their keys in a folder.
-func (c *Collector) spooledGroup(name, folder string, compression layout.Compression) ship.Group {
+// spooledGroup is the group of the streams in the spool of a kind; 0 is all but metrics and empty logs.
+func (c *Collector) spooledGroup(name string, kind layout.Kind, compression layout.Compression) ship.Group {
 	return ship.Group{
-		Name: name, Sources: c.spooledSources(folder), Compression: compression,
-		Waiting: func() (int64, time.Time) { return c.spool.Waiting(inFolder(folder)) },
+		Name: name, Sources: c.spooledSources(kind), Compression: compression,
+		Waiting: func() (int64, time.Time) {
+			return c.spool.Waiting(func(key string) bool { return layout.KindOfStream(key) == kind })
+		},
 	}
 }
 

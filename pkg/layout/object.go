@@ -61,7 +61,12 @@ type Object struct {
 // Derived says whether the object was made from others of the session.
 func (o Object) Derived() bool { return o.Kind == Index || o.Kind == OldIndex }
 
-const hourFormat = "2006-01-02-15"
+const (
+	hourFormat = "2006-01-02-15"
+
+	metricsFolder   = "metrics"
+	emptyLogsFolder = "empty_logs"
+)
 
 // NodeEventsKey is the stream of one hour of the events that node sent and that belong to no job, such as those of
 // nodes.
@@ -101,7 +106,18 @@ func LogPrefix(root string, s Session, node rayid.Node) string {
 
 // EmptyLogsKey is the stream of the list of a node's logs that were empty. Each of its chunks has whole lines.
 func EmptyLogsKey(root string, s Session, node rayid.Node) string {
-	return Prefix(root, s) + "empty_logs/" + node.String()
+	return Prefix(root, s) + emptyLogsFolder + "/" + node.String()
+}
+
+// KindOfStream is the kind of a stream that a collector writes, by its key alone: Metrics or EmptyLogs; 0 for others.
+func KindOfStream(key string) Kind {
+	switch path.Base(path.Dir(key)) {
+	case metricsFolder:
+		return Metrics
+	case emptyLogsFolder:
+		return EmptyLogs
+	}
+	return 0
 }
 
 // AllRows is the query of the lists of Ray's State API that are stored: all columns, of as many rows as Ray gives by
@@ -156,7 +172,7 @@ func MetricsKey(root string, s Session, node rayid.Node, hour time.Time) string 
 }
 
 // MetricsPrefix is what the keys of all metrics of the session start with.
-func MetricsPrefix(root string, s Session) string { return Prefix(root, s) + "metrics/" }
+func MetricsPrefix(root string, s Session) string { return Prefix(root, s) + metricsFolder + "/" }
 
 // GrafanaPrefix is what the keys of all Grafana dashboards of the session start with.
 func GrafanaPrefix(root string, s Session) string { return Prefix(root, s) + "grafana/" }
@@ -296,12 +312,12 @@ func (o *Object) inFolder(folder, name string) (err error) {
 	case "series":
 		o.Kind = Series
 		o.Hour, err = time.Parse(hourFormat, name)
-	case "metrics":
+	case metricsFolder:
 		o.Kind = Metrics
 		o.Node, o.Hour, err = parseEventFile(name)
 	case "grafana":
 		o.Kind, o.Path = GrafanaDashboard, name
-	case "empty_logs":
+	case emptyLogsFolder:
 		o.Kind = EmptyLogs
 		o.Node, err = rayid.Parse[rayid.Node](name)
 	case "session":
