@@ -9,15 +9,15 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/cgroup"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
 const (
 	// baseMemory is the memory of the collector without event bodies and chunks in progress, in bytes. It includes
 	// garbage.
 	baseMemory = 48 << 20
-	// maxEventBody is the largest body of events that is accepted, if memory allows; minEventBody is enough for Ray's
-	// batches: 10,000 events (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE) of some kilobyte.
-	maxEventBody = 64 << 20
+	// minEventBody is enough for Ray's batches: 10,000 events of some kilobyte
+	// (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE). Larger bodies are accepted if memory allows.
 	minEventBody = 16 << 20
 	// bodyCopies is the maximum number of copies of a body in memory: two while its buffer grows.
 	bodyCopies = 2
@@ -37,13 +37,13 @@ type memory struct {
 // than it needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
 func divide(limit int64, uploads int, chunk int64) memory {
 	fixed := baseMemory + int64(uploads)*chunk
-	m := memory{eventBody: maxEventBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
+	m := memory{eventBody: sink.DefaultMaxBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
 	m.soft = fixed + bodyCopies*m.eventBody
 	if limit == 0 {
 		return m
 	}
 	usable := limit / 10 * 9
-	m.eventBody = min(max((usable-fixed)/bodyCopies, minEventBody), maxEventBody)
+	m.eventBody = min(max((usable-fixed)/bodyCopies, minEventBody), sink.DefaultMaxBody)
 	m.soft = min(m.soft, usable)
 	return m
 }

@@ -9,6 +9,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
 // TestMemoryFits: what may be held at a time fits the limit, whatever it is, down to what Ray's batches need.
@@ -17,7 +18,7 @@ func TestMemoryFits(t *testing.T) {
 		for _, uploads := range []int{1, 4} {
 			m := divide(limit, uploads, 8<<20)
 			held := baseMemory + int64(uploads)*8<<20 + bodyCopies*m.eventBody
-			if m.eventBody < minEventBody || m.eventBody > maxEventBody || m.soft < held {
+			if m.eventBody < minEventBody || m.eventBody > sink.DefaultMaxBody || m.soft < held {
 				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
 			}
 			if limit > 0 && (m.soft > limit*9/10 || limit < m.wanted) {
@@ -25,7 +26,7 @@ func TestMemoryFits(t *testing.T) {
 			}
 		}
 	}
-	if m := divide(256<<20, 4, 8<<20); m.eventBody != maxEventBody {
+	if m := divide(256<<20, 4, 8<<20); m.eventBody != sink.DefaultMaxBody {
 		t.Errorf("within the manifests' 256 MiB bodies may have %d bytes", m.eventBody)
 	}
 	if m := divide(64<<20, 4, 8<<20); m.wanted <= 64<<20 || m.eventBody != minEventBody || m.soft > 58<<20 {

@@ -113,8 +113,7 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	case status == 0:
 		return remote.Unanswered(err)
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
-			"--oss-bucket: %w", s.name, err)
+		return remote.NoBucket(err, "bucket "+s.name, "oss-bucket")
 	case status == http.StatusNotFound && ofService && (code == "NoSuchKey" || code == ""):
 		return os.ErrNotExist
 	case code == "FileAlreadyExists":

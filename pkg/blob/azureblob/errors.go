@@ -33,8 +33,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
-		return fmt.Errorf("container %s does not exist: create it, let --storage-create-bucket create it, or correct "+
-			"--azure-container: %w", s.name, err)
+		return remote.NoBucket(err, "container "+s.name, "azure-container")
 	case bloberror.HasCode(err, bloberror.BlobNotFound), response.StatusCode == http.StatusNotFound &&
 		response.ErrorCode == "":
 		return os.ErrNotExist

@@ -49,8 +49,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return os.ErrNotExist
 	case s.isNoBucket(err):
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
-			"--gcs-bucket: %w", s.name, err)
+		return remote.NoBucket(err, "bucket "+s.name, "gcs-bucket")
 	case apiErr == nil:
 		return remote.Unanswered(err)
 	case isRate(apiErr):

@@ -44,8 +44,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	switch {
 	case code == noSuchBucket:
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
-			"--s3-bucket: %w", s.bucket, err)
+		return remote.NoBucket(err, "bucket "+s.bucket, "s3-bucket")
 	case status == http.StatusNotFound && (code == noSuchKey || code == "NotFound"):
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:

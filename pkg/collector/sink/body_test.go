@@ -92,7 +92,7 @@ func TestTricklingBody(t *testing.T) {
 		var trickles sync.WaitGroup
 		for range 20 {
 			trickles.Go(func() {
-				status, took := send(t, p, defaultMaxBody, 0, " ", time.Second)
+				status, took := send(t, p, DefaultMaxBody, 0, " ", time.Second)
 				if status != http.StatusRequestTimeout || took > slowGrace+time.Second {
 					t.Errorf("a trickling body is answered %d after %v", status, took)
 				}

@@ -69,11 +69,12 @@ type Sink struct {
 	log     logthrottle.Throttle
 }
 
-const defaultMaxBody = 64 << 20
+// DefaultMaxBody is the largest body that is accepted by default, in bytes.
+const DefaultMaxBody = 64 << 20
 
 // New checks the options.
 func New(o Options) (*Sink, error) {
-	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.Refused = cmp.Or(o.Refused, &Refused{})
 	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 {
 		return nil, fmt.Errorf("event bodies of %d bytes: want at most 2 GiB", o.MaxBody)

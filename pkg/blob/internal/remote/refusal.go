@@ -38,6 +38,12 @@ func RefusedOrWrongClock(err error, header http.Header, format string, args ...a
 	return Refused(err, format, args...)
 }
 
+// NoBucket makes the error of a request to a bucket or container that does not exist; flag is the setting of its name.
+func NoBucket(err error, bucket, flag string) error {
+	return fmt.Errorf("%s does not exist: create it, let --storage-create-bucket create it, or correct --%s: %w", bucket,
+		flag, err)
+}
+
 // Locked makes the error of a change or removal that a bucket's own rules forbid, whoever asks.
 func Locked(err error, bucket string) error {
 	return Refused(err, "a retention policy, lock or hold of %s keeps the object as it is: wait until it ends, or change "+
