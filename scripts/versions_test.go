@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/modfile"
@@ -28,16 +29,8 @@ func TestModulesUseSameVersions(t *testing.T) {
 
 // TestOneGo: images are built by the version of Go that the workflows test and release with, which every module allows.
 func TestOneGo(t *testing.T) {
-	find := func(pattern, files string) (found []string) {
-		for _, path := range must.Get(filepath.Glob(filepath.Join("..", files)))(t) {
-			for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(must.Get(os.ReadFile(path))(t), -1) {
-				found = append(found, string(match[1]))
-			}
-		}
-		return found
-	}
-	images := slices.Compact(find(`golang:([\d.]+)`, "Dockerfile.*"))
-	setUp := find(`go-version-file: (\S+)`, ".github/workflows/*.yml")
+	images := slices.Compact(find(t, `golang:([\d.]+)`, "Dockerfile.*"))
+	setUp := find(t, `go-version-file: (\S+)`, ".github/workflows/*.yml")
 	if len(images) != 1 || len(setUp) != 2 {
 		t.Fatalf("Go in the Dockerfiles: %v; from where in workflows: %v", images, setUp)
 	}
@@ -49,6 +42,44 @@ func TestOneGo(t *testing.T) {
 			t.Errorf("%s needs Go %s, images are built by %s", path, used, images[0])
 		}
 	}
+}
+
+// TestBuildsAgree: what stands in the Makefile and elsewhere too is the same there.
+func TestBuildsAgree(t *testing.T) {
+	for what, places := range map[string]map[string]string{ // files → pattern
+		"the tags of builds": {"Makefile": `GO_TAGS +:= (\S+)`, "Dockerfile.collector": `ARG GO_TAGS=(\S+)`,
+			"Dockerfile.historyserver": `ARG GO_TAGS=(\S+)`},
+		"the Ray versions of images": {"Makefile": `RAY_VERSIONS \?= (.+)`,
+			"Dockerfile.historyserver": `ARG RAY_VERSIONS="(.+)"`},
+		"the version": {"Makefile": `IMAGE_TAG +\?= (\S+)`, "config/helm/Chart.yaml": `(?m)^(?:appV|v)ersion: (\S+)`,
+			"pkg/kubernetes/inject/options.go": `defaultImage = "collector:(.+)"`},
+	} {
+		values := map[string][]string{} // value → files
+		for file, pattern := range places {
+			found := find(t, pattern, file)
+			if len(found) == 0 {
+				t.Errorf("%s does not say %s", file, what)
+			}
+			for _, value := range found {
+				value = strings.TrimPrefix(value, "v")
+				values[value] = append(values[value], file)
+			}
+		}
+		if len(values) != 1 {
+			t.Errorf("%s differ: %v", what, values)
+		}
+	}
+}
+
+// find returns what the first group of a pattern matches in files, by their paths in the repository.
+func find(t *testing.T, pattern, files string) (found []string) {
+	t.Helper()
+	for _, path := range must.Get(filepath.Glob(filepath.Join("..", files)))(t) {
+		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(must.Get(os.ReadFile(path))(t), -1) {
+			found = append(found, string(match[1]))
+		}
+	}
+	return found
 }
 
 // versions returns what a go.mod requires: module → version.
