@@ -99,6 +99,31 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	return f, form.Err
 }
 
+// Form returns the parameters of which ParseFilter makes the filter again. There is none for Submission.
+func (f *Filter) Form() url.Values {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339Nano)
+	}
+	lasting := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	larger, smaller := settings.Bytes(f.Larger), settings.Bytes(f.Smaller)
+	return FilterForm(url.Values{
+		"q": {strings.Join(f.Words, " ")}, "version": {f.RayVersion}, "kubernetes_cluster": {f.KubernetesCluster},
+		"namespace": {f.Namespace}, "cluster": {f.Cluster}, "owner": {f.Owner}, "user": {f.User},
+		"label": {strings.Join(f.Labels, ",")}, "finding": {f.Finding}, "state": {f.State}, "kind": {f.Kind},
+		"outcome": {f.Outcome}, "from": {at(f.From)}, "to": {at(f.To)},
+		"longer": {lasting(f.Longer)}, "shorter": {lasting(f.Shorter)},
+		"larger": {larger.String()}, "smaller": {smaller.String()},
+	})
+}
+
 // labels reads names, or names and values, with commas between them.
 func labels(into *[]string) func(string) bool {
 	return func(s string) bool {

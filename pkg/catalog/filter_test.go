@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,31 @@ func TestFilter(t *testing.T) {
 		p, err := l.Part(Query{Filter: f, Now: start, Limit: 1})
 		if got := p.Found == 1; got != want || err != nil {
 			t.Errorf("%q passes: %v, want %v (%+v)", query, got, want, f)
+		}
+	}
+}
+
+// TestFilterForm: the form of a filter has each of its parameters.
+func TestFilterForm(t *testing.T) {
+	for query, want := range map[string]string{
+		"": "",
+		"q=Out+memory&version=2.60&kubernetes_cluster=eu&namespace=a&cluster=Lab&owner=o&user=Ana&label=team=x,+tier" +
+			"&finding=Node+died&state=ended&kind=rayjob&outcome=failed&from=2026-11-20&to=2026-11-20&longer=1.5h" +
+			"&shorter=2d&larger=1000&smaller=10MiB": "q=out+memory&version=2.60&kubernetes_cluster=eu&namespace=a&" +
+			"cluster=Lab&owner=o&user=ana&label=team=x,tier&finding=node_died&state=ended&kind=RayJob&outcome=failed&" +
+			"from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z&longer=1h30m0s&shorter=48h0m0s&larger=1000&" +
+			"smaller=10MiB",
+	} {
+		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t)))(t)
+		form := f.Form()
+		if again := must.Get(ParseFilter(form))(t); !reflect.DeepEqual(again, f) {
+			t.Errorf("%q is read as %+v, and then as %+v", query, f, again)
+		}
+		if got := must.Get(url.ParseQuery(want))(t); !reflect.DeepEqual(form, got) {
+			t.Errorf("%q: the form is %q, want %q", query, form, got)
+		}
+		if query != "" && len(form) != len(FilterParams) {
+			t.Errorf("%d parameters of %d", len(form), len(FilterParams))
 		}
 	}
 }

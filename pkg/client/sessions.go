@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
@@ -77,6 +76,16 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 	return all, err
 }
 
+// Entries lists the sessions that a filter passes, newest first. Those that run and are not stored have no name.
+func (c *Client) Entries(ctx context.Context, f catalog.Filter) ([]catalog.Entry, error) {
+	found, err := c.Sessions(ctx, f.Form())
+	entries := make([]catalog.Entry, len(found))
+	for i, s := range found {
+		entries[i] = s.Entry
+	}
+	return entries, err
+}
+
 // Listed is Sessions, with the server's warning if the list is old or lacks something.
 func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, warning string, err error) {
 	answer, err := c.Get(ctx, "clusters", filter)
@@ -104,25 +113,9 @@ func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, 
 	return all, answer.Header.Get("Warning"), nil
 }
 
-// Lookup returns a catalog.Lookup that asks the server. The parameters are all that its filters have.
+// Lookup returns a catalog.Lookup that asks the server.
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
-	return func(f catalog.Filter) ([]catalog.Entry, error) {
-		query := url.Values{}
-		for name, value := range map[string]string{"q": strings.Join(f.Words, " "),
-			"kubernetes_cluster": f.KubernetesCluster,
-			"namespace":          f.Namespace,
-			"cluster":            f.Cluster, "owner": f.Owner} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		found, err := c.Sessions(ctx, query)
-		entries := make([]catalog.Entry, len(found))
-		for i, s := range found {
-			entries[i] = s.Entry
-		}
-		return entries, err
-	}
+	return func(f catalog.Filter) ([]catalog.Entry, error) { return c.Entries(ctx, f) }
 }
 
 // Find finds the session of a name. One that is named in full and not listed is taken as it is named: asked for it, the

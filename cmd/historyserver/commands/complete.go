@@ -45,7 +45,7 @@ func (o *operator) all(ctx context.Context) ([]catalog.Entry, error) {
 	if o.store != nil {
 		return o.entries(ctx, nil)
 	}
-	return o.history.sessions(ctx, nil, filter{})
+	return o.history.sessions(ctx, nil, catalog.Filter{})
 }
 
 // completions are the names that begin with what is typed: clusters, and of a typed cluster its sessions.

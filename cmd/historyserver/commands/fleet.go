@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,12 +39,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {
-		q := fleet.Query{By: by, Top: rows, Now: time.Now()}
 		f, err := filter()
 		if err != nil {
 			return err
 		}
-		q.Filter = f.Filter
+		q := fleet.Query{Filter: f, By: by, Top: rows, Now: time.Now()}
 		if by != "" && !slices.Contains(fleet.Resources, by) {
 			return UsageError(fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", ")))
 		}
@@ -58,13 +56,10 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if table != "" && o.output != "csv" && o.output != "table" {
 			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
 		}
-		// for a server; q is for a store
-		f.form.Set("by", by)
-		f.form.Set("top", strconv.Itoa(rows))
 		if q, err = q.Bounded(); err != nil {
 			return UsageError(fmt.Errorf("--%w", err)) // it begins with a parameter's name, which is also the flag's
 		}
-		report, err := o.history.fleet(ctx, q, f.form, prices)
+		report, err := o.history.fleet(ctx, q, prices)
 		if err != nil {
 			return err
 		}

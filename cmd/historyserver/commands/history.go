@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
@@ -18,7 +17,7 @@ import (
 type history interface {
 	// sessions returns the sessions that have one of the names, or all, if the filter passes them, newest first, with
 	// how they ended where that is known.
-	sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error)
+	sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error)
 	// stored says what is stored for a session.
 	stored(ctx context.Context, name string) (catalog.Entry, inventory.Summary, error)
 	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint
@@ -27,7 +26,7 @@ type history interface {
 	// status is what `ray status` printed at a moment, as dashboard.ParseAt reads it.
 	status(ctx context.Context, name, at string) (layout.Session, string, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
-	fleet(ctx context.Context, q fleet.Query, form url.Values, prices string) (*fleet.Report, error)
+	fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error)
 	// search searches the logs of a session, or of all sessions of a cluster.
 	search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error
 	// notes returns the notes on the sessions that have one of the names, or on all, without empty ones.
@@ -41,10 +40,4 @@ type comparison struct {
 	session, with string // names; with may be "": the session before
 	job, withJob  string
 	top           int
-}
-
-// filter is what the flags of addFilter say, also as the parameters of /clusters.
-type filter struct {
-	catalog.Filter
-	form url.Values
 }

@@ -83,7 +83,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 }
 
 // noSessions says why a list is empty.
-func noSessions(f filter) string {
+func noSessions(f catalog.Filter) string {
 	if f.Narrows() {
 		return "no session matches"
 	}
@@ -214,7 +214,7 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 }
 
 // addFilter adds a flag for each of catalog.FilterParams.
-func addFilter(fs *pflag.FlagSet) func() (filter, error) {
+func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
 			"IDs, submissions, entrypoints, users and messages, findings, labels")
@@ -239,8 +239,8 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 		fs.String("larger", "", "has at least this size, such as 10MiB")
 		fs.String("smaller", "", "has at most this size")
 	})
-	return func() (f filter, err error) {
-		f.form = url.Values{}
+	return func() (f catalog.Filter, err error) {
+		form := url.Values{}
 		for _, name := range catalog.FilterParams {
 			value, err := fs.GetString(filterFlag(name))
 			if err != nil {
@@ -250,10 +250,10 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 				value = time.Now().Add(-time.Duration(ago)).UTC().Format(time.RFC3339)
 			}
 			if value != "" {
-				f.form.Set(name, value)
+				form.Set(name, value)
 			}
 		}
-		f.Filter, err = catalog.ParseFilter(f.form)
+		f, err = catalog.ParseFilter(form)
 		var wrong *param.Error
 		if errors.As(err, &wrong) {
 			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)

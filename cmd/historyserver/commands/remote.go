@@ -25,29 +25,19 @@ import (
 // ofServer is the history that a server shows to its user.
 type ofServer struct{ *client.Client }
 
-func (s ofServer) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
+func (s ofServer) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	if len(names) == 0 {
-		return s.entries(ctx, f.form)
+		return s.Entries(ctx, f)
 	}
 	found, err := catalog.Select(s.Lookup(ctx), names)
 	if err != nil || !f.Narrows() {
 		return found, err
 	}
-	passing, err := s.entries(ctx, f.form)
+	passing, err := s.Entries(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	return among(found, slices.Values(passing)), nil
-}
-
-// entries lists the sessions that the parameters select. Those that run and are not stored have no name.
-func (s ofServer) entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
-	found, err := s.Sessions(ctx, form)
-	entries := make([]catalog.Entry, len(found))
-	for i, f := range found {
-		entries[i] = f.Entry
-	}
-	return entries, err
 }
 
 func (s ofServer) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
@@ -106,12 +96,12 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/compare"), form, &report)
 }
 
-func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values, prices string) (*fleet.Report, error) {
+func (s ofServer) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
 	if prices != "" {
 		return nil, UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
 	}
 	var report fleet.Report
-	return &report, s.Data(ctx, "api/history/fleet", form, &report)
+	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)
 }
 
 func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os/user"
 	"slices"
 	"time"
@@ -39,8 +38,8 @@ func (o ofStore) answers() *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: o.indexes().KeptFindings})
 }
 
-func (o ofStore) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
-	entries, err := o.matching(ctx, names, f.Filter, time.Now())
+func (o ofStore) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
+	entries, err := o.matching(ctx, names, f, time.Now())
 	found := make([]*catalog.Entry, len(entries))
 	for i := range entries {
 		found[i] = &entries[i]
@@ -160,7 +159,7 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 	}, q, false)
 }
 
-func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file string) (*fleet.Report, error) {
+func (o ofStore) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
 		return nil, UsageError(fmt.Errorf("--prices: %w", err))

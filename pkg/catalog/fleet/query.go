@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -41,6 +42,14 @@ func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
 		return q, form.Err
 	}
 	return q.Bounded()
+}
+
+// Form returns the parameters of which ParseQuery makes the query again.
+func (q *Query) Form() url.Values {
+	form := q.Filter.Form()
+	form.Set("by", q.By)
+	form.Set("top", strconv.Itoa(q.Top))
+	return form
 }
 
 // Bounded sets the days that are not given.
