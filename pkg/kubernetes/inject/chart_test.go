@@ -2,13 +2,34 @@ package inject
 
 import (
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
+
+// TestChartSendsEveryKind: the API server asks the webhook about the kinds that get collectors, and about no other.
+func TestChartSendsEveryKind(t *testing.T) {
+	data := must.Get(os.ReadFile("../../../config/helm/templates/webhook.yaml"))(t)
+	found := regexp.MustCompile(`\n  - apiGroups: \[ray.io\]\n(?:    .*\n)*?    resources: \[(.*)\]`).FindSubmatch(data)
+	if found == nil {
+		t.Fatal("the chart's webhook has no rule for objects of ray.io")
+	}
+	var want []string
+	for kind := range clusterAt {
+		want = append(want, strings.ToLower(kind)+"s")
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(strings.Split(string(found[1]), ", ")))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
 
 // TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to
 // Prometheus only, and closes nothing else.
