@@ -14,7 +14,7 @@ const desk = 1400
 // windows is what a program reports that used pages in windows.
 type windows[V any] struct {
 	Visits         []V
-	Plain          int // lines that hits.js saw without scripts
+	Plain          int // lines that search.js saw without scripts
 	Errors, Others []string
 }
 

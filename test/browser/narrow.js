@@ -1,4 +1,4 @@
-// node strip.js < JOB.json > REPORT.json
+// node narrow.js < JOB.json > REPORT.json
 //
 // Looks at the list of sessions and at the bar in a narrow window, works the replay slider by keys, and looks at a table of tasks that the
 // server cut. It judges nothing: that is for the test that runs it.

@@ -28,7 +28,7 @@ func TestNarrowWindow(t *testing.T) {
 			Tabs                 []string
 		}
 	}
-	run(t, "strip.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000",
+	run(t, "narrow.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000",
 		"tasks": 12345}, &seen)
 	if seen.Enter > seen.Width {
 		t.Errorf("the button to enter ends at %.0f of %.0f pixels", seen.Enter, seen.Width)

@@ -13,7 +13,7 @@ func searchLogs(t *testing.T, o own) {
 		About                                                         []string
 		Marked, Line                                                  string
 	}
-	seen := inWindows[visit](t, "hits.js", map[string]any{"base": o.URL, "session": o.Failed, "text": "e"}, desk)
+	seen := inWindows[visit](t, "search.js", map[string]any{"base": o.URL, "session": o.Failed, "text": "e"}, desk)
 	if seen.Plain < 10 {
 		t.Errorf("%d lines without scripts", seen.Plain)
 	}

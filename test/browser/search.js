@@ -1,4 +1,4 @@
-// node hits.js < JOB.json > REPORT.json
+// node search.js < JOB.json > REPORT.json
 //
 // Searches the logs of a session with keys alone, opens a folded log of the results, marks logs and reads them side by side; then once more
 // without scripts. It judges nothing: that is for the test that runs it.
