@@ -169,6 +169,7 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 	s.Check, s.Prepare, s.Series = places.check, c.sessions.mark, c.spoolSeries
 	s.Version = func(session, version string) { c.sessions.learn(session, version, 0) }
 	s.Nodes = func(session string, count int) { c.sessions.learn(session, "", count) }
+	s.Zone = c.sessions.learnZone
 	s.Redact, s.Log, s.Registerer = o.Redact.For("snapshots"), o.Log, o.Registerer
 	return snapshot.New(s)
 }

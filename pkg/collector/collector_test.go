@@ -259,6 +259,30 @@ func TestHealth(t *testing.T) {
 	stop(t, c)
 }
 
+// TestZone: the start that a session's name tells is in the head's time zone, also for a later collector.
+func TestZone(t *testing.T) {
+	name := session().Name
+	for offset, want := range map[string]string{
+		"-08:00": "2026-11-21T07:19:45Z", "+05:45": "2026-11-20T17:34:45Z", "+00:00": "2026-11-20T23:19:45Z",
+	} {
+		o, store := options(t, t.TempDir())
+		o.Head = true
+		path := filepath.Join(t.TempDir(), "sessions.json")
+		s := must.Get(newSessions(o, path))(t)
+		s.learnZone(name, offset)
+		s.learn(name, "2.60.0", 1)
+		must.OK(t, s.storeStart(t.Context(), name, headNode{}, false))
+		s = must.Get(newSessions(o, path))(t)
+		must.OK(t, s.storeEnd(t.Context(), name, headNode{}, time.Unix(1795300000, 0)))
+		for _, which := range []string{layout.Start, layout.End} {
+			stored := string(store.Object(layout.MetadataKey("log", session(), which)))
+			if !strings.Contains(stored, `"start":"`+want+`"`) {
+				t.Errorf("%s: %s, want a start at %s", offset, stored, want)
+			}
+		}
+	}
+}
+
 func TestMetadata(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	o.Head, o.Dashboard, o.OwnerKind, o.OwnerName = true, "localhost:1", "RayJob", "nightly"

@@ -38,6 +38,7 @@ type sessions struct {
 type knownSession struct {
 	RayVersion string `json:"rayVersion,omitempty"`
 	Nodes      int    `json:"nodes,omitempty"`
+	Zone       string `json:"zone,omitempty"`    // the head's offset from UTC, such as -08:00
 	Started    bool   `json:"started,omitempty"` // the head's start is stored
 	Head       string `json:"head,omitempty"`    // the head whose start is stored
 	Raylet     bool   `json:"raylet,omitempty"`  // its raylet was seen
@@ -125,7 +126,7 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 	}
 	s.recent[name] = time.Now() // nobody else tries meanwhile
 	s.mu.Unlock()
-	err := s.create(ctx, layout.RecentKey(s.opts.Root, s.ref(name), startTime(name, s.began)), nil)
+	err := s.create(ctx, layout.RecentKey(s.opts.Root, s.ref(name), s.startTime(name)), nil)
 	if err == nil {
 		s.mu.Lock()
 		s.recent[name] = time.Time{}
@@ -201,6 +202,17 @@ func (s *sessions) learn(name, rayVersion string, nodes int) {
 	f.Nodes = max(f.Nodes, nodes)
 }
 
+// learnZone records the head's offset from UTC. It is reported once, so it is written down; without that, a later
+// collector takes its own for it.
+func (s *sessions) learnZone(name, offset string) {
+	if s.state(name).Zone == offset {
+		return
+	}
+	if err := s.update(name, func(k *knownSession) { k.Zone = offset }); err != nil {
+		s.opts.Log.WithError(err).WithField("session", name).Warn("could not save the time zone of a session")
+	}
+}
+
 // state returns what is known of a session.
 func (s *sessions) state(name string) knownSession {
 	s.mu.Lock()
@@ -253,7 +265,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	}
 	start := layout.StartMetadata{
 		OwnerKind: s.opts.OwnerKind, OwnerName: s.opts.OwnerName, RayVersion: known.RayVersion, Labels: s.opts.Labels,
-		Start: startTime(name, s.began), NodeID: head.id,
+		Start: s.startTime(name), NodeID: head.id,
 	}
 	began := head.began
 	if began.IsZero() {
@@ -294,7 +306,7 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	s.storing.Lock()
 	defer s.storing.Unlock()
 	known := s.state(name)
-	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began),
+	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: s.startTime(name),
 		End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
 	if err := s.storeMetadata(ctx, name, layout.End, end, end); err != nil {
 		return err
@@ -344,10 +356,25 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 }
 
 // startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes
-// it of the date, the microseconds and the process ID), and a collector in the same pod has the same local time.
-func startTime(name string, fallback time.Time) time.Time {
-	if t, ok := layout.NamedStartIn(name, time.Local); ok {
+// it of the date, the microseconds and the process ID). Until the head has said its zone, the collector's counts, which
+// is the same unless only one of their containers is given one.
+func (s *sessions) startTime(name string) time.Time {
+	if t, ok := layout.NamedStartIn(name, zone(s.state(name).Zone)); ok {
 		return t.UTC()
 	}
-	return fallback.UTC().Truncate(time.Second)
+	return s.began.UTC().Truncate(time.Second)
+}
+
+// zone is the time zone with an offset from UTC, such as -08:00: the collector's own if it has that, as it knows of
+// summer time, or if there is none.
+func zone(offset string) *time.Location {
+	at, err := time.Parse("-07:00", offset)
+	if err != nil {
+		return time.Local
+	}
+	_, seconds := at.Zone()
+	if _, own := time.Now().Zone(); own == seconds {
+		return time.Local
+	}
+	return time.FixedZone(offset, seconds)
 }

@@ -73,7 +73,7 @@ func TestForgedSpool(t *testing.T) {
 	}
 	stop(t, c)
 	want := map[string]string{layout.MarkerKey("log", session()): "",
-		layout.RecentKey("log", session(), startTime(session().Name, time.Time{})): ""}
+		layout.RecentKey("log", session(), c.sessions.startTime(session().Name)): ""}
 	for _, key := range good {
 		want[key] = "{}\n"
 	}

@@ -2,10 +2,12 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
@@ -19,27 +21,47 @@ const (
 	maxURLs = 20_000
 )
 
-// listing holds the nodes or jobs of an answer that have details of their own.
+// listing is what the collector itself needs of an answer: the nodes or jobs in it, which have details of their own, or
+// the head's time zone.
 type listing struct {
-	nodes []summaryNode
-	jobs  map[string]bool // by ID, whether it has ended
+	nodes  []summaryNode
+	jobs   map[string]bool // by ID, whether it has ended
+	offset string          // from UTC, such as -08:00
 }
 
-// readListing reads the answers that list nodes or jobs. An answer of another shape is an error, but is stored like any
-// other.
+// readListing reads the answers that list nodes or jobs, or tell the time zone. An answer of another shape is an error,
+// but is stored like any other.
 func readListing(e endpoint, file *os.File) (l listing, err error) {
-	if e.url != summaryURL && e.url != jobsURL {
+	if e.url != summaryURL && e.url != jobsURL && e.url != zoneURL {
 		return listing{}, nil
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return listing{}, err
 	}
-	if e.url == jobsURL {
+	switch e.url {
+	case jobsURL:
 		l.jobs, err = readJobs(file)
-	} else {
+	case zoneURL:
+		l.offset = readZone(file)
+	default:
 		l.nodes, err = readSummary(file)
 	}
 	return l, err
+}
+
+// readZone reads the offset in the answer to zoneURL; "" if it has none, as of rare zones
+// (ray/dashboard/timezone_utils.py has the others).
+func readZone(r io.Reader) (offset string) {
+	var zone struct {
+		Offset string `json:"offset"`
+	}
+	if json.NewDecoder(io.LimitReader(r, 1<<10)).Decode(&zone) != nil {
+		return ""
+	}
+	if _, err := time.Parse("-07:00", zone.Offset); err != nil {
+		return ""
+	}
+	return zone.Offset
 }
 
 // takeDetails requests the details of the nodes and jobs that an answer lists.

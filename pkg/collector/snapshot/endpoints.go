@@ -35,14 +35,16 @@ func (e endpoint) pause(took time.Duration) time.Duration {
 
 // onceURLs have answers that do not change during a session.
 var onceURLs = []string{
-	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", "/timezone", "/cluster_id", "/usage_stats_enabled",
+	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", zoneURL, "/cluster_id", "/usage_stats_enabled",
 	"/api/authentication_mode", "/api/profiling_enabled", "/api/v0/runtime_env_redaction",
 }
 
-// summaryURL lists the nodes with their hardware figures, jobsURL the jobs, which may have datasets.
+// summaryURL lists the nodes with their hardware figures, jobsURL the jobs, which may have datasets. zoneURL tells the
+// head's time zone.
 const (
 	summaryURL = "/nodes?view=summary"
 	jobsURL    = "/api/jobs/"
+	zoneURL    = "/timezone"
 )
 
 // periodic are requested in every round.

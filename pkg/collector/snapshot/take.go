@@ -50,6 +50,9 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 		t.opts.Nodes(s.Session, len(listed.nodes))
 		t.sample(ctx, s, listed.nodes)
 	}
+	if listed.offset != "" {
+		t.opts.Zone(s.Session, listed.offset)
+	}
 	taken := time.Now()
 	stored, keep, err := t.storeIfChanged(ctx, s, e, file, taken, final)
 	if keep {

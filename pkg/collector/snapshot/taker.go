@@ -46,8 +46,10 @@ type Options struct {
 	Prepare func(ctx context.Context, session string) error
 	// Dir is the folder for the state of each session, and for answers that wait to be stored; it must exist.
 	Dir string
-	// Version receives the dashboard's session and Ray version in each round.
+	// Version receives the dashboard's session and Ray version in each round, after Zone has got the head's offset from
+	// UTC, such as -08:00, once.
 	Version func(session, rayVersion string)
+	Zone    func(session, offset string)
 	// Nodes receives the number of the session's nodes in each round.
 	Nodes func(session string, count int)
 	// Additional are further URLs to save in every round.
@@ -164,9 +166,9 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 	if err := t.opts.Check(session); err != nil {
 		return false, err
 	}
-	t.opts.Version(session, version)
 	if t.session == nil || t.session.Session != session {
 		if err := t.beginSession(ctx, session); err != nil {
+			t.opts.Version(session, version) // for metrics and the session's start
 			return false, err
 		}
 	}
@@ -186,6 +188,7 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 	for _, url := range onceURLs {
 		ask(endpoint{url: url, once: true})
 	}
+	t.opts.Version(session, version)
 	for _, e := range periodic {
 		ask(e)
 	}

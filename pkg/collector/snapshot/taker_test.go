@@ -83,6 +83,7 @@ type rig struct {
 	dir       string
 	series    strings.Builder
 	versions  map[string]string
+	zones     map[string]string // when the version was told
 	nodes     map[string]int
 	logged    *logtest.Hook
 }
@@ -108,7 +109,8 @@ func (r *rig) restart(t *testing.T, change func(*Options)) {
 	r.logged = logged
 	client := must.Get(NewClient(r.server.URL, Token("", "", nil)))(t)
 	client.http.Timeout = 10 * time.Minute // answers of 64 MiB take a loaded machine longer than a dashboard may
-	r.versions, r.nodes = map[string]string{}, map[string]int{}
+	r.versions, r.zones, r.nodes = map[string]string{}, map[string]string{}, map[string]int{}
+	zone := ""
 	o := Options{
 		Client: client, Store: r.store, Key: key, Dir: r.dir, Log: log, Registerer: prometheus.NewRegistry(),
 		Series: func(_ context.Context, session string, hour time.Time, lines []byte) error {
@@ -117,7 +119,8 @@ func (r *rig) restart(t *testing.T, change func(*Options)) {
 		},
 		Check:   func(string) error { return nil },
 		Prepare: func(context.Context, string) error { return nil },
-		Version: func(session, version string) { r.versions[session] = version },
+		Version: func(session, version string) { r.versions[session], r.zones[session] = version, zone },
+		Zone:    func(_, offset string) { zone = offset },
 		Nodes:   func(session string, n int) { r.nodes[session] = n },
 		// Real time passes in these tests; the gap between versions has a test of its own.
 		Interval: time.Nanosecond,
@@ -191,8 +194,8 @@ func TestRecordedDashboard(t *testing.T) {
 	if stored["/api/v0/platform_events?detail=1&limit=10000"] != 0 {
 		t.Error("an answer with status 404 is stored")
 	}
-	if r.versions[recorded] != "2.60.0" || r.nodes[recorded] != 3 {
-		t.Errorf("told versions %v, nodes %v", r.versions, r.nodes)
+	if r.versions[recorded] != "2.60.0" || r.zones[recorded] != "+00:00" || r.nodes[recorded] != 3 {
+		t.Errorf("told versions %v, zones %v, nodes %v", r.versions, r.zones, r.nodes)
 	}
 	total := len(r.store.Keys())
 	r.Round(t.Context())
