@@ -202,20 +202,20 @@ func (d *Dashboard) Compare(
 	return c.Run(ctx, q)
 }
 
-// DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means
-// not known. For a session that was only listed it reads the saved list of jobs.
-func DriverOf(ctx context.Context, m *moment.Moment, submission string) (id string, err error) {
+// DriversOf returns the IDs (hex) of the drivers of a submission; the names of their workers' logs contain these IDs.
+// For a session that was only listed it reads the saved list of jobs, which has the last driver.
+func DriversOf(ctx context.Context, m *moment.Moment, submission string) (ids []string, err error) {
 	driver := logsearch.Selection{Submission: submission}
 	if len(driver.Of(m.Session.Logs)) == 0 {
-		return "", nil // most sessions of a cluster
+		return nil, nil // most sessions of a cluster
 	}
 	end := *m
-	end.At = 0 // the ID does not depend on the moment
+	end.At = 0 // the IDs do not depend on the moment
 	jobs, err := end.Jobs(ctx)
-	for _, job := range jobs {
-		if job.SubmissionID == submission {
-			id = job.ID
+	for i := range jobs {
+		if jobs[i].SubmissionID == submission {
+			ids = jobs[i].Drivers()
 		}
 	}
-	return id, err
+	return ids, err
 }

@@ -1,9 +1,13 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,8 +15,13 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // steps are the events of a submission whose entrypoint ran two programs that connected to Ray, one after the other:
@@ -117,6 +126,72 @@ func TestSubmissionRunsOn(t *testing.T) {
 		m := moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)}
 		if jobs := must.Get(m.Jobs(t.Context()))(t); len(jobs) != 1 || jobs[0].Status != want {
 			t.Errorf("want %s: %+v", want, jobs)
+		}
+	}
+}
+
+// TestLogsOfDrivers: the logs of a submission are those of all its drivers, each of which leads to the submission's own.
+func TestLogsOfDrivers(t *testing.T) {
+	dir, node := t.TempDir(), strings.Repeat("01", rayid.NodeSize)
+	put(t, dir, rayevents.Key(), strings.Join(steps(), "\n")+"\n")
+	worker := func(b string) string { return strings.Repeat(b, rayid.WorkerSize) }
+	own := []string{
+		"job-driver-steps.log", "worker-" + worker("0a") + "-02000000-7.out",
+		"worker-" + worker("0b") + "-03000000-8.out", "python-core-worker-" + worker("0a") + "_7.log",
+		"python-core-driver-02000000" + worker("ff")[8:] + "_102.log", "runtime_env_setup-02000000.log",
+	}
+	for _, name := range append(own, "worker-"+worker("0c")+"-04000000-9.out", "raylet.out", "gcs_server.out") {
+		put(t, dir, layout.LogKey(layout.DefaultRoot, rayevents.Session, rayid.Node(bytes.Repeat([]byte{1}, rayid.NodeSize)),
+			name), "a line\n")
+	}
+	m := moment.Moment{Session: load(t, dir, rayevents.Session), Env: moment.NewEnv(logrus.New(), nil)}
+	drivers := must.Get(DriversOf(t.Context(), &m, "steps"))(t)
+	var got []string
+	for _, log := range (&logsearch.Selection{Submission: "steps", Drivers: drivers}).Of(m.Session.Logs) {
+		got = append(got, log.Path)
+	}
+	if slices.Sort(own); !slices.Equal(got, own) {
+		t.Errorf("the submission has the drivers %v and the logs\n%v, want\n%v", drivers, got, own)
+	}
+	for _, job := range []string{"02000000", "03000000"} {
+		found, _, err := LogsAbout(t.Context(), &m, url.Values{"job_id": {job}})
+		if err != nil || len(found) == 0 || found[0].Path != "job-driver-steps.log" || found[0].Node.String() != node {
+			t.Errorf("about job %s: %v, %v", job, found, err)
+		}
+	}
+}
+
+// TestFindingsOfDrivers: each driver's ID leads to the findings of its submission.
+func TestFindingsOfDrivers(t *testing.T) {
+	a := toldBy(t, steps(), nil)
+	for id, status := range map[string]int{"02000000": 200, "03000000": 200, "steps": 200, "01000000": 404} {
+		got := a.get("/api/history/findings?job_id=" + id)
+		if has := strings.Contains(got.Body.String(), `"earlier_job_ids":["02000000"]`); got.Code != status ||
+			has != (status == 200) {
+			t.Errorf("of %s: %d %s", id, got.Code, got.Body)
+		}
+	}
+}
+
+// TestCompareDrivers: the functions of a submission are those of all its drivers.
+func TestCompareDrivers(t *testing.T) {
+	events := steps()
+	for i, job := range []string{"AgAAAA==", "AwAAAA==", "BAAAAA=="} {
+		id := base64.StdEncoding.EncodeToString(append(bytes.Repeat([]byte{byte(i + 1)}, 20), byte(i+2), 0, 0, 0))
+		events = append(events, fmt.Sprintf(`{"sessionName": %q, "eventType": "TASK_DEFINITION_EVENT", "taskDefinitionEvent": {"taskId": %q, "jobId": %q, `+
+			`"taskType": "NORMAL_TASK", "taskFunc": {"pythonFunctionDescriptor": {"functionName": "f"}}}}`, rayevents.Session.Name, id, job))
+	}
+	events = append(events, fmt.Sprintf(`{"sessionName": %q, "eventType": "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent": {"jobId": "BAAAAA=="}}`,
+		rayevents.Session.Name))
+	s, entry := toldBy(t, events, nil).session, catalog.Entry{Ref: rayevents.Session}
+	open := func(context.Context, catalog.Entry) (*moment.Moment, func(), error) {
+		return &moment.Moment{Session: s, Env: moment.NewEnv(logrus.New(), nil)}, func() {}, nil
+	}
+	for _, job := range []string{"steps", "02000000", "03000000"} {
+		report, err := New(Options{Log: logrus.New()}).Compare(t.Context(), open,
+			compare.Question{Session: entry, With: &entry, Job: job, WithJob: "04000000"}, false)
+		if err != nil || report.Session.Tasks.Attempts != 2 || report.With.Tasks.Attempts != 1 {
+			t.Errorf("%s: %+v, %v", job, report, err)
 		}
 	}
 }

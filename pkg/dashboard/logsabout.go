@@ -46,7 +46,7 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 	}
 	submission := form.Get("submission_id")
 	for _, j := range jobs {
-		if (about.job == "" || j.ID != about.job) && (submission == "" || j.SubmissionID != submission) {
+		if !j.DrivenBy(about.job) && (submission == "" || j.SubmissionID != submission) {
 			continue
 		}
 		if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {

@@ -42,27 +42,25 @@ func (b *builder) readJobs() {
 		place := map[string]int{jobstatus.Failed: -1} // the others have 0
 		slices.SortStableFunc(known, func(x, y moment.Job) int { return cmp.Compare(place[x.Status], place[y.Status]) })
 	}
-	drivers := map[string][]rayid.Job{}
-	for i := range b.s.Jobs {
-		if id := b.s.Jobs[i].Submission(); id != "" {
-			drivers[id] = append(drivers[id], b.s.Jobs[i].ID)
-		}
-	}
 	for i := range known {
 		if i == maxJobs {
 			b.missing = append(b.missing, fmt.Sprintf(
 				"Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
 			b.unexamined = map[rayid.Job]bool{}
 			for _, j := range known[i:] {
-				for _, id := range drivers[j.SubmissionID] {
-					b.unexamined[id] = j.Status != jobstatus.Failed
+				for _, driver := range j.Drivers() {
+					if id, err := rayid.Parse[rayid.Job](driver); err == nil {
+						b.unexamined[id] = j.Status != jobstatus.Failed
+					}
 				}
 			}
 			break
 		}
 		j := job{Job: known[i]}
 		j.id, _ = rayid.Parse[rayid.Job](known[i].ID) // nil if no driver was started
-		j.earlier = slices.DeleteFunc(slices.Clone(drivers[j.SubmissionID]), j.is)
+		for _, d := range known[i].Earlier {
+			j.earlier = append(j.earlier, d.ID)
+		}
 		b.jobs = append(b.jobs, j)
 	}
 	b.readUnrecordedEnds()

@@ -14,9 +14,10 @@ import (
 
 // Job says how one job of a session ended, and which findings say why.
 type Job struct {
-	JobID        string `json:"job_id,omitempty"`        // of its driver; "" if none was started
-	SubmissionID string `json:"submission_id,omitempty"` // "" if the driver was not submitted
-	Entrypoint   string `json:"entrypoint,omitempty"`    // in one short line
+	JobID        string   `json:"job_id,omitempty"`          // of its driver; "" if none was started
+	Earlier      []string `json:"earlier_job_ids,omitempty"` // of the drivers that the submission had before it
+	SubmissionID string   `json:"submission_id,omitempty"`   // "" if the driver was not submitted
+	Entrypoint   string   `json:"entrypoint,omitempty"`      // in one short line
 	// as Ray has it: PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED
 	Status   string   `json:"status"`
 	Start    string   `json:"start,omitempty"` // RFC 3339; "" if it is not known
@@ -29,9 +30,10 @@ type Job struct {
 // Name returns the name under which people know the job.
 func (j *Job) Name() string { return cmp.Or(j.SubmissionID, j.JobID) }
 
-// has reports whether an ID is one of Ray's two IDs of the job.
+// has reports whether an ID is that of the job's submission or of a driver of it.
 func (j *Job) has(id string) bool {
-	return id != "" && (id == j.SubmissionID || strings.EqualFold(id, j.JobID))
+	isID := func(driver string) bool { return strings.EqualFold(id, driver) }
+	return id != "" && (id == j.SubmissionID || isID(j.JobID) || slices.ContainsFunc(j.Earlier, isID))
 }
 
 // maxOfJob limits the findings that are listed for one job.
@@ -65,7 +67,7 @@ func (r *Report) noJob(ids []string) *NoJobError {
 }
 
 // OfJob returns the report about one job: its outcome, and the findings about it and their causes. Each ID may be that
-// of the driver or of the submission, and empty ones don't count; several must be of the same job. Without IDs the
+// of a driver or of the submission, and empty ones don't count; several must be of the same job. Without IDs the
 // whole report is returned. The error is a *NoJobError.
 func (r *Report) OfJob(ids ...string) (*Report, error) {
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
@@ -152,6 +154,9 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 	entry := Job{
 		JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
 		Status: shortLine(j.Status), Start: stamp(j.Start), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
+	}
+	for _, id := range j.earlier {
+		entry.Earlier = append(entry.Earlier, id.String())
 	}
 	mine = causesFirst(mine)
 	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })

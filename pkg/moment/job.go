@@ -57,6 +57,23 @@ func (j *Job) drive(drivers []*entities.Job) {
 	j.Earlier = drivers[:n]
 }
 
+// DrivenBy says whether an ID (hex) is that of a driver of the job.
+func (j *Job) DrivenBy(id string) bool {
+	return id != "" && (id == j.ID || slices.ContainsFunc(j.Earlier,
+		func(d *entities.Job) bool { return d.ID.String() == id }))
+}
+
+// Drivers are the IDs of the job's drivers, the last one first, which is the job's own.
+func (j *Job) Drivers() (ids []string) {
+	if j.ID != "" {
+		ids = append(ids, j.ID)
+	}
+	for _, d := range j.Earlier {
+		ids = append(ids, d.ID.String())
+	}
+	return ids
+}
+
 // FindJob looks up a job as Ray does: by the ID of a driver, or by a submission's ID (find_job_by_ids in
 // ray/dashboard/modules/job/utils.py). A submission that is found by the ID of an earlier driver is shown with that
 // driver. It is nil if there is none.

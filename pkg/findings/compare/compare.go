@@ -201,7 +201,7 @@ func jobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	all := make([]Job, len(known))
 	for i, j := range known {
 		all[i] = Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, status: j.Status, start: j.Start,
-			end: j.End}
+			end: j.End, drivers: j.Drivers()}
 	}
 	slices.SortStableFunc(all, func(a, b Job) int { return cmp.Compare(a.start, b.start) })
 	return all, nil
@@ -221,7 +221,7 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 		j := &jobs[i]
 		switch {
 		case name == "":
-		case name == j.ID, name == j.SubmissionID:
+		case name == j.ID, name == j.SubmissionID, slices.Contains(j.drivers, name):
 			return j, nil
 		case slices.Contains(j.names(), name):
 			found = j

@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -60,7 +61,8 @@ type Job struct {
 	Entrypoint   string `json:"entrypoint"`
 
 	status     string
-	start, end int64 // Unix ns; 0: not yet
+	start, end int64    // Unix ns; 0: not yet
+	drivers    []string // IDs, hex: those of a submission, which may have several
 }
 
 // Name is what people call the job.
@@ -195,14 +197,22 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	}
 	defer release()
 	query := tasktable.Query{ExcludeDriver: true, At: r.At, Stop: stopped(ctx)}
+	drivers := map[rayid.Job]bool{}
 	if s.Job != nil {
-		if s.Job.ID == "" {
-			return nil // no driver began
+		for _, driver := range s.Job.drivers {
+			if id, err := rayid.Parse[rayid.Job](driver); err == nil {
+				drivers[id] = true
+			}
 		}
-		query.Filters = []tasktable.Filter{{Key: "job_id", Value: s.Job.ID}}
+		if len(drivers) == 0 {
+			return nil // none began
+		}
 	}
 	s.functions = map[string]*Runs{}
 	if err := tasks.EachRun(query, func(row tasktable.Row) {
+		if s.Job != nil && !drivers[row.Job()] {
+			return
+		}
 		function := row.Function()
 		function = function[:min(len(function), maxName)] // without a copy
 		f := s.functions[string(function)]

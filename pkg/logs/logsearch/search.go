@@ -34,8 +34,8 @@ type Source struct {
 	Session string
 	Logs    *sessionlogs.Set
 	Clock   logline.Clock // completes the times of lines
-	// Job, if set, is the job (hex) of the query's submission in this session: its logs are searched too.
-	Job string
+	// Drivers, if set, are those of the query's submission in this session, see Selection.Drivers.
+	Drivers []string
 	// End, if set, returns how many bytes of a log are searched. An error concerns only this log.
 	End func(ctx context.Context, node rayid.Node, file string) (int64, error)
 	// Link, if set, returns the address of a line.
@@ -132,7 +132,9 @@ func (r *run) why(reason string) {
 // all others are done.
 func (r *run) session(ctx context.Context, source *Source) error {
 	selected := r.query.Selection
-	selected.Job = cmp.Or(selected.Job, source.Job)
+	if source.Drivers != nil {
+		selected.Drivers = source.Drivers
+	}
 	logs := selected.Of(source.Logs)
 	slices.SortStableFunc(logs, func(a, b Log) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	begin := &Begin{Type: "begin", Session: source.Session, Files: len(logs)}

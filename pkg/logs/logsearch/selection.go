@@ -3,6 +3,7 @@ package logsearch
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/pathglob"
@@ -19,6 +20,8 @@ type Selection struct {
 	Files string
 	// Job (hex) and Submission narrow the logs to those of a job, by their names; with both, the logs of either.
 	Job, Submission string
+	// Drivers are those of the submission (hex), whose logs count as the submission's; not used with a Job.
+	Drivers []string
 
 	glob *pathglob.Glob
 }
@@ -42,17 +45,18 @@ func (s *Selection) Prepare() (err error) {
 
 // Of lists the selected logs, by node and path.
 func (s *Selection) Of(logs *sessionlogs.Set) []Log {
-	var workers map[string]bool
+	jobs := s.Drivers
 	if s.Job != "" {
-		workers = workersOf(logs, s.Job)
+		jobs = []string{s.Job}
 	}
+	workers := workersOf(logs, jobs)
 	var selected []Log
 	for _, node := range logs.Nodes() {
 		if !strings.HasPrefix(node.String(), s.Node) {
 			continue
 		}
 		for _, file := range logs.Paths(node) {
-			if s.hasPath(file) && s.ofJob(file, workers) {
+			if s.hasPath(file) && s.ofJob(file, jobs, workers) {
 				selected = append(selected, Log{node, file, logs.StoredBytes(node, file)})
 			}
 		}
@@ -71,12 +75,15 @@ func (s *Selection) hasPath(file string) bool {
 	return s.glob.Matches(file)
 }
 
-// workersOf are the workers of a job (hex), by the names of their logs.
-func workersOf(logs *sessionlogs.Set, job string) map[string]bool {
+// workersOf are the workers of jobs (hex), by the names of their logs.
+func workersOf(logs *sessionlogs.Set, jobs []string) map[string]bool {
 	workers := map[string]bool{}
+	if len(jobs) == 0 {
+		return workers
+	}
 	for _, node := range logs.Nodes() {
 		for _, file := range logs.Paths(node) {
-			if o, ok := logname.ParseOutput(path.Base(file)); ok && o.Job == job {
+			if o, ok := logname.ParseOutput(path.Base(file)); ok && slices.Contains(jobs, o.Job) {
 				workers[o.Worker] = true
 			}
 		}
@@ -84,9 +91,9 @@ func workersOf(logs *sessionlogs.Set, job string) map[string]bool {
 	return workers
 }
 
-// ofJob says whether a log is of the selected job: of its submission, driver, workers or runtime environment. A
+// ofJob says whether a log is of the selected jobs: of the submission, a driver, workers or a runtime environment. A
 // driver's worker ID begins with its job's ID.
-func (s *Selection) ofJob(file string, workers map[string]bool) bool {
+func (s *Selection) ofJob(file string, jobs []string, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
 	}
@@ -95,16 +102,15 @@ func (s *Selection) ofJob(file string, workers map[string]bool) bool {
 		strings.HasPrefix(name, "supervisor-"+s.Submission+".log")) {
 		return true
 	}
-	if s.Job == "" {
-		return false
-	}
-	if o, ok := logname.ParseOutput(name); ok {
-		return o.Job == s.Job
-	}
-	if c, ok := logname.ParseCore(name); ok {
-		return workers[c.Worker] || strings.HasPrefix(c.Worker, s.Job+"ffffffff")
-	}
-	return strings.HasPrefix(name, "runtime_env_setup-"+s.Job+".log")
+	return slices.ContainsFunc(jobs, func(job string) bool {
+		if o, ok := logname.ParseOutput(name); ok {
+			return o.Job == job
+		}
+		if c, ok := logname.ParseCore(name); ok {
+			return workers[c.Worker] || strings.HasPrefix(c.Worker, job+"ffffffff")
+		}
+		return strings.HasPrefix(name, "runtime_env_setup-"+job+".log")
+	})
 }
 
 // Ranks of logs.

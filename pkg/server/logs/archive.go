@@ -34,7 +34,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Sessi
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)
 	}
-	if err := withDriver(r.Context(), session.Moment, &selected); err != nil {
+	if err := withDrivers(r.Context(), session.Moment, &selected); err != nil {
 		return err
 	}
 	opts := logarchive.Options{Logs: session.Session.Logs, Selected: selected.Of(session.Session.Logs),

@@ -55,7 +55,7 @@ type sources func(context.Context) iter.Seq2[logsearch.Source, error]
 
 // sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
 func (h *Handlers) sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
-	if err := withDriver(ctx, session.Moment, &q.Selection); err != nil {
+	if err := withDrivers(ctx, session.Moment, &q.Selection); err != nil {
 		return nil, err
 	}
 	source, err := wholeSource(ctx, session.Entry, session.Moment)
@@ -110,7 +110,7 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 				source, err = wholeSource(ctx, e, listed)
 			}
 			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = dashboard.DriverOf(ctx, listed, q.Submission)
+				source.Drivers, err = dashboard.DriversOf(ctx, listed, q.Submission)
 			}
 			if !yield(source, err) {
 				return
@@ -126,13 +126,13 @@ func wholeSource(ctx context.Context, e catalog.Entry, m *moment.Moment) (logsea
 		Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
 
-// withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
-func withDriver(ctx context.Context, m *moment.Moment, selected *logsearch.Selection) error {
+// withDrivers adds the drivers of a selected submission, whose IDs are in the names of their workers' logs.
+func withDrivers(ctx context.Context, m *moment.Moment, selected *logsearch.Selection) error {
 	if selected.Submission == "" || selected.Job != "" {
 		return nil
 	}
-	job, err := dashboard.DriverOf(ctx, m, selected.Submission)
-	selected.Job = job
+	var err error
+	selected.Drivers, err = dashboard.DriversOf(ctx, m, selected.Submission)
 	return err
 }
 
