@@ -47,9 +47,6 @@ func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 // completeCauses adds to the causes of a driver's end what only the driver's log has of them.
 func (b *builder) completeCauses(f *finding, e *driverEnd) {
 	for _, c := range f.because {
-		if e.log != nil {
-			c.takeWhole(e.log.text)
-		}
 		// the driver's traceback is often the only one that Ray did not shorten
 		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
 			c.addEvidence(b.evidenceOf(e))

@@ -218,7 +218,7 @@ func (e *driverEnd) earlierError(title string) string {
 		return other.String()
 	}
 	if !ownBugs[e.raised.Type] && !general().MatchString(e.raised.Type) && !tellsOfOthers(e.raised, e.said()) &&
-		!toldElsewhere().MatchString(e.raised.String()) {
+		!toldElsewhere().MatchString(e.raised.String()) && !output.CleaningFailed(e.trace) {
 		return ""
 	}
 	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {

@@ -202,26 +202,6 @@ func (f *finding) takeException(consequence *finding) {
 	}
 }
 
-// takeWhole takes an exception of whose message Ray kept only the end from the line of a log that has all of it.
-func (f *finding) takeWhole(log string) {
-	if f.raised.Type != "" || len(f.Evidence) == 0 {
-		return
-	}
-	_, kept, _ := strings.Cut(f.Evidence[0].Text, "User exception:\n")
-	kept, _, _ = strings.Cut(kept, "\n")
-	at := strings.Index(log, kept)
-	if at < 0 || len(kept) < minKept {
-		return
-	}
-	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at+len(kept)]
-	if raised := output.ExceptionOf(line); raised.Type != "" {
-		f.Title = strings.Replace(f.Title, f.raised.String(), raised.String(), 1)
-		f.raised = raised
-	}
-}
-
-const minKept = 20 // bytes of a message that are enough to find it in a log
-
 // dependsOn reports whether a finding was caused by another one, directly or through others.
 func (f *finding) dependsOn(other *finding, depth int) bool {
 	return slices.ContainsFunc(f.because, func(c *finding) bool {

@@ -79,7 +79,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 			return
 		}
 	}
-	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == taskCancelled
+	own := string(kind) == taskRaised || string(kind) == taskCancelled
 	if own { // such errors do not depend on how the attempt's process ended
 		g.key = append(append(append(g.key[:0], callerOf(row).String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
@@ -116,7 +116,10 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 }
 
-const taskCancelled = "TASK_CANCELLED" // the kind of error of what somebody cancelled
+const (
+	taskCancelled = "TASK_CANCELLED" // the kind of error of what somebody cancelled
+	taskRaised    = "TASK_EXECUTION_EXCEPTION"
+)
 
 // failedAt returns when an attempt failed, Unix ns; 0 if that is not known.
 func failedAt(row tasktable.Row) int64 {
@@ -166,6 +169,9 @@ var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 // needs no finding, or is already part of one.
 func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *finding {
 	name := string(row.GivenName())
+	if kind == taskRaised {
+		text = wholeText(row, text)
+	}
 	worker := idOf[rayid.Worker](row.Worker())
 	node := idOf[rayid.Node](row.Node())
 	evident := Evidence{

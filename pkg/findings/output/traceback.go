@@ -99,6 +99,33 @@ func Handled(text string) (e Exception) {
 	return ExceptionOf(text[:at])
 }
 
+// CleaningFailed reports whether a text ends with an exception that a library met while it cleaned up after the one
+// that Handled returns. The function that handled that one did not raise the last exception itself, as if in other
+// words.
+func CleaningFailed(text string) bool {
+	at := strings.LastIndex(text, whileHandling)
+	if at < 0 {
+		return false
+	}
+	handled, cleaning := functions(text[max(0, strings.LastIndex(text[:at], TracebackStart)):at]), functions(text[at:])
+	if len(handled) == 0 || len(cleaning) == 0 {
+		return false
+	}
+	handler := handled[0]
+	return ofLibrary().MatchString(handler) && slices.Contains(cleaning, handler) &&
+		cleaning[len(cleaning)-1] != handler
+}
+
+// functions returns the functions of a text's frames, with their files.
+func functions(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if m := inFile().FindStringSubmatch(line); m != nil {
+			all = append(all, m[1]+" "+m[2])
+		}
+	}
+	return all
+}
+
 // ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
 var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
 

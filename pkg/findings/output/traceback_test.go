@@ -56,6 +56,37 @@ func TestHandled(t *testing.T) {
 	}
 }
 
+// TestCleaningFailed: what a library raised below the function that handled an exception is of its cleaning up; what that
+// function raised itself, or a program below a function of its own, says what went wrong in other words.
+func TestCleaningFailed(t *testing.T) {
+	traceback := func(frames ...string) string {
+		text := TracebackStart + "\n"
+		for _, f := range frames {
+			file, function, _ := strings.Cut(f, ":")
+			text += "  File \"" + file + "\", line 7, in " + function + "\n    x()\n"
+		}
+		return text + "ValueError: no\n\n"
+	}
+	const tune, actors = "/v/site-packages/ray/tune/tune.py:run", "/v/site-packages/ray/air/actors.py:schedule"
+	for _, c := range []struct {
+		handled, last []string
+		want          bool
+	}{
+		{[]string{tune, actors}, []string{"app.py:<module>", tune, actors}, true},
+		{[]string{tune, actors}, []string{"app.py:<module>", tune}, false},
+		{[]string{tune, actors}, []string{"app.py:<module>", actors}, false},
+		{[]string{"app.py:load", actors}, []string{"app.py:load", actors}, false},
+	} {
+		text := traceback(c.handled...) + whileHandling + "\n\n" + traceback(c.last...)
+		if got := CleaningFailed(text); got != c.want {
+			t.Errorf("%v, then %v: %v", c.handled, c.last, got)
+		}
+	}
+	if CleaningFailed(traceback(tune, actors)) {
+		t.Error("nothing was handled")
+	}
+}
+
 // TestHostileLogs: the time to find a traceback grows with the log, not with its square. A search that looks at the
 // rest of a line, or of the log, for each of the tracebacks in it takes longer for these logs than a test may.
 func TestHostileLogs(t *testing.T) {
