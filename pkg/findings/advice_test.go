@@ -12,17 +12,19 @@ import (
 // cause.
 func TestAdvice(t *testing.T) {
 	for raised, want := range map[string]string{
-		"MemoryError: Unable to allocate 3 TiB":                                                     "more memory than its process",
-		"ValueError: Package size (712.00MiB) exceeds the maximum size of 512.00MiB.":               `excludes, \.rayignore`,
-		"OSError: [Errno 98] Address already in use":                                                "take another port",
-		"ModuleNotFoundError: No module named 'features'":                                           "py_modules",
-		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB":                    "smaller batches",
-		"RuntimeError: NCCL error: unhandled system error":                                          "NCCL_DEBUG",
-		"OSError: [Errno 28] No space left on device: '/mnt/ckpt'":                                  "Free or enlarge the disk",
-		"TypeError: cannot pickle '_thread.lock' object":                                            "inspect_serializability",
-		"redis.exceptions.ConnectionError: Error 111 connecting to redis:6379. Connection refused.": "service runs",
-		"botocore.exceptions.ClientError: An error occurred (AccessDenied)":                         "credentials",
-		"FileNotFoundError: [Errno 2] No such file or directory: '/mnt/x'":                          "other nodes do not see",
+		"MemoryError: Unable to allocate 3 TiB":                                                        "more memory than its process",
+		"ValueError: Package size (712.00MiB) exceeds the maximum size of 512.00MiB.":                  `excludes, \.rayignore`,
+		"OSError: [Errno 98] Address already in use":                                                   "take another port",
+		"ModuleNotFoundError: No module named 'features'":                                              "py_modules",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB":                       "smaller batches",
+		"RuntimeError: NCCL error: unhandled system error":                                             "NCCL_DEBUG",
+		"OSError: [Errno 28] No space left on device: '/mnt/ckpt'":                                     "Free or enlarge the disk",
+		"TypeError: cannot pickle '_thread.lock' object":                                               "inspect_serializability",
+		"redis.exceptions.ConnectionError: Error 111 connecting to redis:6379. Connection refused.":    "service runs",
+		"botocore.exceptions.ClientError: An error occurred (AccessDenied)":                            "credentials",
+		"FileNotFoundError: [Errno 2] No such file or directory: '/mnt/x'":                             "other nodes do not see",
+		"RuntimeError: Unable to set up cluster storage with the following settings:\nStorageContext<": "all nodes share",
+		"ValueError: The actor A is too large (228 MiB > FUNCTION_SIZE_ERROR_THRESHOLD=95 MiB).":       "ray.put",
 		"KeyError: 'x'": "Correct what the traceback",
 	} {
 		dir := submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad"))
