@@ -383,5 +383,77 @@ def ok_retries():
     print(f"{data.count()} addresses, 0 errors")
 
 
+# --- Long messages ---------------------------------------------------------------------------------------------------
+def many_fields():
+    """pydantic tells of many fields."""
+    import pydantic
+
+    class Settings(pydantic.BaseModel):
+        learning_rate: float
+        warm_up: int
+        batch: int
+        layers: int
+        heads: int
+        vocabulary: int
+
+    @ray.remote(**SMALL)
+    def read_settings(values):
+        return Settings(**values)
+
+    ray.get(read_settings.remote({"learning_rate": "fast", "warm_up": "a bit", "batch": "big", "layers": [1], "heads": {}}))
+
+
+def long_reason():
+    """The reason stands before a list; two tasks and the driver pass it on in fewer words."""
+
+    @ray.remote(**SMALL)
+    def compare_schema(table):
+        lines = "\n".join(f"  - column c{i:02}: is string in the lake and decimal(18, 4) in the catalogue of {table}" for i in range(12))
+        raise ValueError(f"schema of {table} is not the one of the catalogue\n{lines}")
+
+    @ray.remote(**SMALL)
+    def import_table(table):
+        return ray.get(compare_schema.remote(table))
+
+    try:
+        ray.get(import_table.remote("orders"))
+    except Exception:
+        raise RuntimeError("import failed") from None
+
+
+def pool_in_trial():
+    """A trial's own pool of processes passes on what one of them raised."""
+    from multiprocessing import get_context
+
+    from ray import tune
+
+    def fit_gbm(config):
+        with get_context("fork").Pool(2) as pool:
+            tune.report({"auc": sum(pool.map(fold, range(4)))})
+
+    results = tuner(fit_gbm, {"depth": tune.grid_search([2, 4])}, "gbm").fit()
+    if results.num_errors == len(results):
+        sys.exit("nothing to publish")
+
+
+def fold(n):
+    if n == 3:
+        raise ValueError("Only one class present in y_true of fold 3. ROC AUC score is not defined in that case.")
+    return n
+
+
+def large_class():
+    """A class of trials has an array."""
+    from ray import tune
+
+    class GraphNet(tune.Trainable):
+        table = np.zeros(15_000_000)
+
+        def step(self):
+            return {"loss": 1, "done": True}
+
+    tuner(GraphNet, {"lr": tune.grid_search([1, 2])}, "graph").fit()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -46,3 +46,10 @@ together("ml_new", "ml_keywords", "ml_large", "ml_ledger", "ml_folds", "ml_pixel
 together("ml_train", "ml_labels", "ml_resume", "ml_progress", "ml_f1", "ml_ok_killed")
 together("ml_past", "ml_restore", "ml_boxes", "ml_gaps", "ml_meters")
 together("ml_waits", "ml_cache", "ml_pages")
+
+# A second group, of which nothing had been tried when what the first one showed had been mended.
+ml("fields", NEW, "pydantic tells of many fields", "many_fields", title="read_settings.*learning_rate")
+ml("schema", NEW, "a reason above a long list", "long_reason", title="compare_schema.*schema of orders is not the one")
+ml("fold", NEW, "a trial's pool of processes", "pool_in_trial", title="fit_gbm.*Only one class present")
+ml("graph", NEW, "a class of trials has an array", "large_class", title="is too large")
+together("ml_second", "ml_fields", "ml_schema", "ml_fold", "ml_graph")
