@@ -8,21 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
-
-func create(t *testing.T, store *storetest.Store, key, body string) {
-	t.Helper()
-	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
-}
 
 // TestFurtherHead: a session that ended long ago is running again within one listing of a further head's marker, and
 // after its end has the later one.
@@ -31,7 +23,7 @@ func TestFurtherHead(t *testing.T) {
 		store := storetest.New()
 		ref := v16("lab", time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_1"))
 		write := func(node rayid.Node) {
-			create(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(),
+			put(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(),
 				layout.Plain), "a line\n")
 		}
 		end := func() {
@@ -39,16 +31,13 @@ func TestFurtherHead(t *testing.T) {
 			if _, err := store.Stat(t.Context(), key); err == nil {
 				key = layout.SnapshotVersionKey(key, time.Now())
 			}
-			create(t, store, key, fmt.Sprintf(`{"end":%q}`, time.Now().UTC().Format(time.RFC3339)))
+			put(t, store, key, fmt.Sprintf(`{"end":%q}`, time.Now().UTC().Format(time.RFC3339)))
 		}
-		create(t, store, layout.MarkerKey(root, ref), "")
+		put(t, store, layout.MarkerKey(root, ref), "")
 		write(rayid.Node{1})
 		time.Sleep(time.Minute)
 		end()
-		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
-			Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		c := started(t, store, withFacts)
 		state := func() Entry {
 			e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
 			must.OK(t, err)
@@ -59,7 +48,7 @@ func TestFurtherHead(t *testing.T) {
 			t.Fatalf("after its end: %+v", e)
 		}
 		first := state().End
-		create(t, store, layout.RecentHeadKey(root, ref, time.Now()), "")
+		put(t, store, layout.RecentHeadKey(root, ref, time.Now()), "")
 		time.Sleep(40 * time.Second) // a listing finds the marker before there is anything else of the further head
 		write(rayid.Node{2})
 		time.Sleep(40 * time.Second)
@@ -85,16 +74,10 @@ func TestOneEarlyTime(t *testing.T) {
 		store := storetest.New()
 		began := time.Now().AddDate(0, 0, 20).UTC()
 		ref := v16("lab", began.Format("session_2006-01-02_15-04-05_000000_1"))
-		create(t, store, layout.MarkerKey(root, ref), "")
-		create(t, store, layout.MetadataKey(root, ref, layout.Start),
-			fmt.Sprintf(`{"start":%q}`, began.Format(time.RFC3339)))
-		create(t, store, layout.MetadataKey(root, ref, layout.End),
+		begun(t, store, ref, fmt.Sprintf(`{"start":%q}`, began.Format(time.RFC3339)),
 			fmt.Sprintf(`{"end":%q}`, began.Add(time.Hour).Format(time.RFC3339)))
 		time.Sleep(40 * 24 * time.Hour)
-		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
-			Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		c := started(t, store, withFacts)
 		time.Sleep(time.Minute)
 		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
 		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {
@@ -110,14 +93,10 @@ func TestClocksAhead(t *testing.T) {
 		store := storetest.New()
 		ref := v16("lab", time.Now().AddDate(3, 0, 0).UTC().Format("session_2006-01-02_15-04-05_000000_1"))
 		began := time.Now()
-		create(t, store, layout.MarkerKey(root, ref), "")
-		create(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"2262-01-01T00:00:00Z"}`)
+		begun(t, store, ref, `{"start":"2262-01-01T00:00:00Z"}`, "")
 		time.Sleep(time.Hour)
-		create(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`)
-		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
-			Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`)
+		c := started(t, store, withFacts)
 		time.Sleep(30 * time.Minute)
 		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
 		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {

@@ -10,10 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -34,18 +31,15 @@ type runs struct {
 
 func running(t *testing.T, ref layout.Session) *runs {
 	t.Helper()
-	store, _ := bucket()
-	r := &runs{Store: store, t: t, ref: ref}
+	r := &runs{Store: storetest.New(), t: t, ref: ref}
 	r.restart()
-	put(t, store, layout.MarkerKey(root, ref), "")
-	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"labels":{"team":"search"}}`)
+	begun(t, r.Store, ref, `{"labels":{"team":"search"}}`, "")
 	return r
 }
 
 // restart makes the catalog again.
 func (r *runs) restart() {
-	store := &storetest.Hooked{Store: r.Store, Body: r.body}
-	r.c = New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	r.c = open(&storetest.Hooked{Store: r.Store, Body: r.body})
 }
 
 // body counts the readings of answers about jobs.
@@ -143,44 +137,54 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 	}
 }
 
-// TestFailedJobsUntilQuiet: a session that counts as ended before it is described again has no failed jobs.
-func TestFailedJobsUntilQuiet(t *testing.T) {
-	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
-	r.store(0, oneFailed)
-	r.want(1, 1)
-	part, err := r.c.Cached().Part(Query{Now: time.Now().Add(time.Hour), Limit: 1})
-	if e := part.Entries[0]; err != nil || e.Running || e.FailedJobs != 0 || e.Objects != 2 {
-		t.Errorf("%+v, %v", e, err)
-	}
-	r.c.opts.Quiet = 1
-	e, err := r.c.Find(t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster, Session: r.ref.Name})
-	if err != nil || e.Running || e.FailedJobs != 0 || e.Objects != 2 {
-		t.Errorf("%+v, %v", e, err)
-	}
-}
-
-// TestFailedJobsAfterTheEndMarker: an end marker ends the count at once.
-func TestFailedJobsAfterTheEndMarker(t *testing.T) {
-	r := running(t, layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice",
-		OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"})
-	r.store(0, oneFailed)
-	r.want(1, 1)
-	put(t, r.Store, layout.MetadataKey(root, r.ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
-	if e := r.want(0, 1); e.Running {
-		t.Errorf("%+v", e)
-	}
-}
-
-// TestFailedJobsOfAPackedSession: another replica may know first that a session has ended.
-func TestFailedJobsOfAPackedSession(t *testing.T) {
-	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
-	r.store(0, oneFailed)
-	r.want(1, 1)
-	now := time.Now()
-	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now,
-		Summary: Summary{Outcome: "failed"}})
-	if e := entriesOf(r.c.Cached())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
-		t.Errorf("%+v, %v", e, r.c.jobs)
+// TestFailedJobsUntilTheEnd: a session that has ended has no failed jobs, however that is known; what is remembered of
+// answers goes with it.
+func TestFailedJobsUntilTheEnd(t *testing.T) {
+	lab := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	job := layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice",
+		OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"}
+	for name, tc := range map[string]struct {
+		ref layout.Session
+		end func(r *runs) []Entry
+	}{
+		"quiet, before it is described again": {lab, func(r *runs) []Entry {
+			part := must.Get(r.c.Cached().Part(Query{Now: time.Now().Add(time.Hour), Limit: 1}))(t)
+			r.c.opts.Quiet = 1
+			found := must.Get(r.c.Find(t.Context(), Selector{Namespace: lab.Namespace, Name: lab.Cluster,
+				Session: lab.Name}))(t)
+			r.look()
+			return append(part.Entries, found)
+		}},
+		"by a marker": {job, func(r *runs) []Entry {
+			put(t, r.Store, layout.MetadataKey(root, r.ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+			return []Entry{r.want(0, 1)}
+		}},
+		"another replica packed it": {lab, func(r *runs) []Entry {
+			now := time.Now()
+			r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now,
+				LastWrite: now, Summary: Summary{Outcome: "failed", Objects: 2}})
+			if e := entriesOf(r.c.Cached())[0]; e.Outcome != "failed" {
+				t.Errorf("packed: %+v", e)
+			}
+			return entriesOf(r.c.Cached())
+		}},
+		"removed": {lab, func(r *runs) []Entry {
+			must.OK(t, r.Delete(t.Context(), layout.MarkerKey(root, r.ref)))
+			r.look() // as one that was under way
+			return entriesOf(r.c.Cached())
+		}},
+	} {
+		r := running(t, tc.ref)
+		r.store(0, oneFailed)
+		r.want(1, 1)
+		for _, e := range tc.end(r) {
+			if e.Running || e.FailedJobs != 0 || e.Objects < 2 || name == "removed" {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		if len(r.c.jobs) != 0 {
+			t.Errorf("%s: %v", name, r.c.jobs)
+		}
 	}
 }
 
@@ -259,18 +263,6 @@ func TestFailedJobsOfOneSession(t *testing.T) {
 	}
 	if _, answer, err := r.c.FailedJobs(t.Context(), v16("other", r.ref.Name), last); err != nil || answer != last {
 		t.Errorf("%q, %v of a session that is not known", answer, err)
-	}
-}
-
-// TestRemovedSessionLeavesNoAnswer: what is remembered of answers goes with the session.
-func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
-	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
-	r.store(0, oneFailed)
-	r.want(1, 1)
-	must.OK(t, r.Delete(t.Context(), layout.MarkerKey(root, r.ref)))
-	r.look() // as one that was under way
-	if n := r.c.Cached().Len(); n != 0 || len(r.c.jobs) != 0 {
-		t.Errorf("%d sessions, %v", n, r.c.jobs)
 	}
 }
 

@@ -219,9 +219,7 @@ func TestLookAtLargeSessions(t *testing.T) {
 					}
 					return nil
 				})}
-			c := New(Options{Store: hooked, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
-			c.Start()
-			defer c.Close()
+			started(t, hooked)
 			for i := range 360 { // it grows for an hour
 				must.OK(t, store.Create(t.Context(), layout.ChunkKey(stream, int64(objects+i), layout.Plain),
 					strings.NewReader("x")))
@@ -269,7 +267,7 @@ func TestFullListingFails(t *testing.T) {
 // somebody asked for the list.
 func TestListedMeanwhile(t *testing.T) {
 	store := &markerStore{}
-	c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c := open(store)
 	put := func(i int) layout.Session {
 		ref := v16("lab", fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", i))
 		store.put(layout.MarkerKey(root, ref))

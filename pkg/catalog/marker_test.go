@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -17,10 +14,8 @@ import (
 // one is stored, they are listed again soon, and the session is not packed as an ended one.
 func TestLookBeforeTheFirstObject(t *testing.T) {
 	store := storetest.New()
-	c := New(Options{
-		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second,
-		Log:        silent.Logger(),
-		Registerer: prometheus.NewRegistry(),
+	c := open(store, withFacts, func(o *Options) {
+		o.Packs, o.Interval = &packs.Packs{Store: store, Root: root}, time.Second
 	})
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")

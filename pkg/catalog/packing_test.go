@@ -13,10 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -35,10 +32,8 @@ const twoNodes = `{"result":true,"data":{"result":{"total":2,"result":[
 func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
 	t.Helper()
 	ref := v16(cluster, "session_2025-11-21_00-00-00_000000_1")
-	put(t, store, layout.MarkerKey(root, ref), "")
-	put(t, store, layout.MetadataKey(root, ref, layout.Start),
-		`{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2025-11-21T00:00:00Z"}`)
-	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
+	begun(t, store, ref, `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},`+
+		`"start":"2025-11-21T00:00:00Z"}`, `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
 	jobs, nodes := layout.SnapshotKey(root, ref, jobsPath), layout.SnapshotKey(root, ref, nodesPath+layout.AllRows)
 	put(t, store, jobs, `[]`)
 	put(t, store, layout.SnapshotVersionKey(jobs, time.UnixMilli(1763683300000)), twoJobs)
@@ -75,14 +70,29 @@ func (l *looks) before(_ context.Context, op storetest.Op, key string) error {
 func server(store blob.Store) (*Catalog, *looks) {
 	looked := &looks{}
 	counted := &storetest.Hooked{Store: store, Before: looked.before}
-	return New(Options{
-		Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true,
-		Packs: &packs.Packs{Store: counted, Root: root},
-		Ending: func(_ context.Context, e Entry) (Ending, bool) {
+	return open(counted, withFacts, func(o *Options) {
+		o.Packs = &packs.Packs{Store: counted, Root: root}
+		o.Ending = func(_ context.Context, e Entry) (Ending, bool) {
 			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{},
 				Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
-		},
+		}
 	}), looked
+}
+
+// pack is a server's catalog that has listed and packed what is stored and has ended.
+func pack(t *testing.T, store *storetest.Store) (*Catalog, *looks) {
+	t.Helper()
+	c, looked := server(store)
+	fresh(t, c)
+	must.OK(t, c.Pack(t.Context()))
+	return c, looked
+}
+
+// restarted is a server's catalog that has read the packs.
+func restarted(t *testing.T, store *storetest.Store) (*Catalog, *looks) {
+	c, looked := server(store)
+	c.begin(t.Context())
+	return c, looked
 }
 
 // packed reads all rows of the stored packs.
@@ -105,9 +115,7 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	store, _ := bucket()
 	ref := ended(t, store, "fails")
 	store.Age(time.Hour)
-	c, _ := server(store)
-	fresh(t, c)
-	must.OK(t, c.Pack(t.Context()))
+	pack(t, store)
 	f := packed(t, store)[ref]
 	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py",
 		Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
@@ -221,18 +229,15 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	if f := c.Unpacked()[ref]; f == nil || f.Outcome != "failed" || len(f.Jobs) != 2 || f.Hours == nil {
 		t.Errorf("facts %+v", f)
 	}
-	pack := func() map[layout.Session]packs.Facts {
-		t.Helper()
-		must.OK(t, c.Pack(t.Context()))
-		return packed(t, store)
-	}
-	if rows := pack(); len(rows) != 0 {
+	must.OK(t, c.Pack(t.Context()))
+	if rows := packed(t, store); len(rows) != 0 {
 		t.Errorf("packed although more may be stored: %v", rows)
 	}
 	store.Age(time.Hour)
 	c.Reread(ref)
 	fresh(t, c)
-	if rows := pack(); len(rows) != 1 || len(c.Unpacked()) != 0 {
+	must.OK(t, c.Pack(t.Context()))
+	if rows := packed(t, store); len(rows) != 1 || len(c.Unpacked()) != 0 {
 		t.Errorf("packed are %v, %v wait", rows, c.Unpacked())
 	}
 }
@@ -246,8 +251,7 @@ func TestRestartReadsPacks(t *testing.T) {
 	c, _ := server(store)
 	before := entriesOf(fresh(t, c))
 	must.OK(t, c.Pack(t.Context()))
-	again, looked := server(store)
-	again.begin(t.Context())
+	again, looked := restarted(t, store)
 	began := again.List(t.Context())
 	after := entriesOf(began)
 	if !began.Beginning {
@@ -279,9 +283,7 @@ func TestLongListingAfterRestart(t *testing.T) {
 	store, _ := bucket()
 	ended(t, store, "lab")
 	store.Age(time.Hour)
-	before, _ := server(store)
-	fresh(t, before)
-	must.OK(t, before.Pack(t.Context()))
+	pack(t, store)
 	begin := func(cluster string, age time.Duration) {
 		start := time.Now().UTC().Add(-age)
 		ref := v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1"))
@@ -296,13 +298,9 @@ func TestLongListingAfterRestart(t *testing.T) {
 			}
 			return storetest.Hang(ctx, prefix)
 		})}
-	c := New(Options{
-		Store: endless, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true,
-		Packs:    &packs.Packs{Store: store, Root: root},
-		Interval: 10 * time.Millisecond,
+	c := started(t, endless, withFacts, func(o *Options) {
+		o.Packs, o.Interval = &packs.Packs{Store: store, Root: root}, 10*time.Millisecond
 	})
-	c.Start()
-	defer c.Close()
 	has := func(cluster string) {
 		t.Helper()
 		must.Happen(t, "that "+cluster+" is listed", func() bool {
@@ -336,9 +334,7 @@ func TestPacksAreDerived(t *testing.T) {
 			must.OK(t, store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))))
 		},
 		"two writers": func(t *testing.T, store *storetest.Store) {
-			other, _ := server(store)
-			fresh(t, other)
-			must.OK(t, other.Pack(t.Context()))
+			pack(t, store)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -347,12 +343,9 @@ func TestPacksAreDerived(t *testing.T) {
 				ended(t, store, fmt.Sprintf("lab-%d", n))
 			}
 			store.Age(time.Hour)
-			c, _ := server(store)
-			fresh(t, c)
-			must.OK(t, c.Pack(t.Context()))
+			pack(t, store)
 			harm(t, store)
-			again, _ := server(store)
-			again.begin(t.Context())
+			again, _ := restarted(t, store)
 			l := fresh(t, again)
 			must.OK(t, again.Pack(t.Context()))
 			if len(entriesOf(l)) != 5 || !entriesOf(l)[4].Described || entriesOf(l)[4].Nodes != 2 ||
@@ -375,9 +368,7 @@ func testRemovedLeavePacks(t *testing.T, newer bool) {
 	store, _ := bucket()
 	gone, stays := ended(t, store, "a"), ended(t, store, "b")
 	store.Age(time.Hour)
-	c, looked := server(store)
-	fresh(t, c)
-	must.OK(t, c.Pack(t.Context()))
+	c, looked := pack(t, store)
 	if newer {
 		c.Reread(gone)
 		fresh(t, c)
@@ -459,13 +450,13 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 		t.Errorf("%d packs were stored, want %d: one for each session, and one that joins them", without.created, want)
 	}
 	for start, want := range []int{1, 0} { // the first joins what was packed since the packs were joined
-		again, restarted := server(store)
-		restarted.refused = storetest.Delete
+		again, looked := server(store)
+		looked.refused = storetest.Delete
 		again.begin(t.Context())
 		fresh(t, again)
 		must.OK(t, again.Pack(t.Context()))
-		if restarted.created != want {
-			t.Errorf("%d packs were stored after start %d, want %d", restarted.created, start, want)
+		if looked.created != want {
+			t.Errorf("%d packs were stored after start %d, want %d", looked.created, start, want)
 		}
 	}
 }
@@ -476,9 +467,7 @@ func TestOutcomeThatCannotBeRead(t *testing.T) {
 	store, _ := bucket()
 	ref := ended(t, store, "fails")
 	store.Age(time.Hour)
-	knows, _ := server(store)
-	fresh(t, knows)
-	must.OK(t, knows.Pack(t.Context()))
+	knows, _ := pack(t, store)
 	time.Sleep(2 * time.Millisecond) // as in TestOutcomeLearnedLater
 	other, _ := server(store)
 	other.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{}, false }
@@ -496,8 +485,7 @@ func TestOutcomeThatCannotBeRead(t *testing.T) {
 	must.OK(t, knows.Pack(t.Context())) // it reads what the other one packed
 	tells("who knew it", knows)
 	must.OK(t, other.Pack(t.Context()))
-	again, _ := server(store)
-	again.begin(t.Context())
+	again, _ := restarted(t, store)
 	tells("after a restart", again)
 	again.opts.Ending = other.opts.Ending
 	again.Reread(ref)
@@ -515,9 +503,7 @@ func TestOutcomeLearnedLater(t *testing.T) {
 	store, _ := bucket()
 	ref := ended(t, store, "a")
 	store.Age(time.Hour)
-	c, _ := server(store)
-	fresh(t, c)
-	must.OK(t, c.Pack(t.Context()))
+	c, _ := pack(t, store)
 	// Packs have times in milliseconds: a session that is read twice in one would have the facts of either pack.
 	time.Sleep(2 * time.Millisecond)
 	c.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{Outcome: "succeeded"}, true }
@@ -526,8 +512,7 @@ func TestOutcomeLearnedLater(t *testing.T) {
 		t.Errorf("%+v", entriesOf(l)[0])
 	}
 	must.OK(t, c.Pack(t.Context()))
-	again, _ := server(store)
-	again.begin(t.Context())
+	again, _ := restarted(t, store)
 	if e := entriesOf(again.Cached())[0]; e.Outcome != "succeeded" {
 		t.Errorf("after a restart %+v", e)
 	}

@@ -12,10 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -93,9 +90,7 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 		grows := session(0)
 		store.growing = map[layout.Session]bool{grows: true}
 		store.store(grows)
-		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		c := started(t, store)
 		latest := func() Entry {
 			t.Helper()
 			e := must.Get(c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}))(t)
@@ -151,9 +146,7 @@ func TestFailedLookRests(t *testing.T) {
 		store := &slowStore{looks: map[layout.Session]int{}, fails: errors.New("connection reset")}
 		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 		store.store(ref)
-		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		c := started(t, store)
 		time.Sleep(10 * time.Second)
 		c.Growing(ref, time.Now())
 		time.Sleep(10 * time.Second)
@@ -174,9 +167,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 		store.store(ref)
 		store.growing = map[layout.Session]bool{ref: true}
-		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
-		c.Start()
-		defer c.Close()
+		c := started(t, store)
 		time.Sleep(5 * time.Second)
 		c.mu.Lock()
 		known, _ := c.table.get(ref)
@@ -194,7 +185,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 // TestLongestUnreadFirst: with more running sessions than are planned at a time, the one that was read longest ago
 // comes first wherever it is in the list.
 func TestLongestUnreadFirst(t *testing.T) {
-	c := New(Options{Store: &slowStore{}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c := open(&slowStore{})
 	now := time.Now()
 	var oldest layout.Session // the last of the list, which begins with the newest
 	for n := range maxPlanned + 1 {
