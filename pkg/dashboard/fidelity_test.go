@@ -123,13 +123,10 @@ func TestFidelity(t *testing.T) {
 				dir = rec.Bucket(tt.bucket)
 			}
 			a := newAsker(t, load(t, dir, ref), Options{})
-			report, err := fidelity.Compare(rec.Golden(), func(url string) (int, []byte, error) {
+			report := must.Get(fidelity.Compare(rec.Golden(), func(url string) (int, []byte, error) {
 				w := a.get(url)
 				return w.Code, w.Body.Bytes(), nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			var text strings.Builder
 			must.OK(t, report.Print(&text, 5))
 			exceptions := fidelity.Exceptions{Families: tt.notStored, Statuses: onPurpose}

@@ -148,9 +148,7 @@ func TestANSIFilter(t *testing.T) {
 		var b bytes.Buffer
 		f := withoutColours(&b)
 		for part := range slices.Chunk([]byte(text), size) {
-			if _, err := f.Write(part); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Write(part))(t)
 		}
 		must.OK(t, f.flush())
 		if b.String() != want {
@@ -166,9 +164,7 @@ func TestJobLogText(t *testing.T) {
 		var b bytes.Buffer
 		j := jsonString(&b)
 		for part := range slices.Chunk([]byte(text), size) {
-			if _, err := j.Write(part); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(j.Write(part))(t)
 		}
 		if err := j.flush(); err != nil || b.String() != want {
 			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)

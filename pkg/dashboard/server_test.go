@@ -61,10 +61,7 @@ func put(t testing.TB, dir, key, text string) {
 func load(t testing.TB, dir string, ref layout.Session) *session.Session {
 	t.Helper()
 	store := must.Get(local.Open(dir))(t)
-	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()}))(t)
 	return s
 }
 

@@ -160,10 +160,7 @@ func TestListsWarnOfDamage(t *testing.T) {
 // BenchmarkTasks are requests about a session of 100,000 tasks.
 func BenchmarkTasks(b *testing.B) {
 	dir := b.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Hours: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Hours: 1}))(b)
 	a := newAsker(b, load(b, dir, stats.Session), Options{})
 	for name, url := range map[string]string{
 		"list all columns of 10000": "/api/v0/tasks?detail=1&limit=10000",

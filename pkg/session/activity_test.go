@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -15,10 +16,7 @@ func TestActivity(t *testing.T) {
 	b := newBucket()
 	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode,
 		testHour)] = []byte(strings.Join(rec.Events(), "\n") + "\n")
-	s, err := Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{}))(t)
 	for _, slices := range []int{1, 7, 240} {
 		a, err := s.Activity(slices)
 		if err != nil || len(a.Running) != slices || len(a.Failed) != slices || a.From != s.Start || a.To != s.End {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -21,12 +22,9 @@ import (
 func generated(b *testing.B, n int) (ref layout.Session, store *bucket, size int64) {
 	b.Helper()
 	dir := b.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: n, Hours: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: n, Hours: 1}))(b)
 	store = newBucket()
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.OK(b, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -36,19 +34,13 @@ func generated(b *testing.B, n int) (ref layout.Session, store *bucket, size int
 		}
 		store.objects[filepath.ToSlash(key)], err = os.ReadFile(path)
 		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))
 	return stats.Session, store, stats.Bytes
 }
 
 func (b *bucket) load(t testing.TB, ref layout.Session) *Session {
 	t.Helper()
-	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 	return s
 }
 
@@ -103,9 +95,7 @@ func BenchmarkDecode(b *testing.B) {
 		tables := tasktable.NewBuilder()
 		d := eventjson.NewDecoder(tablesSink{tables, entities.NewBuilder()}, tables.Strings, tables.States, ref.Name)
 		for _, e := range events {
-			if _, err := d.Decode(e); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(d.Decode(e))(b)
 		}
 	}
 }
@@ -132,25 +122,19 @@ func BenchmarkQueries(b *testing.B) {
 	} {
 		b.Run("select "+q.name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.Tasks.Select(q.query); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(s.Tasks.Select(q.query))(b)
 			}
 		})
 	}
 	b.Run("summarize", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, false); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, false))(b)
 		}
 	})
 	b.Run("lineage", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: 10_000},
-				func(rayid.Actor) string { return "" }, 100); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: 10_000},
+				func(rayid.Actor) string { return "" }, 100))(b)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -91,10 +92,7 @@ var noTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
 // loadBucket loads the test session; what cannot be read must not be an error.
 func loadBucket(t testing.TB, b *bucket) *Session {
 	t.Helper()
-	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{}))(t)
 	return s
 }
 

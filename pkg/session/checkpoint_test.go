@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -45,12 +46,9 @@ func TestCheckpointInRuns(t *testing.T) {
 		more = 4 << 20
 	}
 	for room := int64(6 << 20); room < 16<<20; room += more {
-		got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{
+		got := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{
 			Index: heldIndex{t, want.Tables()}, Concurrency: 1, Reserve: func(held int64) bool { return held <= room },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if got.Tasks.InMemory() || got.Tasks.Len() != tasks+1 || got.source.counts.Events != 2*tasks+2 {
 			t.Fatalf("room for %d bytes: rows in memory: %v; %d rows, want %d; %d events", room, got.Tasks.InMemory(),
 				got.Tasks.Len(), tasks+1, got.source.counts.Events)
@@ -130,10 +128,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			tables := was.Tables()
 			tt.damage(tables)
 			index := &rejecting{tables: tables}
-			got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Index: index})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Index: index}))(t)
 			if all := finished(got); len(all) != 310 || got.source.counts.Events != 620 {
 				t.Errorf("%d tasks finished, want 310; %d events, want 620", len(all), got.source.counts.Events)
 			}

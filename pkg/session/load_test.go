@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -420,9 +421,7 @@ func TestProgress(t *testing.T) {
 		size += int64(len(body))
 	}
 	var p progress.Counter
-	if _, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Progress: &p}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Progress: &p}))(t)
 	got := [...]int64{p.ObjectsTotal.Load(), p.ObjectsDone.Load(), p.BytesTotal.Load(), p.BytesDone.Load()}
 	if want := [...]int64{2, 2, size, size}; got != want {
 		t.Errorf("objects total and done, bytes total and done: %v, want %v", got, want)

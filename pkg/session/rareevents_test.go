@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -18,10 +19,7 @@ func loadLines(t testing.TB, events []string) *Session {
 	t.Helper()
 	b := newBucket()
 	b.objects[rayevents.Key()] = []byte(strings.Join(events, "\n") + "\n")
-	s, err := Load(t.Context(), b, layout.DefaultRoot, rayevents.Session, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, rayevents.Session, Options{}))(t)
 	return s
 }
 
@@ -191,10 +189,7 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 		t.Fatalf("%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions),
 			len(s.PlacementGroups), s.Warnings)
 	}
-	rows, err := json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups}))(t)
 	if n := strings.Count(string(rows), `"s":2.5`); n != 4 {
 		t.Errorf("the numbers of %d rows are read, want 4: %s", n, rows)
 	}

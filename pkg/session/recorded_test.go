@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -18,10 +19,7 @@ func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	b := newBucket()
 	b.objects[layout.JobEventsKey(layout.DefaultRoot, ref, testJob, testNode, testHour)] = []byte(strings.Join(events,
 		"\n"))
-	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 	return s
 }
 
@@ -54,10 +52,7 @@ func TestRefresh(t *testing.T) {
 	ref, events := rec.Session, rec.Events()
 	random := rand.New(rand.NewPCG(3, 4))
 	b := newBucket()
-	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 	ends := make(map[string]int) // bytes stored of each whole
 	for len(events) > 0 {
 		for range 3 {
@@ -70,17 +65,11 @@ func TestRefresh(t *testing.T) {
 			ends[whole] += len(text)
 		}
 		before := dump(s)
-		next, err := s.Refresh(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := must.Get(s.Refresh(t.Context()))(t)
 		if dump(s) != before {
 			t.Fatal("a refresh changed the session that was refreshed")
 		}
-		fresh, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 		diff(t, fmt.Sprintf("with %d events to come", len(events)), dump(next), dump(fresh))
 		if next.Start != fresh.Start || next.End != fresh.End {
 			t.Errorf("from %d to %d, want %d to %d", next.Start, next.End, fresh.Start, fresh.End)

@@ -194,15 +194,9 @@ func TestRefreshAfterChunksWereJoined(t *testing.T) {
 			s := loadBucket(t, b)
 			was := s.Tables()
 			tt.change(b)
-			got, err := s.Refresh(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			continued, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
-				Options{Index: heldIndex{t, was}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(s.Refresh(t.Context()))(t)
+			continued := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession,
+				Options{Index: heldIndex{t, was}}))(t)
 			want := loadBucket(t, b)
 			for how, got := range map[string]*Session{"refreshed": got, "from an index": continued} {
 				if got.source.counts != want.source.counts || !slices.Equal(got.Warnings, want.Warnings) ||
@@ -244,10 +238,7 @@ func TestRefreshOfAStreamThatPanicked(t *testing.T) {
 	b.objects[testWhole], b.objects[other] = []byte(lines(0, 10)), []byte(lines(20, 25))
 	load := func(o Options) *Session {
 		t.Helper()
-		s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, o))(t)
 		return s
 	}
 	s := load(Options{})
@@ -256,10 +247,7 @@ func TestRefreshOfAStreamThatPanicked(t *testing.T) {
 		t.Fatalf("warnings %q", warnings)
 	}
 	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12))
-	next, err := s.Refresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := must.Get(s.Refresh(t.Context()))(t)
 	if next.source.counts != counts || !slices.Equal(next.Warnings, warnings) {
 		t.Errorf("%+v, %q, want %+v, %q", next.source.counts, next.Warnings, counts, warnings)
 	}

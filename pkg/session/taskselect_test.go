@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -82,10 +83,7 @@ func (k task) events(t testing.TB) []string {
 	transitions := []any{}
 	for s := range strings.FieldsSeq(k.states) {
 		state, second, _ := strings.Cut(s, "@")
-		at, err := time.ParseDuration(second + "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.ParseDuration(second + "s"))(t)
 		transitions = append(transitions, map[string]any{"state": state,
 			"timestamp": time.Unix(testStart, 0).Add(at).UTC().Format(time.RFC3339Nano)})
 	}
@@ -105,10 +103,7 @@ func (k task) events(t testing.TB) []string {
 	}
 	var out []string
 	for name, body := range map[string]any{field: definition, "taskLifecycleEvent": cycle} {
-		e, err := json.Marshal(map[string]any{"eventId": "AA==", "sessionName": testSession.Name, name: body})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(json.Marshal(map[string]any{"eventId": "AA==", "sessionName": testSession.Name, name: body}))(t)
 		out = append(out, string(e))
 	}
 	return out
@@ -195,10 +190,7 @@ func TestSelect(t *testing.T) {
 		{"several", []tasktable.Filter{is("name", "add"), not("state", "FAILED"), is("attempt_number", "0")}, "1", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100, ExcludeDriver: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100, ExcludeDriver: true}))(t)
 			var names []string
 			for i := range got.Rows {
 				names = append(names, taskName(rowOf(t, got, i)))
@@ -274,10 +266,7 @@ func TestSelectRefuses(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	s := loadTasks(t, someTasks)
 	show := func(byFunction bool) string {
-		got, err := s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, byFunction)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, byFunction))(t)
 		var all []string
 		for _, g := range got.Groups {
 			all = append(all, fmt.Sprintf("%s(%s)%v", g.Name, g.Type, g.States))
@@ -315,11 +304,8 @@ func TestLineage(t *testing.T) {
 	}
 	s := loadTasks(t, tasks)
 	show := func(limit int) (string, *tasktable.Lineage) {
-		got, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: limit},
-			func(rayid.Actor) string { return "" }, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: limit},
+			func(rayid.Actor) string { return "" }, 2))(t)
 		var nest func([]*tasktable.Node) string
 		nest = func(all []*tasktable.Node) string {
 			var out []string
@@ -424,10 +410,7 @@ func TestLineageHoldsAll(t *testing.T) {
 		if filter != "" {
 			q.Filters = []tasktable.Filter{{Key: "state", Value: filter}}
 		}
-		l, err := s.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 100))(t)
 		sum, shown, names := 0, 0, ""
 		for _, n := range l.Tops {
 			for _, c := range n.States {
@@ -475,10 +458,7 @@ func TestAt(t *testing.T) {
 		{8, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g FAILED node=false pid=0 error=WORKER_DIED"},
 	} {
 		q := tasktable.Query{Limit: 10, At: testStart*1e9 + int64(tt.second*1e9)}
-		picked, err := s.Tasks.Select(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		picked := must.Get(s.Tasks.Select(q))(t)
 		var all []string
 		for i := range picked.Rows {
 			r := rowOf(t, picked, i)
@@ -625,9 +605,6 @@ func TestLostDeath(t *testing.T) {
 // rowOf gives the i-th row of a selection.
 func rowOf(t *testing.T, s *tasktable.Selection, i int) tasktable.Row {
 	t.Helper()
-	r, err := s.Row(i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Row(i))(t)
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -43,13 +44,8 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 				}
 				part := content(size, uint64(i))
 				whole.Write(part)
-				if err := s.Create(t.Context(), key, bytes.NewReader(part)); err != nil {
-					t.Fatal(err)
-				}
-				o, err := s.Stat(t.Context(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, s.Create(t.Context(), key, bytes.NewReader(part)))
+				o := must.Get(s.Stat(t.Context(), key))(t)
 				sources = append(sources, o)
 			}
 			target := name
@@ -57,9 +53,7 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 				// Started over, the upload would read its own result as its first source.
 				target += " whole"
 			}
-			if err := blob.Concatenate(t.Context(), s, target, sources); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, blob.Concatenate(t.Context(), s, target, sources))
 			if got := read(t, s, target); got != whole.String() {
 				t.Errorf("%d bytes, want %d; equal up to %d", len(got), whole.Len(), equalUpTo(got, whole.String()))
 			}
@@ -108,21 +102,13 @@ func (c Contract) Memory(t *testing.T) {
 // there is one, about every MiB.
 func (c Contract) transferBig(t subject, s blob.Store, sample func()) {
 	t.Helper()
-	if err := s.Create(t.Context(), "big", &generated{size: c.Big, sample: sample}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Get(t.Context(), "big", 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Create(t.Context(), "big", &generated{size: c.Big, sample: sample}))
+	got := must.Get(s.Get(t.Context(), "big", 0, -1))(t)
 	defer got.Close()
 	want := &generated{size: c.Big, sample: sample}
 	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
 	for at := int64(0); at < c.Big; {
-		n, err := io.ReadFull(want, a[:min(c.Big-at, int64(len(a)))])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(io.ReadFull(want, a[:min(c.Big-at, int64(len(a)))]))(t)
 		if _, err := io.ReadFull(got, b[:n]); err != nil {
 			t.Fatalf("at byte %d: %v", at, err)
 		}
@@ -190,9 +176,7 @@ func equalUpTo(a, b string) int {
 
 func create(t subject, s blob.Store, key, content string) {
 	t.Helper()
-	if err := s.Create(t.Context(), key, strings.NewReader(content)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Create(t.Context(), key, strings.NewReader(content)))
 }
 
 func read(t subject, s blob.Store, key string) string {
@@ -202,10 +186,7 @@ func read(t subject, s blob.Store, key string) string {
 
 func readRange(t subject, s blob.Store, key string, offset, length int64) string {
 	t.Helper()
-	body, err := s.Get(t.Context(), key, offset, length)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(s.Get(t.Context(), key, offset, length))(t)
 	data, err := io.ReadAll(body)
 	if err = errors.Join(err, body.Close()); err != nil {
 		t.Fatal(err)

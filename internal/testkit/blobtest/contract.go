@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -86,10 +87,7 @@ func createAndRead(t subject, s blob.Store) {
 	if got := read(t, s, "log/x/events"); got != content {
 		t.Errorf("reads %q", got)
 	}
-	o, err := s.Stat(t.Context(), "log/x/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(s.Stat(t.Context(), "log/x/events"))(t)
 	if o.Key != "log/x/events" || o.Size != int64(len(content)) || o.ETag == "" || o.Prefix {
 		t.Errorf("Stat tells %+v", o)
 	}
@@ -181,9 +179,7 @@ func (c Contract) emptyObject(t subject, s blob.Store) {
 func overwrite(t subject, s blob.Store) {
 	etags := map[string]bool{}
 	for _, content := range []string{"one", "two", "longer than before", "1", ""} {
-		if err := s.Put(t.Context(), "index", strings.NewReader(content)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(t.Context(), "index", strings.NewReader(content)))
 		if got := read(t, s, "index"); got != content {
 			t.Errorf("reads %q, want %q", got, content)
 		}
@@ -314,21 +310,12 @@ func cancelledContext(t subject, s blob.Store) {
 func replacedWhileRead(t subject, s blob.Store) {
 	const size = 4 << 20
 	versions := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
-	if err := s.Put(t.Context(), "index", strings.NewReader(versions[0])); err != nil {
-		t.Fatal(err)
-	}
-	body, err := s.Get(t.Context(), "index", 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(t.Context(), "index", strings.NewReader(versions[0])))
+	body := must.Get(s.Get(t.Context(), "index", 0, -1))(t)
 	defer body.Close()
 	start := make([]byte, 1000)
-	if _, err := io.ReadFull(body, start); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), "index", strings.NewReader(versions[1])); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(body, start))(t)
+	must.OK(t, s.Put(t.Context(), "index", strings.NewReader(versions[1])))
 	if rest, err := io.ReadAll(body); err == nil && string(start)+string(rest) != versions[0] {
 		t.Errorf("reads %d bytes of which %d are of the version before", len(start)+len(rest),
 			strings.Count(string(rest), "a"))
@@ -336,9 +323,7 @@ func replacedWhileRead(t subject, s blob.Store) {
 	if got := read(t, s, "index"); got != versions[1] {
 		t.Error("a read after the write does not see it")
 	}
-	if err := s.Delete(t.Context(), "index"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Delete(t.Context(), "index"))
 	if _, err := s.Get(t.Context(), "index", 0, -1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a read after the deletion: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -24,20 +25,13 @@ func Pack(t testing.TB, text string, c layout.Compression) []byte {
 	case layout.Gzip:
 		w = gzip.NewWriter(&b)
 	case layout.Zstd:
-		z, err := zstd.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(zstd.NewWriter(&b))(t)
 		w = z
 	default:
 		return []byte(text)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(w, text))(t)
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -57,12 +51,8 @@ func WriteEvents(t testing.TB, events []string, key func(i int) string) string {
 	for k, lines := range objects {
 		_, _, compression, _ := layout.ParseChunk(k)
 		file := filepath.Join(dir, filepath.FromSlash(k))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, Pack(t, lines.String(), compression), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.OK(t, os.WriteFile(file, Pack(t, lines.String(), compression), 0o644))
 	}
 	return dir
 }

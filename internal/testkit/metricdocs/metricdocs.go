@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // Registry is a registry that knows all names, also of metrics that have no values yet, which are not gathered.
@@ -97,10 +99,7 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 		return false
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		for _, name := range named.FindAllString(string(data), -1) {
 			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
 				!known(name) {
@@ -108,10 +107,7 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 			}
 		}
 	}
-	operations, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	operations := must.Get(os.ReadFile(filepath.Join(root, "docs/operations.md")))(t)
 	var ends []string
 	for _, m := range shortened.FindAllStringSubmatch(string(operations), -1) {
 		ends = append(ends, m[1])

@@ -19,6 +19,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // ClientID and ClientSecret are those of the one client that the provider knows.
@@ -53,10 +55,7 @@ type Provider struct {
 // Start starts a provider, which ends with the test.
 func Start(t *testing.T) *Provider {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	p := &Provider{key: key, began: map[string]url.Values{}, asked: map[string]int{}}
 	inner := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: keyID,
 		Algorithm: oidc.RS256}}}

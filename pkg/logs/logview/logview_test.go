@@ -210,9 +210,7 @@ func TestIndex(t *testing.T) {
 	if _, err := NewIndex().Number(gone, f, f.Size()); err == nil {
 		t.Error("it counts for nobody")
 	}
-	if err := x.counting.Acquire(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, x.counting.Acquire(t.Context(), 1))
 	if _, err := x.Number(gone, f, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has left waits for others to count: %v", err)
 	}

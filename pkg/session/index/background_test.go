@@ -3,14 +3,13 @@ package index
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -19,9 +18,7 @@ import (
 // last though nobody waits.
 func TestBackgroundTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
-		b := NewBackground(&Writer{Opener: &Opener{Log: log}}, prometheus.NewRegistry())
+		b := NewBackground(&Writer{Opener: &Opener{Log: silent.Logger()}}, prometheus.NewRegistry())
 		defer b.Close()
 		ended := make(map[string]time.Duration)
 		cause := make(map[string]error)
@@ -59,9 +56,7 @@ func TestBackgroundTakesTurns(t *testing.T) {
 // session, as long as not too many wait.
 func TestBackgroundQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
-		b := NewBackground(&Writer{Opener: &Opener{Log: log}}, prometheus.NewRegistry())
+		b := NewBackground(&Writer{Opener: &Opener{Log: silent.Logger()}}, prometheus.NewRegistry())
 		defer b.Close()
 		var done []string
 		offer := func(name, what string) {

@@ -3,6 +3,7 @@ package index
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -40,9 +41,7 @@ func BenchmarkIndex(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := ask(load(b)); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, ask(load(b)))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -39,10 +40,7 @@ func TestIndexIsAddedTo(t *testing.T) {
 			}
 			dir := t.TempDir()
 			// more than a row group
-			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasktable.GroupRows + 300})
-			if err != nil {
-				t.Fatal(err)
-			}
+			stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: tasktable.GroupRows + 300}))(t)
 			addedTo(t, stats.Session, linesBelow(t, dir), none, room)
 		})
 	}
@@ -127,13 +125,10 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 	var p *progress.Counter
 	load := func(index session.Index) *session.Session {
 		p = &progress.Counter{}
-		loaded, err := session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{
+		loaded := must.Get(session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{
 			Log: s.log, Index: index, Progress: p, Concurrency: 1,
 			Reserve: func(held int64) bool { return held <= room },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if loaded.Tasks.InMemory() != (room == math.MaxInt64) {
 			t.Errorf("rows in memory: %v, with room for %d bytes", loaded.Tasks.InMemory(), room)
 		}
@@ -185,19 +180,12 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 func TestIndexOfWhatIsGone(t *testing.T) {
 	for name, change := range map[string]func(s *stored, key string){
 		"gone": func(s *stored, key string) {
-			if err := s.store.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.store.Delete(t.Context(), key))
 		},
 		"another": func(s *stored, key string) { s.put(key, append(s.read(key), '\n')) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 100})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := open(t, dir, stats.Session)
+			s := generate(t, sessiongen.Options{Tasks: 300, ChunkEvents: 100})
 			events := s.load()
 			s.write(events)
 			objects := events.Tables().Objects
@@ -215,13 +203,9 @@ func TestIndexOfWhatIsGone(t *testing.T) {
 // TestIndexOfASessionThatGrows: while the index of a session is written the session is refreshed; the index is of what
 // it was.
 func TestIndexOfASessionThatGrows(t *testing.T) {
-	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 600})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := linesBelow(t, dir)
-	s := open(t, t.TempDir(), stats.Session)
+	source := generated(t, 600)
+	lines := linesBelow(t, source.dir)
+	s := open(t, t.TempDir(), source.ref)
 	const parts = 6
 	add := func(part int) {
 		text := strings.Join(lines[part*len(lines)/parts:(part+1)*len(lines)/parts], "\n") + "\n"
@@ -234,12 +218,8 @@ func TestIndexOfASessionThatGrows(t *testing.T) {
 	for part := 1; part < parts; part++ {
 		go func(was *session.Session) { indexed <- s.writer().Write(t.Context(), was, nil) }(grown)
 		add(part)
-		if grown, err = grown.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-indexed; err != nil {
-			t.Fatal(err)
-		}
+		grown = must.Get(grown.Refresh(t.Context()))(t)
+		must.OK(t, <-indexed)
 	}
 	want := s.load()
 	urls := taskURLs(want)

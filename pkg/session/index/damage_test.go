@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -97,10 +98,7 @@ func (c changed) Get(ctx context.Context, key string, offset, n int64) (io.ReadC
 func TestRowsThatCannotBeRead(t *testing.T) {
 	s := generated(t, 300)
 	events := s.load()
-	want, err := list(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(list(events))(t)
 	s.write(events)
 	o := s.opener()
 	o.Store = withoutRows{s.store, s.key(rowsTableName), int64(len(s.read(s.key(rowsTableName))))}

@@ -32,9 +32,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 			}
 			return findings.Encode(s, report, nil)
 		}}
-	if err := w.KeepFindings(s.t.Context(), loaded, true); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, w.KeepFindings(s.t.Context(), loaded, true))
 }
 
 // TestFindingsAreKept: the server keeps the findings of a session that has ended, once for each state of it, also of
@@ -84,10 +82,7 @@ func TestFindingsAreKept(t *testing.T) {
 	loaded := s.load()
 	b.Offer(loaded, false)
 	offer(b, loaded, "findings")
-	body, err := w.KeptFindings(t.Context(), s.ref, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(w.KeptFindings(t.Context(), s.ref, -1))(t)
 	defer func() { _ = body.Close() }()
 	if text, err := io.ReadAll(body); err != nil || string(text) != stateOf(loaded) {
 		t.Errorf("%q, %v", text, err)
@@ -96,7 +91,7 @@ func TestFindingsAreKept(t *testing.T) {
 		t.Error("what is kept is not known")
 	}
 	offer(start(), loaded, "nothing")
-	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte(`{}`))
+	s.end()
 	offer(b, s.load(), "findings")
 }
 
@@ -112,13 +107,8 @@ func TestFindingsInCacheDir(t *testing.T) {
 	if _, err := opener.KeptFindings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing is kept, and reading it gave %v", err)
 	}
-	if err := w.KeepFindings(t.Context(), s.load(), false); err != nil {
-		t.Fatal(err)
-	}
-	body, err := opener.KeptFindings(t.Context(), s.ref, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.KeepFindings(t.Context(), s.load(), false))
+	body := must.Get(opener.KeptFindings(t.Context(), s.ref, 2))(t)
 	defer func() { _ = body.Close() }()
 	if text, err := io.ReadAll(body); err != nil || string(text) != "ke" {
 		t.Errorf("%q, %v", text, err)

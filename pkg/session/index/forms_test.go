@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -28,10 +29,7 @@ func TestAnswersDoNotDependOnForm(t *testing.T) {
 	}
 	t.Run("generated", func(t *testing.T) {
 		dir := t.TempDir()
-		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 600})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: 600}))(t)
 		sameInAnyForm(t, stats.Session, linesBelow(t, dir))
 	})
 }
@@ -39,17 +37,14 @@ func TestAnswersDoNotDependOnForm(t *testing.T) {
 // linesBelow are the lines of all files.
 func linesBelow(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		all = append(all, strings.FieldsFunc(string(text), func(c rune) bool { return c == '\n' })...)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 

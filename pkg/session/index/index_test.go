@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -14,9 +13,11 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -27,6 +28,7 @@ import (
 // stored is a session in a folder.
 type stored struct {
 	t     testing.TB
+	dir   string
 	store *local.Store
 	ref   layout.Session
 	log   *logrus.Logger
@@ -35,33 +37,28 @@ type stored struct {
 
 func open(t testing.TB, dir string, ref layout.Session) *stored {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &stored{t: t, store: store, ref: ref, log: logrus.New()}
+	store := must.Get(local.Open(dir))(t)
+	s := &stored{t: t, dir: dir, store: store, ref: ref, log: logrus.New()}
 	s.log.SetOutput(&s.said)
 	return s
 }
 
 func generated(t testing.TB, tasks int) *stored {
 	t.Helper()
+	return generate(t, sessiongen.Options{Tasks: tasks})
+}
+
+func generate(t testing.TB, o sessiongen.Options) *stored {
+	t.Helper()
 	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasks})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(t, dir, stats.Session)
+	return open(t, dir, must.Get(sessiongen.Write(dir, o))(t).Session)
 }
 
 // load loads the session from its events.
 func (s *stored) load() *session.Session {
 	s.t.Helper()
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return loaded
+	return must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log}))(s.t)
 }
 
 // neverReplays is an Index that fails the test if it has none.
@@ -91,11 +88,8 @@ func (s *stored) opener() *Opener {
 func (s *stored) indexed(from *session.Session) *session.Session {
 	s.t.Helper()
 	s.write(from)
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
-		session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	loaded := must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}}))(s.t)
 	if s.said.Len() > 0 {
 		s.t.Error(s.said.String())
 	}
@@ -108,18 +102,14 @@ func (s *stored) writer() *Writer {
 
 func (s *stored) write(from *session.Session) {
 	s.t.Helper()
-	if err := s.writer().Write(s.t.Context(), from, nil); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.writer().Write(s.t.Context(), from, nil))
 }
 
 var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
 
 // handler answers a dashboard's requests about one session, as of a moment.
 func handler(s *session.Session, at int64) http.Handler {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return answering(dashboard.New(dashboard.Options{Log: log}), s, at)
+	return answering(dashboard.New(dashboard.Options{Log: silent.Logger()}), s, at)
 }
 
 // answering answers from a session as a dashboard does.
@@ -216,10 +206,7 @@ func recordings(t *testing.T) []string {
 	if race.Enabled {
 		return []string{"ray-2.60"}
 	}
-	names, err := recording.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(recording.Names())(t)
 	return names
 }
 
@@ -257,12 +244,9 @@ func TestSameAnswers(t *testing.T) {
 func (s *stored) loadWithin(room int64) *session.Session {
 	s.t.Helper()
 	var p progress.Counter
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{
+	loaded := must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{
 		Log: s.log, Progress: &p, Concurrency: 1, Reserve: func(held int64) bool { return held <= room },
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))(s.t)
 	if stored := loaded.EventBytes(); loaded.Tasks.InMemory() || p.BytesDone.Load() != stored ||
 		p.BytesTotal.Load() != stored {
 		s.t.Errorf("rows in memory: %v; %d of %d bytes read, want %d, once", loaded.Tasks.InMemory(),

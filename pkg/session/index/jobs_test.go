@@ -3,15 +3,15 @@ package index
 import (
 	"bytes"
 	"context"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -19,10 +19,7 @@ import (
 func rowsIn[R any](t *testing.T, s *stored, table string) []R {
 	t.Helper()
 	data := s.read(s.key(table))
-	rows, err := parquet.Read[R](bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(parquet.Read[R](bytes.NewReader(data), int64(len(data))))(t)
 	return rows
 }
 
@@ -32,9 +29,7 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	r := recording.Open(t)
 	s := open(t, r.Store(), r.Session)
 	loaded := s.load()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	d := dashboard.New(dashboard.Options{Log: log})
+	d := dashboard.New(dashboard.Options{Log: silent.Logger()})
 	writer := s.writer()
 	writer.Jobs = func(ctx context.Context, s *session.Session) (jobs []Job, err error) {
 		shown, err := d.At(s, 0).Jobs(ctx)
@@ -46,9 +41,7 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 		}
 		return jobs, err
 	}
-	if err := writer.Write(t.Context(), loaded, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writer.Write(t.Context(), loaded, nil))
 	submissions := rowsIn[submissionRow](t, s, submissionsTable)
 	for id, status := range map[string]string{"data-job-2": "SUCCEEDED", "fail-job-1": "FAILED"} {
 		n := slices.IndexFunc(submissions, func(r submissionRow) bool { return r.SubmissionID == id })

@@ -3,8 +3,8 @@ package index
 import (
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -29,14 +29,9 @@ func (s *stored) indexKeys() []string {
 // in their place, be it good, forged, or said to have settled.
 func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
 	for _, version := range []layout.Version{layout.V16, layout.V17} {
-		dir := t.TempDir()
-		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 50, Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, dir, stats.Session)
-		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
-		s.age(t, dir, 2*time.Hour)
+		s := generate(t, sessiongen.Options{Tasks: 50, Version: version})
+		s.end()
+		s.settle()
 		before := s.load()
 		s.write(before)
 		keys := s.indexKeys()
@@ -49,9 +44,7 @@ func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
 				t.Errorf("V%d: the server stores %s, below the session's prefix", version, key)
 			}
 			data := s.read(key)
-			if err := s.store.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.store.Delete(t.Context(), key))
 			s.put(prefix+"index/"+key[strings.LastIndexByte(key, '/')+1:], data)
 		}
 		after := s.loadAuto(s.opener())

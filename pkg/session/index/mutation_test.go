@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -82,28 +83,20 @@ func TestMutations(t *testing.T) {
 }
 
 func number(t *testing.T, text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(text))(t)
 	return n
 }
 
 // compressEvents stores a session's events compressed, as a collector may be told to.
 func compressEvents(t *testing.T, s *stored) {
 	t.Helper()
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(nil))(t)
 	prefix := layout.Prefix(layout.DefaultRoot, s.ref)
 	for _, key := range keysBelow(t, s, prefix) {
 		if o, err := layout.ParseObject(layout.DefaultRoot, s.ref, key); err == nil &&
 			(o.Kind == layout.NodeEvents || o.Kind == layout.JobEvents) {
 			s.put(layout.ChunkKey(o.Stream, o.Offset, layout.Zstd), z.EncodeAll(s.read(key), nil))
-			if err := s.store.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.store.Delete(t.Context(), key))
 		}
 	}
 }

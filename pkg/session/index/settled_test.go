@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -53,19 +54,14 @@ func (l *listed) events() int {
 // but afterwards; what was stored later is found then.
 func TestSettledSession(t *testing.T) {
 	for _, version := range []layout.Version{layout.V16, layout.V17} {
-		dir := t.TempDir()
-		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20, Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, dir, stats.Session)
-		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s := generate(t, sessiongen.Options{Tasks: 300, ChunkEvents: 20, Version: version})
+		s.end()
 		s.put(layout.LogKey(layout.DefaultRoot, s.ref, someNode, "raylet.out"), []byte("a line\n"))
 		s.write(s.load())
 		if l := s.loadListed(t); l.events() == 0 {
 			t.Errorf("V%d: no events were listed of a session that ended just now", version)
 		}
-		s.age(t, dir, 2*time.Hour)
+		s.settle()
 		events := s.load()
 		s.write(events)
 		l := s.loadListed(t)
@@ -98,21 +94,14 @@ func TestSettledSession(t *testing.T) {
 // the index tells it goes on while this is found out, the next load replays the events without a warning, and the index
 // is made again, however small the session is.
 func TestCopiedStore(t *testing.T) {
-	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir, stats.Session)
-	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
-	s.age(t, dir, 2*time.Hour)
+	s := generate(t, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+	s.end()
+	s.settle()
 	events := s.load()
 	s.write(events)
 	copied := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, copied, stats.Session)
+	must.OK(t, os.CopyFS(copied, os.DirFS(s.dir)))
+	s = open(t, copied, s.ref)
 	o := s.opener()
 	b := NewBackground(&Writer{Opener: o, Put: s.store.Put}, prometheus.NewRegistry())
 	defer b.Close()
@@ -153,11 +142,8 @@ func (s *stored) loadListed(t *testing.T) *loadedListed {
 	t.Helper()
 	out := &loadedListed{listed: listed{Store: s.store}}
 	out.opener = &Opener{Store: &out.listed, Root: layout.DefaultRoot, Log: s.log}
-	loaded, err := session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref,
-		session.Options{Log: s.log, Index: out.opener})
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := must.Get(session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: out.opener}))(t)
 	if !loaded.Indexed() {
 		t.Error("the index is not used")
 	}
@@ -165,42 +151,37 @@ func (s *stored) loadListed(t *testing.T) *loadedListed {
 	return out
 }
 
-// age makes all that is stored older.
-func (s *stored) age(t *testing.T, dir string, by time.Duration) {
-	t.Helper()
-	before := time.Now().Add(-by)
-	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+// settle makes all that is stored two hours older.
+func (s *stored) settle() {
+	s.t.Helper()
+	before := time.Now().Add(-2 * time.Hour)
+	must.OK(s.t, filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return os.Chtimes(path, before, before)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+}
+
+// end stores that the session has ended.
+func (s *stored) end() {
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
 }
 
 // TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has
 // settled and was opened again.
 func TestMarkSettled(t *testing.T) {
-	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir, stats.Session)
+	s := generate(t, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
 	writer := s.writer()
-	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	s.end()
 	fresh := s.load()
 	if hasSettled(fresh) {
 		t.Error("a session that ended just now has settled")
 	}
-	s.age(t, dir, 2*time.Hour)
+	s.settle()
 	old := s.load()
 	old.Life.End = time.Time{} // so that the index is as one of a session that may go on
-	if err := writer.Write(t.Context(), old, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writer.Write(t.Context(), old, nil))
 	if marked, err := (&Writer{Opener: s.opener(),
 		Put: denied{s.store}.Put}).MarkSettled(t.Context(), s.loadAuto(writer.Opener)); marked || err != nil {
 		t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
@@ -218,14 +199,9 @@ func TestMarkSettled(t *testing.T) {
 
 // TestMarkSettledWithinMemory: an index whose list of objects is longer than any session's is left as it is.
 func TestMarkSettledWithinMemory(t *testing.T) {
-	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir, stats.Session)
-	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
-	s.age(t, dir, 2*time.Hour)
+	s := generate(t, sessiongen.Options{Tasks: 30})
+	s.end()
+	s.settle()
 	events := s.load()
 	events.Life.End = time.Time{} // so that the index is as one of a session that may go on
 	s.write(events)
@@ -236,10 +212,7 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	const row = 128 // bytes that readSources takes at least
-	many, err := m.encode(make([]source, settlingMemory/row))
-	if err != nil {
-		t.Fatal(err)
-	}
+	many := must.Get(m.encode(make([]source, settlingMemory/row)))(t)
 	s.put(s.key(metaTable), many)
 	if marked, err := s.writer().MarkSettled(t.Context(), loaded); marked || !errors.Is(err, errTooLarge) {
 		t.Errorf("marked %v, %v", marked, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -26,11 +27,8 @@ import (
 // loadAuto loads the session from its index or, if it has none, from its events.
 func (s *stored) loadAuto(o *Opener) *session.Session {
 	s.t.Helper()
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
-		session.Options{Log: s.log, Index: o})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	loaded := must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: o}))(s.t)
 	return loaded
 }
 
@@ -38,23 +36,15 @@ func (s *stored) key(table string) string { return layout.IndexKey(layout.Defaul
 
 func (s *stored) read(key string) []byte {
 	s.t.Helper()
-	r, err := s.store.Get(s.t.Context(), key, 0, -1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(s.store.Get(s.t.Context(), key, 0, -1))(s.t)
 	defer func() { _ = r.Close() }()
-	data, err := io.ReadAll(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(r))(s.t)
 	return data
 }
 
 func (s *stored) put(key string, data []byte) {
 	s.t.Helper()
-	if err := s.store.Put(s.t.Context(), key, strings.NewReader(string(data))); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.store.Put(s.t.Context(), key, strings.NewReader(string(data))))
 }
 
 // list answers a list of all tasks.
@@ -112,10 +102,7 @@ func TestRefreshOfAnIndexedSession(t *testing.T) {
 func TestDamage(t *testing.T) {
 	s := generated(t, 300)
 	events := s.load()
-	want, err := list(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(list(events))(t)
 	other := generated(t, 301)
 	other.write(other.load())
 	s.write(events)
@@ -137,9 +124,7 @@ func TestDamage(t *testing.T) {
 		for name, damage := range damages {
 			t.Run(table+" "+name, func(t *testing.T) {
 				damaged := damage(table, whole)
-				if err := s.store.Delete(t.Context(), s.key(table)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, s.store.Delete(t.Context(), s.key(table)))
 				if damaged != nil {
 					s.put(s.key(table), damaged)
 				}
@@ -187,9 +172,7 @@ func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	if s.loadAuto(o).Indexed() {
 		t.Error("an index before there is one")
 	}
-	if err := (&Writer{Opener: o, Put: denied{s.store}.Put}).Write(t.Context(), events, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&Writer{Opener: o, Put: denied{s.store}.Put}).Write(t.Context(), events, nil))
 	if !s.loadAuto(o).Indexed() {
 		t.Error("the index in the folder is not used")
 	}
@@ -203,18 +186,14 @@ func TestCacheIsBounded(t *testing.T) {
 		s := generated(t, tasks)
 		writer := &Writer{Opener: s.opener(), Put: denied{s.store}.Put}
 		writer.Cache = cache
-		if err := writer.Write(t.Context(), s.load(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writer.Write(t.Context(), s.load(), nil))
 		found, err := filepath.Glob(filepath.Join(dir, "log/index/*/*/meta.parquet"))
 		if err != nil || len(found) != 1 || !strings.Contains(found[0], s.ref.Name) {
 			t.Errorf("indexes kept: %v, %v", found, err)
 		}
 		old := time.Now().Add(-time.Hour)
 		for _, path := range found {
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chtimes(path, old, old))
 		}
 	}
 }
@@ -290,7 +269,7 @@ func TestIndexesThatFail(t *testing.T) {
 		Metrics: func(context.Context, layout.Session, bool) error { return nil }}, prometheus.NewRegistry())
 	defer b.Close()
 	b.writeMetrics(t.Context(), loaded)
-	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte(`{}`))
+	s.end()
 	if b.lacksMetrics(loaded) || !b.lacksMetrics(s.load()) {
 		t.Error("when something was stored the index of metrics is not looked at again")
 	}
@@ -350,9 +329,7 @@ func TestBackgroundOfJoinedChunks(t *testing.T) {
 		}
 	}
 	index()
-	if err := s.store.Delete(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.store.Delete(t.Context(), second))
 	s.put(whole, []byte("{}\n{}\n"))
 	var err error
 	if loaded, err = loaded.Refresh(t.Context()); err != nil {
@@ -376,13 +353,8 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 	var tasks bytes.Buffer
 	w := newTaskWriter(owner{}, "", true, &tasks, io.Discard, io.Discard)
 	w.groupRows = 100
-	if err := w.write(events.Tasks, func(int) {}); err != nil {
-		t.Fatal(err)
-	}
-	file, err := parquet.OpenFile(bytes.NewReader(tasks.Bytes()), int64(tasks.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.write(events.Tasks, func(int) {}))
+	file := must.Get(parquet.OpenFile(bytes.NewReader(tasks.Bytes()), int64(tasks.Len())))(t)
 	within := func(g parquet.RowGroup, column, value string) bool {
 		leaf, ok := file.Schema().Lookup(column)
 		if !ok {
@@ -395,11 +367,8 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 		return string(least.ByteArray()) <= value && value <= string(most.ByteArray())
 	}
 	for _, job := range events.Jobs {
-		picked, err := events.Tasks.Select(tasktable.Query{Limit: 1 << 20,
-			Filters: []tasktable.Filter{{Key: "job_id", Value: job.ID.String()}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		picked := must.Get(events.Tasks.Select(tasktable.Query{Limit: 1 << 20,
+			Filters: []tasktable.Filter{{Key: "job_id", Value: job.ID.String()}}}))(t)
 		groups := 0
 		for _, g := range file.RowGroups() {
 			if within(g, "job_id", job.ID.String()) {
@@ -409,10 +378,7 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 		if most := picked.Matching/w.groupRows + 2; groups == 0 || groups > most {
 			t.Errorf("job %s is in %d of %d row groups, want at most %d", job.ID, groups, len(file.RowGroups()), most)
 		}
-		row, err := picked.Row(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := must.Get(picked.Row(0))(t)
 		task := row.ID().String()
 		groups = 0
 		for _, g := range file.RowGroups() {

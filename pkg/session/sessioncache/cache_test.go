@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	logrustest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -101,8 +101,7 @@ func ref(n int) layout.Session {
 // run gives a test a cache within a synctest bubble.
 func run(t *testing.T, maxBytes int64, test func(t *testing.T, c *Cache[*stubSession], l *stubLoader)) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
+		log := silent.Logger()
 		l := &stubLoader{begun: make(map[layout.Session]int), bytes: 10}
 		log.AddHook(&l.log)
 		c := New(Options[*stubSession]{

@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -85,8 +86,7 @@ func (r *eventReader) Read(p []byte) (n int, err error) {
 }
 
 func sessionsOf(store *eventStore, maxBytes int64, maxLoads int, linger time.Duration) *Cache[*session.Session] {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	return New(Options[*session.Session]{
 		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter,
 			reserve func(int64) bool) (*session.Session, error) {
@@ -112,10 +112,7 @@ func TestConcurrentLoadsKeepWithinTheCap(t *testing.T) {
 	const sessions, tasks, maxBytes = 3, 90_000, 24 << 20
 	t.Setenv("TMPDIR", t.TempDir())
 	store := &eventStore{tasks: tasks}
-	alone, err := session.Load(t.Context(), store, layout.DefaultRoot, ref(0), session.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, ref(0), session.Options{}))(t)
 	if all := sessions * alone.MemoryBytes(); all < 3*maxBytes/2 {
 		t.Fatalf("the sessions take %d bytes together, which shows nothing", all)
 	}

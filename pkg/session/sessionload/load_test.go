@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -38,24 +39,16 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(t)
 	start := func() *Loader {
 		registry := prometheus.NewRegistry()
 		sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(),
 			Registerer: registry})
-		if err := sessions.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, sessions.Refresh(t.Context()))
 		return newLoader(store, sessions, registry)
 	}
 	load := func(l *Loader) *session.Session {
-		s, err := l.load(t.Context(), stats.Session, &progress.Counter{}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(l.load(t.Context(), stats.Session, &progress.Counter{}, nil, nil))(t)
 		return s
 	}
 	first := start()
@@ -74,9 +67,7 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 	}
 	first.Close()
 	more := layout.NodeEventsKey(layout.DefaultRoot, stats.Session, rayid.Node{7}, time.Unix(1e9, 0))
-	if err := store.Put(t.Context(), more, strings.NewReader("{}\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(t.Context(), more, strings.NewReader("{}\n")))
 	second := start()
 	defer second.Close()
 	again := load(second)
@@ -95,17 +86,12 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 func TestLastLinesAfterTheEnd(t *testing.T) { synctest.Test(t, testLastLinesAfterTheEnd) }
 
 func testLastLinesAfterTheEnd(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(t.TempDir()))(t)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	log := layout.LogKey(layout.DefaultRoot, ref, rayid.Node{7}, "worker.out")
 	put := func(key, body string) {
 		t.Helper()
-		if err := store.Put(t.Context(), key, strings.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), key, strings.NewReader(body)))
 	}
 	put(layout.MarkerKey(layout.DefaultRoot, ref), "")
 	put(log, "first\n")
@@ -113,9 +99,7 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(),
 		Registerer: registry})
-	if _, err := sessions.Look(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sessions.Look(t.Context()))(t)
 	loader := newLoader(store, sessions, registry)
 	defer loader.Close()
 	cache := loader.Cache(sessioncache.Options[*session.Session]{MaxBytes: 1 << 30, MaxLoads: 1,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -19,19 +20,12 @@ import (
 func bomb(t *testing.T, size int64) string {
 	t.Helper()
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20)))(t)
 	zeros := make([]byte, 1<<20)
 	for n := int64(0); n < size; n += int64(len(zeros)) {
-		if _, err := z.Write(zeros); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.Write(zeros))(t)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	return b.String()
 }
 
@@ -41,10 +35,7 @@ func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset 
 	t.Helper()
 	key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), offset, c)
 	store.Objects[key] = []byte(body)
-	o, err := layout.ParseObject("log", logSession, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(layout.ParseObject("log", logSession, key))(t)
 	set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 }
 
@@ -85,22 +76,13 @@ func TestBombs(t *testing.T) {
 // TestWideWindow: a chunk that asks for a larger window than any collector uses is refused before it is allocated.
 func TestWideWindow(t *testing.T) {
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderConcurrency(1)))(t)
 	for range 3 {
-		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
-		if err := z.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.Write(make([]byte, 1<<20)))(t)
+		must.OK(t, z.Flush())
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	set, store := logOf(t, "raylet.out")
 	stored(t, set, store, "raylet.out", 0, layout.Zstd, b.String())
 	stored(t, set, store, "raylet.out", 1<<20, layout.Plain, "x")
@@ -125,10 +107,7 @@ func TestTailOfChunks(t *testing.T) {
 			f := open(t, set, "raylet.out")
 			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last,
 				first + last} {
-				start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
-				if err != nil {
-					t.Fatal(err)
-				}
+				start := must.Get(f.TailStart(t.Context(), f.Size(), n, f.Size()))(t)
 				if got := readRange(t, f, start, f.Size()); got != want {
 					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got,
 						want)

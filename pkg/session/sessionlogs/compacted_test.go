@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -17,10 +18,7 @@ import (
 // TestLogChunkTakenAwayWhileRead: what is left of a chunk that compaction removes while it is read comes from the
 // joined object.
 func TestLogChunkTakenAwayWhileRead(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(t.TempDir()))(t)
 	defer store.Close()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	key := layout.LogKey("log", ref, rayid.Node{1}, "grown.log")
@@ -33,19 +31,11 @@ func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	}})
 	for offset, body := range map[int64]string{0: "begin\n", 6: content} {
 		chunk := layout.LogChunkKey(key, offset, layout.Plain)
-		if err := store.Create(t.Context(), chunk, strings.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
-		o, err := layout.ParseObject("log", ref, chunk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), chunk, strings.NewReader(body)))
+		o := must.Get(layout.ParseObject("log", ref, chunk))(t)
 		logs.Add(o, blob.Object{Key: chunk, Size: int64(len(body))})
 	}
-	file, err := logs.Open(t.Context(), rayid.Node{1}, "grown.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(logs.Open(t.Context(), rayid.Node{1}, "grown.log"))(t)
 	got, err := file.ReadRange(t.Context(), 6, file.Size())
 	if string(got) != content || err != nil {
 		t.Errorf("reads %d bytes of %d, %v", len(got), len(content), err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -37,9 +38,7 @@ func TestEmptyLogs(t *testing.T) {
 	addList(t, set, store, 100, "a.err\nworker.err\ntorn")
 	read := func(set, former *Set) {
 		t.Helper()
-		if err := set.ReadLists(t.Context(), former, func(int64) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, set.ReadLists(t.Context(), former, func(int64) error { return nil }))
 	}
 	read(set, nil)
 	want := []string{"a.err", "b.out", "serve/x.log", "worker.err"}
@@ -48,10 +47,7 @@ func TestEmptyLogs(t *testing.T) {
 	}
 	for _, path := range want {
 		f := open(t, set, path)
-		r, err := set.NewReader(t.Context(), logNode, path, chunks.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(set.NewReader(t.Context(), logNode, path, chunks.Options{}))(t)
 		text, err := io.ReadAll(r)
 		if wantSize := int64(len(text)); err != nil || f.Size() != wantSize || (wantSize == 0) == (path == "b.out") {
 			t.Errorf("%s has %d bytes, %q, %v", path, f.Size(), text, err)
@@ -125,10 +121,7 @@ func TestEmptyLogGrows(t *testing.T) {
 		"compressed": func(stream string) string { return layout.LogChunkKey(stream, 0, layout.Zstd) },
 		"spelled":    func(stream string) string { return layout.SpelledChunkKey(stream, 0, layout.Plain) },
 	} {
-		store, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(local.Open(t.TempDir()))(t)
 		empty := &File{store: store, stream: layout.LogKey("log", logSession, logNode, "a.gz")}
 		if f, err := empty.Refresh(t.Context()); err != nil || f != empty {
 			t.Errorf("%s: %v, %v", name, f, err)
@@ -137,10 +130,8 @@ func TestEmptyLogGrows(t *testing.T) {
 		if name == "compressed" {
 			compression = layout.Zstd
 		}
-		if err := store.Put(t.Context(), key(empty.stream),
-			bytes.NewReader(layouttest.Pack(t, "now\n", compression))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), key(empty.stream),
+			bytes.NewReader(layouttest.Pack(t, "now\n", compression))))
 		f, err := empty.Refresh(t.Context())
 		if err != nil || readRange(t, f, 0, 10) != "now\n" {
 			t.Errorf("%s: %d bytes, %v", name, f.Size(), err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -35,10 +36,7 @@ func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *storetest.Sto
 	for _, c := range chunks {
 		key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), c.offset, c.compression)
 		store.Objects[key] = layouttest.Pack(t, c.text, c.compression)
-		o, err := layout.ParseObject("log", logSession, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(layout.ParseObject("log", logSession, key))(t)
 		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
 	}
 	return set, store
@@ -46,19 +44,13 @@ func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *storetest.Sto
 
 func open(t *testing.T, set *Set, path string) *File {
 	t.Helper()
-	f, err := set.Open(t.Context(), logNode, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(set.Open(t.Context(), logNode, path))(t)
 	return f
 }
 
 func readRange(t *testing.T, f *File, start, end int64) string {
 	t.Helper()
-	b, err := f.ReadRange(t.Context(), start, end)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(f.ReadRange(t.Context(), start, end))(t)
 	return string(b)
 }
 

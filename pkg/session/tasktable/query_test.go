@@ -66,10 +66,7 @@ func TestFiltersOfStoredRows(t *testing.T) {
 		{"node", []Filter{{Key: "node_id", Value: id(1, rayid.NodeSize)}, actor}, AllParts},
 	} {
 		q := Query{Filters: test.filters, Limit: 100}
-		want, err := whole.Select(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(whole.Select(q))(t)
 		if want.Matching == 0 || want.Matching == whole.Len() {
 			t.Fatalf("%s: the filter keeps %d of %d rows", test.name, want.Matching, whole.Len())
 		}
@@ -77,18 +74,12 @@ func TestFiltersOfStoredRows(t *testing.T) {
 			read := &partsRead{RowSource: stored.Source, parts: map[Part]bool{}}
 			from := stored
 			from.Source = read
-			interners, err := from.Builder()
-			if err != nil {
-				t.Fatal(err)
-			}
+			interners := must.Get(from.Builder())(t)
 			paged := interners.FreezePaged(&from, Ends{}, func(reason error) { t.Error(reason) })
 			if !kept {
 				paged.most = 0
 			}
-			got, err := paged.Select(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(paged.Select(q))(t)
 			if got.Listed != want.Listed || got.Matching != want.Matching || !slices.Equal(got.Rows, want.Rows) {
 				t.Errorf("%s, kept %t: %d listed, %d matching, rows %v; want %d, %d, %v",
 					test.name, kept, got.Listed, got.Matching, got.Rows, want.Listed, want.Matching, want.Rows)

@@ -89,9 +89,7 @@ func tableText(t *testing.T, table *Table) (rows []string) {
 	for n := range table.Len() {
 		rows = append(rows, rowText(table.Row(n, 0)))
 	}
-	if err := table.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, table.Err())
 	return rows
 }
 
@@ -205,14 +203,9 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 			Transitions: []eventjson.Transition{{State: taskstate.Failed, Time: 1}}})
 	}
 	for range 2 {
-		if err := b.spill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.spill(t.Context()))
 	}
-	table, err := b.Table(t.Context(), Ends{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(b.Table(t.Context(), Ends{}))(t)
 	file := table.source.(*File)
 	if len(file.groups) != 2 {
 		t.Errorf("%d groups, want 2", len(file.groups))
@@ -244,13 +237,9 @@ func TestDamagedRun(t *testing.T) {
 			b.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{byte(n >> 8), byte(n), 1},
 				Node: b.Strings.Intern(fmt.Appendf(nil, "node %d", n))})
 		}
-		if err := b.spill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.spill(t.Context()))
 		run := b.runs[0]
-		if _, err := run.file.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, at*run.size/12); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(run.file.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, at*run.size/12))(t)
 		if _, err := b.Table(t.Context(), Ends{}); err == nil {
 			t.Errorf("a run changed at %d of %d bytes is read without an error", at*run.size/12, run.size)
 		}

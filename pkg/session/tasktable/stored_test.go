@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
@@ -69,10 +70,7 @@ func TestDamagedRows(t *testing.T) {
 		damage(source.columns)
 		stored := table.Stored()
 		stored.Source = source
-		restored, err := stored.Builder()
-		if err != nil {
-			t.Fatal(err)
-		}
+		restored := must.Get(stored.Builder())(t)
 		unreadable, err := restored.Restore(t.Context(), &stored, nil, 0)
 		if err != nil || errors.Is(unreadable, ErrDamaged) != (name != "") {
 			t.Errorf("%q: read with %v, %v", name, unreadable, err)
@@ -138,24 +136,15 @@ func FuzzRows(f *testing.F) {
 	table := b.Freeze()
 	table.Finish(Ends{})
 	stored := table.Stored()
-	blocks, err := table.Blocks(0, AllParts)
-	if err != nil {
-		f.Fatal(err)
-	}
+	blocks := must.Get(table.Blocks(0, AllParts))(f)
 	for s, section := range blocks[0] {
-		d, err := newDecoder(section, &rowBuffer{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		d := must.Get(newDecoder(section, &rowBuffer{}))(f)
 		f.Add(uint8(s), d.data)
 	}
 	f.Fuzz(func(t *testing.T, section uint8, plain []byte) {
 		changed := stored
 		changed.Source = changedSection{stored.Source, int(section) % numSections, plain}
-		interners, err := changed.Builder()
-		if err != nil {
-			t.Fatal(err)
-		}
+		interners := must.Get(changed.Builder())(t)
 		got := interners.FreezePaged(&changed, Ends{}, func(error) {})
 		for n := range got.Len() {
 			r := got.Row(n, 0)
