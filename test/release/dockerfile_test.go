@@ -8,25 +8,18 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestDockerfiles: what container engines ask beyond what a release needs. No stage is emulated, and .dockerignore
 // keeps nothing out that is copied.
 func TestDockerfiles(t *testing.T) {
 	t.Chdir("../..")
-	patterns, err := ignorefile.ReadAll(strings.NewReader(read(t, ".dockerignore")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ignored, err := patternmatcher.New(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	patterns := must.Get(ignorefile.ReadAll(strings.NewReader(read(t, ".dockerignore"))))(t)
+	ignored := must.Get(patternmatcher.New(patterns))(t)
 	for _, name := range programs {
-		file, err := readDockerfile("Dockerfile." + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(readDockerfile("Dockerfile." + name))(t)
 		for _, s := range file.stages[:len(file.stages)-1] {
 			if s.Platform != "$BUILDPLATFORM" {
 				t.Errorf("%s: stage %s would be emulated on platform %q", name, s.Name, s.Platform)

@@ -32,6 +32,7 @@ import (
 	"github.com/sassoftware/go-rpmutils"
 
 	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 const (
@@ -51,9 +52,7 @@ func TestRelease(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	dir := filepath.Join(t.TempDir(), "release")
 	r := release{version: version, registry: host + "/ray", programs: programs, dashboards: "build/dashboard"}
-	if err := r.make(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.make(dir))
 	t.Run("sums", func(t *testing.T) {
 		output(t, "sh", "-c", `cd "$0" && sha256sum --quiet -c SHA256SUMS`, dir)
 	})
@@ -69,9 +68,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("again", func(t *testing.T) {
 		again := filepath.Join(t.TempDir(), "release")
-		if err := r.make(again); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.make(again))
 		if out, err := exec.Command("diff", dir+"/SHA256SUMS", again+"/SHA256SUMS").CombinedOutput(); err != nil {
 			t.Errorf("the same input has other files:\n%s", out)
 		}
@@ -82,10 +79,7 @@ func TestRelease(t *testing.T) {
 func checkBinaries(t *testing.T, dir string) {
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		for _, program := range programs {
-			file, err := elf.Open(fmt.Sprintf("%s/%s_%s_linux_%s", dir, program, version, arch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(elf.Open(fmt.Sprintf("%s/%s_%s_linux_%s", dir, program, version, arch)))(t)
 			dynamic := slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 			if file.Machine != machine || dynamic {
 				t.Errorf("%s for %s: %v, dynamic: %v", program, arch, file.Machine, dynamic)
@@ -112,16 +106,12 @@ func checkImages(t *testing.T, registry string) {
 	}
 	const cluster, session = "lab", "session_2026-11-26_03-00-00_123456_77"
 	logs := filepath.Join(collector, "tmp/ray", session, "logs")
-	if err := os.MkdirAll(logs, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(logs, 0o777))
 	node := strings.Repeat("5a", 28)
 	for path, content := range map[string]string{
 		logs + "/raylet.out": "a line of the raylet\n", filepath.Dir(logs) + "/metrics_agent_port_" + node: "44217",
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	output(t, "ln", "-s", session, filepath.Join(collector, "tmp/ray/session_latest"))
 	output(t, "chown", "-R", config.User, filepath.Join(collector, "tmp/ray"))
@@ -141,9 +131,7 @@ func checkImages(t *testing.T, registry string) {
 		User: "65532:65532", Env: []string{"PATH=/usr/local/bin", "RAYHISTORY_DASHBOARD_DIR=/dashboard"},
 		Entrypoint: []string{"/usr/local/bin/historyserver"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}},
 	}, append(files, "usr/local/bin/historyserver", "dashboard/v2.55.1/index.html", "dashboard/v2.60.0/index.html"))
-	if err := os.Rename(store, filepath.Join(history, "tmp/data")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(store, filepath.Join(history, "tmp/data")))
 	address, stop = start(t, history, config, `serving.* address="([^"]+)"`,
 		"RAYHISTORY_LISTEN=127.0.0.1:0", "RAYHISTORY_LOCAL_DIR=/tmp/data")
 	defer stop()
@@ -158,19 +146,10 @@ func checkImages(t *testing.T, registry string) {
 // that it may have, and reads its SBOM.
 func pull(t *testing.T, repository string, want v1.Config, files []string) (root string, config v1.Config) {
 	t.Helper()
-	repo, err := name.NewRepository(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := remote.Image(repo.Tag(version),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo := must.Get(name.NewRepository(repository))(t)
+	image := must.Get(remote.Image(repo.Tag(version),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH})))(t)
+	file := must.Get(image.ConfigFile())(t)
 	got, _ := json.Marshal(file.Config)
 	if wanted, _ := json.Marshal(want); !bytes.Equal(got, wanted) {
 		t.Errorf("%s is run by %s, want %s", repository, got, wanted)
@@ -197,14 +176,8 @@ func pull(t *testing.T, repository string, want v1.Config, files []string) (root
 		t.Errorf("%s: /tmp: %v, %v", repository, info, err)
 	}
 
-	digest, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	about, err := remote.Referrers(repo.Digest(digest.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	digest := must.Get(image.Digest())(t)
+	about := must.Get(remote.Referrers(repo.Digest(digest.String())))(t)
 	manifest, err := about.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != sbomType {
 		t.Fatalf("about %s: %+v, %v", repository, manifest, err)
@@ -219,22 +192,13 @@ func pull(t *testing.T, repository string, want v1.Config, files []string) (root
 // onlyFile is an artifact's only file.
 func onlyFile(t *testing.T, ref name.Reference) []byte {
 	t.Helper()
-	image, err := remote.Image(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(remote.Image(ref))(t)
 	layers, err := image.Layers()
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%s: %d layers, %v", ref, len(layers), err)
 	}
-	content, err := layers[0].Compressed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(layers[0].Compressed())(t)
+	data := must.Get(io.ReadAll(content))(t)
 	return data
 }
 
@@ -242,19 +206,12 @@ func onlyFile(t *testing.T, ref name.Reference) []byte {
 func start(t *testing.T, root string, config v1.Config, told string, env ...string) (address string, stop func()) {
 	t.Helper()
 	var uid, gid uint32
-	if _, err := fmt.Sscanf(config.User, "%d:%d", &uid, &gid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(config.User, "%d:%d", &uid, &gid))(t)
 	cmd := exec.CommandContext(t.Context(), config.Entrypoint[0])
 	cmd.Env, cmd.Dir = append(slices.Clone(config.Env), env...), "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uid, Gid: gid}}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := must.Get(cmd.StderrPipe())(t)
+	must.OK(t, cmd.Start())
 	var said []string
 	ended := make(chan struct{})
 	stop = func() {
@@ -324,9 +281,7 @@ func checkPackages(t *testing.T, dir string) {
 			if about := read(t, deb+"/DEBIAN/control"); !strings.Contains(about, "Version: 0.9.0~rc.1\n") {
 				t.Errorf("%s:\n%s", of, about)
 			}
-			if err := os.RemoveAll(deb + "/DEBIAN"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(deb+"/DEBIAN"))
 			files := tree(t, deb)
 			for path, entry := range inRPM {
 				if files[path] != entry {
@@ -363,10 +318,7 @@ func checkPackages(t *testing.T, dir string) {
 // rpmFiles lists the files of an rpm.
 func rpmFiles(t *testing.T, path string) map[string]entry {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(path))(t)
 	defer func() { _ = file.Close() }()
 	rpm, err := rpmutils.ReadRpm(file)
 	if err != nil {
@@ -378,10 +330,7 @@ func rpmFiles(t *testing.T, path string) map[string]entry {
 	if err := rpm.ExpandPayload(t.TempDir()); err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
-	files, err := rpm.Header.GetFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(rpm.Header.GetFiles())(t)
 	found := map[string]entry{}
 	for _, f := range files {
 		if mode := uint32(f.Mode()); mode&syscall.S_IFMT == syscall.S_IFREG {
@@ -418,7 +367,7 @@ type entry struct {
 func tree(t *testing.T, root string) map[string]entry {
 	t.Helper()
 	found := map[string]entry{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -429,19 +378,13 @@ func tree(t *testing.T, root string) map[string]entry {
 		name, err := filepath.Rel(root, path)
 		found[name] = entry{info.Mode(), info.Size(), fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, path))))}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/play"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 )
@@ -62,9 +63,7 @@ func TestVersions(t *testing.T) {
 		})
 		stores[c.name] = played.Data
 	}
-	if err := collectors.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, collectors.Wait())
 	first := map[string]map[string]any{} // by version
 	for store, data := range stores {
 		// Each meets the index of the other, and then makes its own.
@@ -112,11 +111,8 @@ func answers(t *testing.T, server, data string) map[string]any {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", freeport.Port(t))
 	log := filepath.Join(t.TempDir(), "server.log")
-	process, err := play.Start(log, server, "--listen", address, "--storage-backend", "local", "--local-dir", data,
-		"--dashboard-dir", "", "--index-cache-dir", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	process := must.Get(play.Start(log, server, "--listen", address, "--storage-backend", "local", "--local-dir", data,
+		"--dashboard-dir", "", "--index-cache-dir", t.TempDir()))(t)
 	defer func() {
 		if err := process.Stop(time.Minute); err != nil {
 			t.Error(err)
@@ -125,9 +121,7 @@ func answers(t *testing.T, server, data string) map[string]any {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	base := "http://" + address
-	if err := process.WaitReady(ctx, base+"/readyz", time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, process.WaitReady(ctx, base+"/readyz", time.Minute))
 	base += fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/latest/", recording.Namespace, recording.Cluster)
 	const all = "?detail=true&limit=10000"
 	paths := []string{"api/v0/tasks" + all, "api/v0/actors" + all, "api/v0/jobs" + all, "api/v0/nodes" + all,
@@ -196,18 +190,10 @@ func nodeIDs(answer any) (ids []string) {
 func ask(t *testing.T, ctx context.Context, address string) any {
 	t.Helper()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, address, nil))(t)
+		response := must.Get(http.DefaultClient.Do(request))(t)
 		body, err := io.ReadAll(response.Body)
-		if err := errors.Join(err, response.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, response.Body.Close()))
 		if response.StatusCode == http.StatusServiceUnavailable {
 			time.Sleep(100 * time.Millisecond) // it is being loaded
 			continue
