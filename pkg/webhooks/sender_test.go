@@ -190,6 +190,23 @@ func (s *Sender) knows(n int) bool {
 	return len(s.finished) == n
 }
 
+// calm is a receiver that takes everything, and a store in which it is noted from when on that is told.
+func calm(t *testing.T) (*inbox, *storetest.Store) {
+	t.Helper()
+	in, store := newInbox(t), storetest.New()
+	in.fail = func() bool { return false }
+	begin(t, store)
+	return in, store
+}
+
+// runUntil runs a sender until it knows of so many sessions that nothing is left to tell.
+func (s *Sender) runUntil(t *testing.T, n int) {
+	t.Helper()
+	s.Start()
+	defer s.Close()
+	must.Happen(t, fmt.Sprintf("that all of %d sessions is told", n), func() bool { return s.knows(n) })
+}
+
 // TestMine: a claim that could not be read is an error and not another's claim.
 func TestMine(t *testing.T) {
 	ref, store := layout.Session{Namespace: "default", Cluster: "lab",
@@ -241,10 +258,7 @@ func TestThreeReplicas(t *testing.T) {
 	}
 	in.check(t, n*perSession)
 	_, asked := in.told()
-	again := replica(store, configOf(in.URL), time.Minute, sessions)
-	again.Start()
-	must.Happen(t, "that a new server knows what was told", func() bool { return again.knows(n) })
-	again.Close()
+	replica(store, configOf(in.URL), time.Minute, sessions).runUntil(t, n) // a new server knows what was told
 	events, now := in.told()
 	if now != asked {
 		t.Errorf("%d requests after a restart", now-asked)
@@ -349,17 +363,12 @@ func TestClockAhead(t *testing.T) {
 func TestLateEnd(t *testing.T) {
 	for name, late := range map[string]time.Duration{"soon": 20 * time.Minute, "much later": 10 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			in, store := newInbox(t), storetest.New()
-			in.fail = func() bool { return false }
-			begin(t, store)
+			in, store := calm(t)
 			now := time.Now()
 			sessions := ended(3, now.Add(-late))
 			run := func(sessions []catalog.Entry, want int) {
 				t.Helper()
-				s := replica(store, configOf(in.URL), time.Hour, sessions)
-				s.Start()
-				defer s.Close()
-				must.Happen(t, "that all is done", func() bool { return s.knows(len(sessions)) })
+				replica(store, configOf(in.URL), time.Hour, sessions).runUntil(t, len(sessions))
 				in.check(t, want)
 			}
 			run(sessions[:2], 2*perSession)
@@ -400,17 +409,9 @@ func TestLateJob(t *testing.T) {
 
 // TestNewReceiver: a receiver that only the new one of two replicas knows is told what the other one has done.
 func TestNewReceiver(t *testing.T) {
-	in, store := newInbox(t), storetest.New()
-	in.fail = func() bool { return false }
-	begin(t, store)
+	in, store := calm(t)
 	sessions := ended(1, time.Now().Add(-time.Minute))
-	run := func(config *Config) {
-		s := replica(store, config, time.Minute, sessions)
-		s.Start()
-		defer s.Close()
-		must.Happen(t, "that it is told", func() bool { return s.knows(1) })
-	}
-	run(configOf(in.URL))
+	replica(store, configOf(in.URL), time.Minute, sessions).runUntil(t, 1)
 	in.check(t, perSession)
 	store.Written(layout.WebhooksPrefix("log", sessions[0].Ref)+"claim.1", time.Now().Add(-time.Hour))
 	newer, added := configOf(in.URL), newInbox(t)
@@ -419,7 +420,7 @@ func TestNewReceiver(t *testing.T) {
 	newer.Receivers[1].Name = "new"
 	must.Get((&ledger{store: store, root: "log"}).since(t.Context(), "new", time.Now().Add(-time.Hour)))(t)
 	for range 2 {
-		run(newer)
+		replica(store, newer, time.Minute, sessions).runUntil(t, 1)
 	}
 	added.check(t, perSession)
 	in.check(t, perSession)
@@ -469,9 +470,7 @@ func TestUnreadable(t *testing.T) {
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	s.opts.Findings = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
-	s.Start()
-	must.Happen(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
-	s.Close()
+	s.runUntil(t, 1)
 	events, _ := in.told()
 	if e := events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
 		t.Errorf("%+v", e)
@@ -502,9 +501,7 @@ func TestPanic(t *testing.T) {
 		}
 		return transport.RoundTrip(r)
 	})
-	s.Start()
-	must.Happen(t, "that all is told", func() bool { return s.knows(1) })
-	s.Close()
+	s.runUntil(t, 1)
 	in.check(t, perSession)
 }
 
@@ -519,9 +516,7 @@ func TestGivenUp(t *testing.T) {
 	logger := logrus.New()
 	logger.SetOutput(&log)
 	s.opts.Log, s.targets[0].log.Log = logger, logger
-	s.Start()
-	must.Happen(t, "that it is given up", func() bool { return s.knows(1) })
-	s.Close()
+	s.runUntil(t, 1)
 	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") ||
 		strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the log says %s", text)
@@ -630,9 +625,7 @@ func TestGivenUpWhilePaused(t *testing.T) {
 // TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found
 // out.
 func TestNotYet(t *testing.T) {
-	in, store := newInbox(t), storetest.New()
-	in.fail = func() bool { return false }
-	begin(t, store)
+	in, store := calm(t)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	looks := 0
 	s.opts.Findings = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
@@ -641,9 +634,7 @@ func TestNotYet(t *testing.T) {
 		}
 		return look(ctx, e)
 	}
-	s.Start()
-	defer s.Close()
-	must.Happen(t, "that the session is told", func() bool { return s.knows(1) })
+	s.runUntil(t, 1)
 	in.check(t, perSession)
 	for _, e := range in.events {
 		if e.Outcome != catalog.Failed {

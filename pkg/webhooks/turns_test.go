@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -19,9 +18,7 @@ import (
 // obstacle either.
 func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	const slow = maxWork + 20
-	in, store := newInbox(t), storetest.New()
-	in.fail = func() bool { return false }
-	begin(t, store)
+	in, store := calm(t)
 	sessions := ended(slow+3, time.Now().Add(-time.Minute))
 	for i := range sessions {
 		sessions[i].Ref.Namespace = "a"
@@ -61,17 +58,13 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 // TestSlowSessionIsGivenUp: a session that takes longer than a claim is told with the outcome unknown, though nobody
 // else waits.
 func TestSlowSessionIsGivenUp(t *testing.T) {
-	in, store := newInbox(t), storetest.New()
-	in.fail = func() bool { return false }
-	begin(t, store)
+	in, store := calm(t)
 	s := replica(store, configOf(in.URL), 200*time.Millisecond, ended(1, time.Now().Add(-time.Minute)))
 	s.opts.Findings = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		<-ctx.Done()
 		return nil, errors.New("some error that says nothing of the context")
 	}
-	s.Start()
-	defer s.Close()
-	must.Happen(t, "that the session's end is told", func() bool { return s.knows(1) })
+	s.runUntil(t, 1)
 	if events, _ := in.told(); len(events) != 1 || events[0].Type != SessionEnded {
 		t.Errorf("%+v", events)
 	}

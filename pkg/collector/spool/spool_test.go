@@ -367,42 +367,33 @@ func TestDiskFaults(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk: what is spooled is shipped all the same.
-func TestReadOnlyDisk(t *testing.T) {
-	disk, opts := newFaultyDisk(), testOptions()
-	opts.disk = disk
-	dir := t.TempDir()
-	s := reopen(t, dir, opts)
-	b := newStore()
-	mustAppend(t, s, line("a", 1))
-	if _, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, refused); err != nil {
-		t.Fatal(err) // the position is saved
+// TestDiskThatTakesNothing: what is spooled is shipped all the same, and the spool empties, also where no byte is left
+// for a position.
+func TestDiskThatTakesNothing(t *testing.T) {
+	for name, fail := range map[string]func(operation string) error{"read-only": readOnly, "full": noSpace} {
+		disk, opts := newFaultyDisk(), testOptions()
+		opts.disk = disk
+		dir := t.TempDir()
+		s := reopen(t, dir, opts)
+		b := newStore()
+		mustAppend(t, s, line("a", 1))
+		if name == "read-only" { // the position is saved
+			must.Get(shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, refused))(t)
+		}
+		disk.setFail(fail)
+		if err := s.Append(t.Context(), batchOf(line("a", 2))); err == nil || errors.Is(err, ErrFull) != (name == "full") {
+			t.Fatalf("%s: %v", name, err)
+		}
+		drain(t, s, b, 1<<20)
+		checkStored(t, b, []string{line("a", 1)}, 1)
+		disk.setFail(nil)
+		mustAppend(t, s, line("a", 3))
+		drain(t, s, b, 1<<20)
+		checkStored(t, b, []string{line("a", 1), line("a", 3)}, 1)
+		if left := segments(t, dir); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
 	}
-	disk.setFail(readOnly)
-	if err := s.Append(t.Context(), batchOf(line("a", 2))); err == nil || errors.Is(err, ErrFull) {
-		t.Fatalf("%v", err)
-	}
-	drain(t, s, b, 1<<20)
-	checkStored(t, b, []string{line("a", 1)}, 1)
-	disk.setFail(nil)
-	mustAppend(t, s, line("a", 3))
-	drain(t, s, b, 1<<20)
-	checkStored(t, b, []string{line("a", 1), line("a", 3)}, 1)
-	if left := segments(t, dir); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
-}
-
-// TestFullDiskEmpties: a disk with no byte left for a position still empties by shipping.
-func TestFullDiskEmpties(t *testing.T) {
-	disk, opts := newFaultyDisk(), testOptions()
-	opts.disk = disk
-	s := reopen(t, t.TempDir(), opts)
-	b := newStore()
-	mustAppend(t, s, line("a", 1))
-	disk.setFail(noSpace)
-	drain(t, s, b, 1<<20)
-	checkStored(t, b, []string{line("a", 1)}, 1)
 }
 
 func TestOneProcessAFolder(t *testing.T) {
