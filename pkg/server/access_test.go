@@ -93,11 +93,22 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
 	front := must.Get(url.Parse(head.URL))(t)
 	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
-	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport,
-		silent.Logger())
+	follow(t, o, kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport,
+		silent.Logger()))
+}
+
+// withStoredClusters has the server know running clusters, of which it shows what is stored.
+func withStoredClusters(t *testing.T, o *Options, api client.WithWatch) {
+	t.Helper()
+	follow(t, o, kube.New(kube.Config{Live: kube.Storage}, api, nil, silent.Logger()))
+}
+
+// follow returns when it is known what runs, so that requests do not wait for it.
+func follow(t *testing.T, o *Options, clusters *kube.Clusters) {
+	o.Live = clusters
 	o.Live.Start()
 	t.Cleanup(o.Live.Close)
-	o.Live.List(t.Context()) // requests do not wait until it is known what runs
+	o.Live.List(t.Context())
 }
 
 // guarded is a server with a stored and a running cluster in each of two namespaces, default and secret, for the users

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,10 +31,7 @@ func TestCoverage(t *testing.T) {
 	api := kubernetes(t, ours, other, runningCluster("team", "bare")[0])
 	f := start(t, func(o *Options, _ *gatedStore) {
 		o.CollectorVersion = "v2"
-		o.Live = kube.New(kube.Config{Live: kube.Storage}, api, nil, silent.Logger())
-		o.Live.Start()
-		t.Cleanup(o.Live.Close)
-		o.Live.List(t.Context())
+		withStoredClusters(t, o, api)
 	})
 	got := f.ask(t, http.MethodGet, "/api/history/coverage", asProgram)
 	got.wants(t, http.StatusOK, `"uncovered":1`, `"old":1`, `"starting":1`, `"covered":0`,
@@ -44,10 +40,8 @@ func TestCoverage(t *testing.T) {
 	page.wants(t, http.StatusOK, `<a class="filter" href="?state=old">1 old</a>`, "the collector is v1, want v2",
 		`href="./homepage?cluster=bare&amp;namespace=team"`, "no collector in 1 of 1 groups of pods")
 	f.ask(t, http.MethodGet, "/coverage?state=old", asBrowser).has(t, ">other<").lacks(t, ">bare<")
-	if got := f.ask(t, http.MethodGet, "/coverage?state=lost", asBrowser); got.status != http.StatusBadRequest ||
-		!strings.Contains(got.body, "uncovered, silent, old, starting, covered") {
-		t.Errorf("a state that is none: %d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/coverage?state=lost", asBrowser).wants(t, http.StatusBadRequest,
+		"uncovered, silent, old, starting, covered")
 	f.ask(t, http.MethodGet, "/fleet", asBrowser).has(t, `href="coverage"`)
 	must.Happen(t, "that the clusters are counted", func() bool {
 		body := f.ask(t, http.MethodGet, "/metrics").body
@@ -70,19 +64,12 @@ func TestCoverageOfANamedKubernetesCluster(t *testing.T) {
 		[]byte("- user: ann\n  namespaces: ['*.home']\n- user: eve\n  namespaces: [default]\n"), 0o600))
 	f := start(t, func(o *Options, _ *gatedStore) {
 		o.KubernetesCluster = "home"
-		o.Access = must.Get(access.New(access.Config{Auth: access.OIDC, CacheFor: time.Minute, OIDC: access.OIDCConfig{
-			Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
-			RedirectURL: "https://hs.example/oidc/callback", Scopes: []string{"openid", "email"},
-			UsernameClaim: "email", CookieKey: "0123456789abcdef0123456789abcdef", SessionFor: time.Hour,
-			NamespacesFile: rules,
-		}}, nil, silent.Logger()))(t)
+		config := openIDs(p)
+		config.OIDC.NamespacesFile = rules
+		o.Access = must.Get(access.New(config, nil, silent.Logger()))(t)
 		o.Access.Start()
 		t.Cleanup(o.Access.Close)
-		o.Live = kube.New(kube.Config{Live: kube.Storage}, kubernetes(t, runningCluster("default", "ours")[0]), nil,
-			silent.Logger())
-		o.Live.Start()
-		t.Cleanup(o.Live.Close)
-		o.Live.List(t.Context())
+		withStoredClusters(t, o, kubernetes(t, runningCluster("default", "ours")[0]))
 	})
 	for user, sees := range map[string]bool{"ann": true, "eve": false} {
 		var a answer
@@ -108,10 +95,7 @@ func TestCoverageOfClustersFromBeforeTheName(t *testing.T) {
 	}
 	f := start(t, func(o *Options, store *gatedStore) {
 		o.KubernetesCluster = "home"
-		o.Live = kube.New(kube.Config{Live: kube.Storage}, kubernetes(t, before, moved, other), nil, silent.Logger())
-		o.Live.Start()
-		t.Cleanup(o.Live.Close)
-		o.Live.List(t.Context())
+		withStoredClusters(t, o, kubernetes(t, before, moved, other))
 		for _, ref := range []layout.Session{
 			{Namespace: "team", Cluster: "before", Name: name},
 			{Namespace: "team", Cluster: "moved", Name: name},

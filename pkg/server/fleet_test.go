@@ -43,9 +43,7 @@ func TestWrongTable(t *testing.T) {
 		o.Fleet = &fleet.Fleet{Packs: &packs.Packs{Store: down, Root: root}}
 	})
 	for table, status := range map[string]int{"": 400, "job": 400, "jobs": 502} {
-		if got := f.ask(t, http.MethodGet, "/api/history/fleet?format=csv&table="+table); got.status != status {
-			t.Errorf("table %q: %d %s", table, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, "/api/history/fleet?format=csv&table="+table).wants(t, status)
 	}
 }
 

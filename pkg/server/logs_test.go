@@ -117,9 +117,7 @@ func TestSearchAccess(t *testing.T) {
 		"/namespaces/secret/clusters/classified/sessions/latest/api/history/search?q=content"} {
 		f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer ann").wants(t, http.StatusForbidden).lacks(t,
 			"classified content")
-		if got := f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer bob"); got.status != http.StatusOK ||
-			!strings.Contains(got.body, "classified content") {
-			t.Errorf("%s: bob gets %d %s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer bob").wants(t, http.StatusOK,
+			"classified content")
 	}
 }

@@ -329,10 +329,7 @@ func TestTheListNamesKubernetes(t *testing.T) {
 func TestARunningClusterWithNothingStored(t *testing.T) {
 	api := kubernetes(t, runningCluster("default", "new")...)
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Live = kube.New(kube.Config{Live: kube.Storage}, api, nil, silent.Logger())
-		o.Live.Start()
-		t.Cleanup(o.Live.Close)
-		o.Live.List(t.Context())
+		withStoredClusters(t, o, api)
 	})
 	f.waitDescribed(t)
 	f.ask(t, http.MethodGet, "/clusters").has(t, `"name":"new"`).lacks(t, "livePath")

@@ -107,42 +107,6 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// What the golden files cannot show: that every line of the input is still there, in its order, but for those the
-// change is about.
-func TestManifestKeepsLines(t *testing.T) {
-	replaced := map[string][]string{
-		"rayjob":     {"              env:", "volumeMounts: [{name: code", "volumes: [{name: code"},
-		"anchors":    {"template: *pod"},
-		"autoscaler": {"labels: {}"},
-	}
-	for _, name := range []string{"plain", "crlf", "autoscaler", "rayjob", "rayservice", "anchors", "collected"} {
-		in, err := os.ReadFile(filepath.Join("testdata", name+".in.yaml"))
-		must.OK(t, err)
-		o := s3()
-		o.PodLabels = map[string]string{"team": "a"}
-		out, _, err := Manifest(in, o)
-		must.OK(t, err)
-		rest := string(out)
-	lines:
-		for _, line := range strings.SplitAfter(string(in), "\n") {
-			for _, r := range replaced[name] {
-				if strings.Contains(line, r) {
-					continue lines
-				}
-			}
-			i := strings.Index(rest, line)
-			if i < 0 {
-				t.Errorf("%s: line is gone or has moved: %q", name, line)
-				continue
-			}
-			rest = rest[i+len(line):]
-		}
-		if name == "crlf" && bytes.Count(out, []byte("\n")) != bytes.Count(out, []byte("\r\n")) {
-			t.Error("line ends are mixed")
-		}
-	}
-}
-
 // TestLineEnds: a file's line ends stay what they were, in each document of a stream, in each way of writing YAML and
 // in JSON.
 func TestLineEnds(t *testing.T) {
