@@ -27,6 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
@@ -161,7 +162,7 @@ func TestFindingsOfRunningSessions(t *testing.T) {
 	opener := &index.Opener{Store: store, Root: "log", Log: log}
 	reader := sessionReader{
 		cache: cache, log: log,
-		dashboard: dashboard.New(dashboard.Options{Log: log, KeptFindings: opener.KeptFindings}),
+		dashboard: dashboard.New(dashboard.Options{Log: log, Findings: findings.Reader{Kept: opener.KeptFindings}}),
 		indexes: &index.Writer{
 			Opener: opener, Put: store.Put,
 			Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {

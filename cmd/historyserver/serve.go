@@ -83,7 +83,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
 	if loading.Writer != nil {
-		o.dashboard.KeptFindings = loading.Writer.KeptFindings
+		o.dashboard.Findings.Kept = loading.Writer.KeptFindings
 		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
 			outcomes.Ending(loading.Writer.KeptFindings)
 	}
@@ -110,7 +110,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		return commands.UsageError(fmt.Errorf("--prices: %w", err))
 	}
 	shown := panels.New(store, o.storage.Root, databases)
-	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Metrics = log, memory, shown, stored
+	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Findings.Metrics = log, memory, shown, stored
 	answers := dashboard.New(o.dashboard)
 	shown.Findings = answers.Findings
 	handler, err := server.New(server.Options{

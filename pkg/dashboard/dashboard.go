@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -31,10 +30,8 @@ type Options struct {
 	Services
 	// MaxLimit is the maximum limit of a State API list; 0 means DefaultMaxLimit.
 	MaxLimit int
-	// Metrics are the sessions' stored metrics; nil: there are none.
-	Metrics moment.Metrics
-	// KeptFindings opens a session's kept findings, see findings.Reader; nil: none are kept.
-	KeptFindings func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
+	// Findings reads the findings and, for other answers too, the stored metrics.
+	Findings findings.Reader
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
 	Memory *budget.Budget
 }
@@ -154,18 +151,14 @@ func (d *Dashboard) At(s *session.Session, at int64) *moment.Moment {
 
 // Findings says why a session ended as it did, or how it is at a moment.
 func (d *Dashboard) Findings(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
-	return d.findings().Read(ctx, m)
+	return d.opts.Findings.Read(ctx, m)
 }
 
 // KeptFindings returns the kept findings of a session that is not loaded, see findings.Reader.OfListed.
 func (d *Dashboard) KeptFindings(
 	ctx context.Context, ref layout.Session, lastWrite time.Time,
 ) (*findings.Report, error) {
-	return d.findings().OfListed(ctx, ref, lastWrite, d.opts.Memory)
-}
-
-func (d *Dashboard) findings() findings.Reader {
-	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
+	return d.opts.Findings.OfListed(ctx, ref, lastWrite, d.opts.Memory)
 }
 
 // answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's
@@ -187,7 +180,7 @@ func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
 
 // UsedBy returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
 func (d *Dashboard) UsedBy(ctx context.Context, m *moment.Moment) (*compare.Hours, error) {
-	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, m)
+	return compare.Comparer{Findings: d.opts.Findings}.Used(ctx, m)
 }
 
 // Compare puts two sessions, or two runs of a job, side by side, for a browser or for another program. Errors are those
@@ -195,7 +188,7 @@ func (d *Dashboard) UsedBy(ctx context.Context, m *moment.Moment) (*compare.Hour
 func (d *Dashboard) Compare(
 	ctx context.Context, open compare.Open, q compare.Question, browser bool,
 ) (*compare.Report, error) {
-	c := compare.Comparer{Open: open, Findings: d.findings(), Metrics: d.opts.Metrics}
+	c := compare.Comparer{Open: open, Findings: d.opts.Findings}
 	if browser {
 		c.Hides = hidesSecrets
 	}

@@ -67,7 +67,7 @@ func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 	if saved == nil {
 		saved = pyjson.Obj("datasets", []any{})
 	}
-	if d.opts.Metrics != nil {
+	if d.opts.Findings.Metrics != nil {
 		figures, err := d.figures(r, emptyColumns(saved))
 		switch {
 		case r.Context().Err() != nil:
@@ -146,7 +146,7 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 			sum := fmt.Sprintf("sum by (%s) (%s)", by, column)
 			highest := fmt.Sprintf("max_over_time(%s[%dms:%dms])", sum, life.Milliseconds(), step.Milliseconds())
 			for name, expression := range map[string]string{"value": sum, "max": highest} {
-				err := d.opts.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression,
+				err := d.opts.Findings.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression,
 					func(label func(string) string, value float64) {
 						found[datasetFigure{label("dataset"), label("operator"), column,
 							name}] = strconv.FormatFloat(value,

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -202,7 +203,7 @@ func TestDatasetsOfMetrics(t *testing.T) {
 	operator := row.List("operators")[0].(*pyjson.Object)
 	metrics := &constant{value: 2.5, dataset: row.String("dataset"), operator: operator.String("operator")}
 	before := plain.get(path).Body.String()
-	w := newAsker(t, s, Options{Metrics: metrics}).get(path)
+	w := newAsker(t, s, Options{Findings: findings.Reader{Metrics: metrics}}).get(path)
 	if w.Code != http.StatusOK {
 		t.Fatal(w.Code, w.Body)
 	}

@@ -35,7 +35,8 @@ func (o ofStore) indexes() *index.Opener {
 }
 
 func (o ofStore) answers() *dashboard.Dashboard {
-	return dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: o.indexes().KeptFindings})
+	return dashboard.New(dashboard.Options{Log: o.log,
+		Findings: findings.Reader{Kept: o.indexes().KeptFindings, Metrics: o.metrics()}})
 }
 
 func (o ofStore) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {

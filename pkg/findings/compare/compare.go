@@ -50,9 +50,8 @@ type Hides func(ctx context.Context, m *moment.Moment) (bool, error)
 // Comparer compares what Open opens.
 type Comparer struct {
 	Open     Open
-	Findings findings.Reader
-	Metrics  Metrics // nil: what was used is not known
-	Hides    Hides   // nil: they are shown
+	Findings findings.Reader // without metrics, what was used is not known
+	Hides    Hides           // nil: they are shown
 }
 
 // Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading

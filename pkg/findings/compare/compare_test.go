@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -77,7 +78,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 
 func (b *bench) run(t *testing.T, q compare.Question, metrics compare.Metrics) *compare.Report {
 	t.Helper()
-	r, err := compare.Comparer{Open: b.open, Metrics: metrics}.Run(t.Context(), q)
+	r, err := compare.Comparer{Open: b.open, Findings: findings.Reader{Metrics: metrics}}.Run(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestReport(t *testing.T) {
 		!near(u.GPU, u.CPU) {
 		t.Errorf("used %+v", u)
 	}
-	of, err := compare.Comparer{Metrics: used{node.IP}}.Used(t.Context(), opened)
+	of, err := compare.Comparer{Findings: findings.Reader{Metrics: used{node.IP}}}.Used(t.Context(), opened)
 	if err != nil || of == nil || !near(of.CPU, r.Session.Used.CPU) {
 		t.Errorf("what its nodes used, by itself: %+v, %v", of, err)
 	}

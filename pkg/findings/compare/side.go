@@ -101,7 +101,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 		func() error { return s.readFindings(ctx, r, c.Findings) },
 		func() error { return s.readSettings(ctx, r, c.Hides) },
 		func() error { return s.readRuns(ctx, r) },
-		func() error { return s.readNodes(ctx, r, e, began, ended, c.Metrics) },
+		func() error { return s.readNodes(ctx, r, e, began, ended, c.Findings.Metrics) },
 		stopped(ctx), // the steps may have taken long
 	} {
 		if err := step(); err != nil {
@@ -158,7 +158,7 @@ func (c Comparer) Used(ctx context.Context, r *moment.Moment) (*Hours, error) {
 	}
 	began, ended := r.Life(ctx)
 	var s Side
-	if err := s.readNodes(ctx, r, catalog.Entry{Ref: r.Session.Ref}, began, ended, c.Metrics); err != nil {
+	if err := s.readNodes(ctx, r, catalog.Entry{Ref: r.Session.Ref}, began, ended, c.Findings.Metrics); err != nil {
 		return nil, fmt.Errorf("compute the resources that the nodes of %s used: %w", r.Session.Ref, err)
 	}
 	return s.Used, nil

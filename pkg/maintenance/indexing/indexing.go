@@ -64,7 +64,7 @@ func (p Places) Open() *index.Writer {
 // findingsToKeep makes index.Writer's function Findings: it encodes a session's findings and what its nodes used. It
 // returns nil if kept has them already, and index.ErrPartial if not everything could be read.
 func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
+	d := dashboard.New(dashboard.Options{Log: p.Log, Findings: findings.Reader{Metrics: p.Metrics}})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
 		if kept != nil {
 			if upToDate, err := findings.UpToDate(kept, s); upToDate || err != nil {

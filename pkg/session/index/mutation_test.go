@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -198,7 +199,7 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 		t.Errorf("%s: %v", what, err)
 		return true
 	}
-	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.KeptFindings,
+	h := answering(dashboard.New(dashboard.Options{Log: m.log, Findings: findings.Reader{Kept: index.KeptFindings},
 		Memory: budget.New(budget.Options{Bytes: mutationCap / 2})}), s, 0)
 	for _, url := range m.urls {
 		w := &answer{header: http.Header{}}
