@@ -132,12 +132,6 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 	return found.Ref, err
 }
 
-// SessionPath returns a path of a session, such as "findings", relative to the server's root.
-func SessionPath(session layout.Session, path string) string {
-	return "namespaces/" + url.PathEscape(session.Namespace) + "/clusters/" + url.PathEscape(session.Cluster) +
-		"/sessions/" + url.PathEscape(session.Name) + "/" + path
-}
-
 const (
 	// maxJobs bounds the jobs of a session, maxJobBytes what is read of one, and maxJobNames their IDs together: the
 	// list of a running session is its cluster's own.

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -142,7 +141,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		signals: map[string]string{}, submitted: map[rayid.Job]int64{}, unread: map[moment.LogFile]bool{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
 		demanded: map[*regexp.Regexp][]match{},
-		base:     PageOf(r.Session.Ref), running: running,
+		base:     "/" + r.Session.Ref.Path(), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.drains = sync.OnceValue(b.readDrains)
@@ -183,12 +182,6 @@ func (b *builder) fail(err error) bool {
 
 // stopped is the check for loops over tasks.
 func (b *builder) stopped() error { return context.Cause(b.ctx) }
-
-// PageOf is the path of a session's pages in the history server, with which all links to them begin.
-func PageOf(ref layout.Session) string {
-	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" +
-		url.PathEscape(ref.Name) + "/"
-}
 
 // find returns the finding of a kind and key. It adds the finding if there is none yet; when there are maxFindings
 // already, all further ones of one kind become one.

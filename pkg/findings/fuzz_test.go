@@ -21,8 +21,8 @@ func FuzzKept(f *testing.F) {
 		Findings: []*Finding{{
 			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"},
 			Docs:     docsRoot + helps().Kinds[TaskFailed].Docs,
-			Entities: []Entity{{Type: "task", Link: PageOf(ref) + "#/tasks/1"}},
-			Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: PageOf(ref)}},
+			Entities: []Entity{{Type: "task", Link: "/" + ref.Path() + "#/tasks/1"}},
+			Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: "/" + ref.Path()}},
 		}},
 	}
 	body := must.Get(json.Marshal(report))(f)

@@ -324,7 +324,7 @@ func keptMemory(text []byte) int64 {
 // check returns an error unless a report is like a new one: within the limits, and with links to the session's own
 // pages only.
 func (r *Report) check(ref layout.Session) error {
-	base := PageOf(ref)
+	base := "/" + ref.Path()
 	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil ||
 		r.Missing == nil || len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")

@@ -9,6 +9,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -41,6 +42,13 @@ type Session struct {
 }
 
 func (s Session) String() string { return s.Namespace + "/" + s.Cluster + "/" + s.Name }
+
+// Path is where a history server shows the session, relative to the server's root: all links to its pages and answers
+// begin with it.
+func (s Session) Path() string {
+	return "namespaces/" + url.PathEscape(s.Namespace) + "/clusters/" + url.PathEscape(s.Cluster) + "/sessions/" +
+		url.PathEscape(s.Name) + "/"
+}
 
 // MarkerPrefixes are the prefixes under root below which the sessions' marker objects are.
 func MarkerPrefixes(root string) []string {

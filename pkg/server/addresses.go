@@ -126,7 +126,7 @@ func submissionOf(rayJob string, texts []string) string {
 
 // lead redirects to a session's job, or to all of its jobs if the ID is "".
 func lead(w http.ResponseWriter, r *request, e catalog.Entry, submission string, findings bool) {
-	target := browser.Root(r.Request) + web.SessionPath(e.Ref)
+	target := browser.Root(r.Request) + e.Ref.Path()
 	switch {
 	case findings && submission == "":
 		target += "findings"

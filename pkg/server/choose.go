@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
@@ -108,10 +107,8 @@ func momentAddress(r *http.Request, c choice, page string) string {
 	query := r.URL.Query()
 	at := query.Get("at")
 	query.Del("at")
-	session := c.selector
-	path := web.SessionPath(layout.Session{Namespace: url.PathEscape(session.Namespace),
-		Cluster: url.PathEscape(session.Name), Name: url.PathEscape(session.Session)})
-	return strings.TrimSuffix(browser.Root(r)+path+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
+	session := layout.Session{Namespace: c.selector.Namespace, Cluster: c.selector.Name, Name: c.selector.Session}
+	return strings.TrimSuffix(browser.Root(r)+session.Path()+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
 }
 
 // findContext bounds the time for finding a request's sessions, by LoadWait: the first listing of the store may still

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
@@ -47,7 +46,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 		s.opts.Sessions.Begin(e.Ref)
 	}
 	if r.URL.Query().Get("open") == "dashboard" {
-		s.loadingPage(w, r, e, browser.Root(r.Request)+web.SessionPath(e.Ref))
+		s.loadingPage(w, r, e, browser.Root(r.Request)+e.Ref.Path())
 		return nil
 	}
 	// KubeRay's answer.
@@ -73,7 +72,7 @@ func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.
 	if s.rules.OwnPage(r.Request) == nil {
 		return false
 	}
-	browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+web.SessionPath(e.Ref))
+	browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+e.Ref.Path())
 	return true
 }
 

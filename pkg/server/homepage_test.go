@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 func TestHomepageShowsSessions(t *testing.T) {
@@ -121,7 +120,7 @@ func TestListShowsFailedJobs(t *testing.T) {
 		}
 		page := f.ask(t, http.MethodGet, "/homepage", bearer, asBrowser).body
 		text, link := fmt.Sprintf("%d jobs failed", want+2),
-			`<a class="why" href="./`+web.SessionPath(refs[want])+`findings">`
+			`<a class="why" href="./`+refs[want].Path()+`findings">`
 		if !strings.Contains(page, text) || !strings.Contains(page, link) || strings.Count(page, "jobs failed") != 1 ||
 			!strings.Contains(page, ">running<") {
 			t.Errorf("%s: no %s with %s:\n%s", who, text, link, page)

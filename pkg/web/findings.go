@@ -240,7 +240,7 @@ func (p Findings) Moment() string {
 
 // End is the address of the findings at the session's end.
 func (p Findings) End() string {
-	return p.Base + SessionPath(p.Head.Ref) + "findings"
+	return p.Base + p.Head.Ref.Path() + "findings"
 }
 
 // Cause is the title of the finding with an ID. here says whether the page shows it.

@@ -101,7 +101,7 @@ func (p Fleet) Day(day string) string { return p.List("from", day, "to", day) }
 // Address is a path of a session, such as its findings, as seen from the page.
 func (p Fleet) Address(place fleet.Place, rest string) string {
 	ref := layout.Session{Namespace: place.Namespace, Cluster: place.Cluster, Name: place.Session}
-	return p.Base + SessionPath(ref) + rest
+	return p.Base + ref.Path() + rest
 }
 
 // Resources are those that tables are ranked by, with their names.

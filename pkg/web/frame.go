@@ -56,9 +56,9 @@ func (Head) Tabs() []Tab { return tabs }
 // Path is the address of the session, or of it at the moment shown, relative to the server's root.
 func (h Head) Path() string {
 	if h.Moment != "" {
-		return SessionPath(h.Ref) + "at/" + h.Moment + "/"
+		return h.Ref.Path() + "at/" + h.Moment + "/"
 	}
-	return SessionPath(h.Ref)
+	return h.Ref.Path()
 }
 
 // MomentTime is the moment as a time; zero if the page shows the session's end.

@@ -92,7 +92,7 @@ func (o Overview) Before(f *findings.Finding) string {
 		return ""
 	}
 	at := first.Add(-min(2*time.Minute, ran/2))
-	return o.Base + SessionPath(o.Entry.Ref) + "at/" + strconv.FormatInt(at.UnixMilli(), 10) + "/"
+	return o.Base + o.Entry.Ref.Path() + "at/" + strconv.FormatInt(at.UnixMilli(), 10) + "/"
 }
 
 // Ray is the version of Ray, and of Python if it is known.

@@ -21,7 +21,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -40,12 +39,6 @@ func Assets() fs.FS {
 		panic(err) // the folder is embedded
 	}
 	return sub
-}
-
-// SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check:
-// none needs escaping.
-func SessionPath(ref layout.Session) string {
-	return "namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/"
 }
 
 // LineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.

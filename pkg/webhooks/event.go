@@ -80,8 +80,7 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 		base.Outcome, base.Time = catalog.Running, e.LastWrite.UTC()
 	}
 	if publicURL != "" {
-		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"),
-			e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
+		base.URL = strings.TrimSuffix(publicURL, "/") + "/" + e.Ref.Path() + "findings"
 	}
 	if report != nil {
 		base.Outcome, base.Summary, base.Cause = report.Outcome, line(report.Summary), line(report.Cause())

@@ -42,7 +42,7 @@ func (s ofServer) sessions(ctx context.Context, names []string, f catalog.Filter
 
 func (s ofServer) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
 	if e, err = one(s.Lookup(ctx), name); err == nil {
-		err = s.Data(ctx, client.SessionPath(e.Ref, "api/history/stored"), nil, &summary)
+		err = s.Data(ctx, e.Ref.Path()+"api/history/stored", nil, &summary)
 	}
 	return e, summary, err
 }
@@ -54,14 +54,14 @@ func (s ofServer) findings(ctx context.Context, name, job string) (layout.Sessio
 	}
 	var form url.Values
 	if job != "" {
-		found, err := s.Job(ctx, client.SessionPath(ref, ""), job)
+		found, err := s.Job(ctx, ref.Path(), job)
 		if err != nil {
 			return ref, nil, err
 		}
 		form = client.JobForm(found)
 	}
 	var report findings.Report
-	err = s.Data(ctx, client.SessionPath(ref, "api/history/findings"), form, &report)
+	err = s.Data(ctx, ref.Path()+"api/history/findings", form, &report)
 	return ref, &report, err
 }
 
@@ -75,7 +75,7 @@ func (s ofServer) status(ctx context.Context, name, at string) (layout.Session, 
 		path = "at/" + url.PathEscape(at) + "/" + path
 	}
 	var status clusterStatus
-	err = s.Data(ctx, client.SessionPath(ref, path), url.Values{"format": {"1"}}, &status)
+	err = s.Data(ctx, ref.Path()+path, url.Values{"format": {"1"}}, &status)
 	return ref, status.Text, err
 }
 
@@ -93,7 +93,7 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 		form.Set("with", with.String())
 	}
 	var report compare.Report
-	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/compare"), form, &report)
+	return &report, s.Data(ctx, ref.Path()+"api/history/compare", form, &report)
 }
 
 func (s ofServer) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
@@ -114,7 +114,7 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
 	if err != nil {
 		return err
 	}
-	path := client.SessionPath(found[0].Ref, "api/history/search")
+	path := found[0].Ref.Path() + "api/history/search"
 	if other := slices.IndexFunc(found,
 		func(e catalog.Entry) bool { return e.Ref.Cluster != found[0].Ref.Cluster }); n.Session == "" && other >= 0 {
 		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s",
@@ -183,7 +183,7 @@ func (s ofServer) annotate(ctx context.Context, names []string, edit notes.Edit)
 	}
 	for _, e := range entries {
 		var n notes.Note
-		if err := s.Post(ctx, client.SessionPath(e.Ref, "api/history/note"), edit, &n); err != nil {
+		if err := s.Post(ctx, e.Ref.Path()+"api/history/note", edit, &n); err != nil {
 			return nil, err
 		}
 		if !n.Empty() {

@@ -85,7 +85,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	ref := r.Session.Ref
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
-		Link: findings.PageOf(ref), Running: r.Runs(ctx),
+		Link: "/" + ref.Path(), Running: r.Runs(ctx),
 	}
 	if r.At != 0 {
 		s.Link += fmt.Sprintf("at/%d/", moment.Milliseconds(r.At))

@@ -19,7 +19,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 // maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that
@@ -104,7 +103,7 @@ func clusterOf(e catalog.Entry, now time.Time) client.Row {
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
 		Session: e.Ref.Name, State: catalog.State(e.Running), Seconds: e.Duration(now).Seconds(),
-		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: web.SessionPath(e.Ref),
+		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: e.Ref.Path(),
 	}
 	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {

@@ -119,7 +119,7 @@ const maxRuns = 40
 func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
 	runs := make([]web.Run, 0, len(newest))
 	for _, e := range slices.Backward(newest) {
-		runs = append(runs, web.Run{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref)})
+		runs = append(runs, web.Run{Entry: e, Duration: e.Duration(now), Path: e.Ref.Path()})
 	}
 	return runs
 }
@@ -143,7 +143,7 @@ func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 
 // row returns what the list shows of a session. loads are those under way.
 func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref),
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: e.Ref.Path(),
 		Looking:  h.opts.Sessions.Catalog.ReadsOutcome(e.Ref),
 		LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {

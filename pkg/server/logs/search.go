@@ -73,7 +73,7 @@ func (h *Handlers) sourceOf(ctx context.Context, session Session, q *logsearch.Q
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
 			return dashboard.LogEnd(ctx, session.Moment, node, file)
 		}
-		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(session.Entry.Ref),
+		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", session.Entry.Ref.Path(),
 			session.At/int64(time.Millisecond)))
 	}
 	return func(context.Context) iter.Seq2[logsearch.Source, error] {
@@ -123,7 +123,7 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 func wholeSource(ctx context.Context, e catalog.Entry, m *moment.Moment) (logsearch.Source, error) {
 	clock, err := dashboard.Clock(ctx, m)
 	return logsearch.Source{Session: e.Ref.Name, Logs: m.Session.Logs, Clock: clock,
-		Link: web.LineLink(web.SessionPath(e.Ref))}, err
+		Link: web.LineLink(e.Ref.Path())}, err
 }
 
 // withDrivers adds the drivers of a selected submission, whose IDs are in the names of their workers' logs.

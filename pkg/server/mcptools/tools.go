@@ -108,7 +108,7 @@ func (t *tools) path(ctx context.Context, o of) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := client.SessionPath(ref, "")
+	path := ref.Path()
 	if o.At == "" {
 		return path, nil
 	}

@@ -77,7 +77,7 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, web.Note{
-		Frame: visible.FrameOf(r, e, "note"), Path: web.SessionPath(e.Ref), Note: n, Kept: h.Kept(e),
+		Frame: visible.FrameOf(r, e, "note"), Path: e.Ref.Path(), Note: n, Kept: h.Kept(e),
 		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,
 		Seen: version(n),
 	})

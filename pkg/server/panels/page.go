@@ -395,7 +395,7 @@ func otherOf(r *dash.Request, with string) (address, name string) {
 	if other.Check() != nil {
 		return "", ""
 	}
-	return browser.Root(r.Request) + web.SessionPath(other), other.Name
+	return browser.Root(r.Request) + other.Path(), other.Name
 }
 
 // timeOf reads a time as Grafana writes it, Unix milliseconds or as in now-5m, bound to a range.

@@ -143,7 +143,7 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 		return ""
 	}
 	e.Ref.Name = catalog.Live
-	return web.SessionPath(e.Ref)
+	return e.Ref.Path()
 }
 
 // LiveEntry is a running cluster of which nothing is stored, as an entry of the list.
