@@ -53,6 +53,28 @@ type Row struct {
 	Path string `json:"path"`
 }
 
+// RowOf is what the entry of a session says of it. KubeRay's name of a running one is live; Session has its own.
+func RowOf(e catalog.Entry, now time.Time) Row {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "" // it is not known
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	row := Row{
+		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
+		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
+		StartTime: at(e.Start), EndTime: at(e.End), LastWrite: at(e.LastWrite),
+		Session: e.Ref.Name, State: catalog.State(e.Running), Seconds: e.Duration(now).Seconds(),
+		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: e.Ref.Path(),
+	}
+	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
+	if e.Running {
+		row.SessionName = catalog.Live
+	}
+	return row
+}
+
 // session is what a row says, of an older server too.
 func (r *Row) session() Session {
 	at := func(text string) time.Time {

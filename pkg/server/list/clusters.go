@@ -17,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
@@ -88,36 +87,12 @@ var errBeginning = &problem.Problem{
 
 // cluster is the row of a session.
 func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
-	row := clusterOf(e, now)
+	row := client.RowOf(e, now)
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {
 		row.Note = &n
 	}
 	return row
-}
-
-// clusterOf is the row of a session by its entry alone. KubeRay's name of a running one is live; Session has its own.
-func clusterOf(e catalog.Entry, now time.Time) client.Row {
-	row := client.Row{
-		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
-		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
-		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
-		Session: e.Ref.Name, State: catalog.State(e.Running), Seconds: e.Duration(now).Seconds(),
-		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: e.Ref.Path(),
-	}
-	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
-	if e.Running {
-		row.SessionName = catalog.Live
-	}
-	return row
-}
-
-// timeOf writes a time; "" if it is not known.
-func timeOf(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // maxPart is how many sessions a part has at most: it is held in memory while it is sent.
