@@ -23,9 +23,8 @@ import (
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
 func (s *Server) addCompare(ws *restful.WebService) {
-	names := []string{"with", "job", "with_job", "top"}
-	s.pageOf(ws, "/compare", names, s.comparePage)
-	s.get(ws, "/api/history/compare", takes(ofSession(names...), s.compareJSON))
+	s.pageOf(ws, "/compare", compare.Params, s.comparePage)
+	s.get(ws, "/api/history/compare", takes(ofSession(compare.Params...), s.compareJSON))
 }
 
 // compareJSON answers with a comparison as JSON.

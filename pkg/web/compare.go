@@ -46,7 +46,7 @@ func (p Compare) Metrics() string {
 // JSON is the address of the same as JSON.
 func (p Compare) JSON() string {
 	form := url.Values{}
-	for _, name := range []string{"with", "job", "with_job", "top"} {
+	for _, name := range compare.Params {
 		if v := p.Form.Get(name); v != "" {
 			form.Set(name, v)
 		}

@@ -33,6 +33,9 @@ type Question struct {
 	Top int
 }
 
+// Params are the parameters of a request for a comparison: With, Job, WithJob and Top of its Question.
+var Params = []string{"with", "job", "with_job", "top"}
+
 // maxLooked is how many sessions are searched for an earlier run of a job.
 const maxLooked = 5
 
