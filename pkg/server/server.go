@@ -126,7 +126,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.lists = list.New(list.Options{
 		Sessions: s.sessions, Loaded: opts.Sessions, Fleet: opts.Fleet, Frontends: s.frontends,
-		Notes: opts.Notes, Kept: s.notes.Kept, Storage: opts.Storage, LoadWait: opts.LoadWait,
+		Notes: opts.Notes, Label: s.notes.Label, Storage: opts.Storage, LoadWait: opts.LoadWait,
 		CollectorVersion: opts.CollectorVersion,
 	})
 	opts.Registerer.MustRegister(list.NewCoverage(s.sessions, opts.CollectorVersion))

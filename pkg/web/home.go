@@ -112,10 +112,10 @@ type Row struct {
 	Why string
 	// Comparable says that the session is stored, so that it can be compared with another one.
 	Comparable bool
-	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
+	// Label is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
 	// "note"; Note is both.
-	Kept string
-	Note notes.Note
+	Label string
+	Note  notes.Note
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
 	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory

@@ -150,9 +150,7 @@ func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone,
 			Total: st.Progress.BytesTotal}
 	}
-	if row.Kept, row.Note = h.opts.Kept(e), h.opts.Notes.Of(e.Ref); row.Kept == "" && row.Note.Text != "" {
-		row.Kept = "note" // the word of the link to the note, where nothing limits how long the session is kept
-	}
+	row.Label, row.Note = h.opts.Label(e), h.opts.Notes.Of(e.Ref)
 	if loaded, ok := h.opts.Loaded.Peek(e.Ref); ok {
 		row.Warnings = loaded.Warnings
 		if !e.Running {

@@ -22,8 +22,8 @@ type Options struct {
 	Fleet     *fleet.Fleet
 	Frontends *frontend.Builds
 	Notes     *notes.Book
-	// Kept says in a few words how long a session is kept.
-	Kept func(catalog.Entry) string
+	// Label is the text of a session's link to its note, see web.Row.
+	Label func(catalog.Entry) string
 	// Storage says in a few words where sessions are stored.
 	Storage string
 	// CollectorVersion is the tag that images of collectors should have; "" if any will do.

@@ -205,18 +205,21 @@ func (h Handlers) Kept(e catalog.Entry) string {
 	}
 }
 
+// Label is Kept or, where nothing limits how long the session is kept, "note" if there is one; "" for nothing.
+func (h Handlers) Label(e catalog.Entry) string {
+	if kept := h.Kept(e); kept != "" || h.Notes.Of(e.Ref).Text == "" {
+		return kept
+	}
+	return "note"
+}
+
 // Bar is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.
 func (h Handlers) Bar(e catalog.Entry) (label, title string) {
 	if e.Ref.Name == catalog.Live {
 		return "", ""
 	}
-	n := h.Notes.Of(e.Ref)
-	label = h.Kept(e)
-	switch {
-	case label == "" && n.Text != "":
-		label = "note"
-	case label == "" && h.Writable:
+	if label = h.Label(e); label == "" && h.Writable {
 		label = "pin"
 	}
-	return label, cmp.Or(n.Text, "Pin the session, so that it is not removed, or write a note on it")
+	return label, cmp.Or(h.Notes.Of(e.Ref).Text, "Pin the session, so that it is not removed, or write a note on it")
 }
