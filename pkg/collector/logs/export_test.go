@@ -7,12 +7,26 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 )
 
 // HideUse lets the collector not know whether a log is open to write, as where it runs as another user than Ray.
 func HideUse(t *testing.T) {
 	useOf = func(*os.File) use { return useUnknown }
 	t.Cleanup(func() { useOf = askUse })
+}
+
+// HarmFile makes the file system tell an error of a file, until the function that it returns is called.
+func HarmFile(t *testing.T, name string, err error) (mend func()) {
+	statFile = func(folder *os.File, asked string) (unix.Stat_t, error) {
+		if asked == name {
+			return unix.Stat_t{}, err
+		}
+		return statIn(folder, asked)
+	}
+	mend = func() { statFile = statIn }
+	t.Cleanup(mend)
+	return mend
 }
 
 // CanSeeUse says whether this machine tells whether the file is open to write.
@@ -27,6 +41,14 @@ func SetMaxFollowed(t *testing.T, n int) {
 
 // LostBytes is how many bytes count as lost.
 func (t *Tailer) LostBytes() float64 { return testutil.ToFloat64(t.metrics.lost) }
+
+// Followed is how many logs are followed.
+func (t *Tailer) Followed() (count int) {
+	for tree := range t.locked() {
+		count += len(tree.files)
+	}
+	return count
+}
 
 // Idle is how many logs are idle.
 func (t *Tailer) Idle() (count int) {

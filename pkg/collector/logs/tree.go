@@ -57,6 +57,7 @@ type tree struct {
 	// walking says that a scan is under way, which counts when it has seen all of these.
 	walking bool
 	broken  bool // the last scan could not read all folders that it has the right to
+	unseen  int  // files that the last scan could not be told of
 	dirty   bool // the state file is out of date
 	ended   bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
@@ -119,7 +120,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	if movedErr != nil {
 		w.fail(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
 	}
-	t.root, t.draining, t.broken = sc.root, sc.draining || t.ended, w.broken
+	t.root, t.draining, t.broken, t.unseen = sc.root, sc.draining || t.ended, w.broken, len(w.unseen)
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
@@ -382,6 +383,9 @@ func (t *tree) pass(f *file, to *stream) {
 func (t *tree) unread() error {
 	if t.broken {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
+	}
+	if t.unseen > 0 {
+		return fmt.Errorf("some of the logs of %s: the file system cannot tell of %d of them", t.session, t.unseen)
 	}
 	for _, f := range t.files {
 		if f.state == unreadable && !f.forbidden && f.unstored() > 0 {

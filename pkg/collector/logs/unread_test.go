@@ -154,3 +154,35 @@ func (r *rig) withoutRights() {
 		r.t.Skip("other users may not enter the folder of temporary files: ", err)
 	}
 }
+
+// TestFileThatCannotBeToldOf: a damaged file holds up no other, and is the same log when it can be read again.
+func TestFileThatCannotBeToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a.log", "b.log", "c.log"} {
+			r.write(name, first(name))
+		}
+		r.shipAll()
+		mend := logs.HarmFile(t, "a.log", syscall.EUCLEAN)
+		r.remove("b.log")
+		r.write("c.log", "more\n")
+		r.shipAll()
+		if !allStored(t, r) {
+			t.Error("the session waits for the damaged log")
+		}
+		if n := r.tailer.Followed(); n != 2 {
+			t.Errorf("%d logs are followed, want those that may still be there", n)
+		}
+		if err := r.tailer.Unread(); err == nil || !strings.Contains(err.Error(), "cannot tell of 1 of them") {
+			t.Errorf("the log is not told of: %v", err)
+		}
+		mend()
+		r.write("a.log", "late\n")
+		r.shipAll()
+		r.want("a.log", first("a.log")+"late\n")
+		r.want("c.log", first("c.log")+"more\n")
+		if err := r.tailer.Unread(); err != nil {
+			t.Error(err)
+		}
+	})
+}

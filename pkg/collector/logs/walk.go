@@ -41,7 +41,10 @@ type walkResult struct {
 	broken bool
 	// forbidden are the folders that the collector has no right to read. What is in them may still exist, too.
 	forbidden map[string]bool
-	errs      []error
+	// unseen are the files that could not be told of, as a damaged disk or a share does of single ones for weeks. They
+	// may still exist, and say nothing of others.
+	unseen map[string]bool
+	errs   []error
 
 	batch []seenFile
 	visit visitor
@@ -85,6 +88,16 @@ func (w *walkResult) fail(folder string, err error) {
 	default:
 		w.forbidden[folder] = true
 	}
+	w.errs = append(w.errs, err)
+}
+
+// missFile notes that a file could not be told of. If that happens to many, the folder cannot be read.
+func (w *walkResult) missFile(file string, err error) {
+	if w.unseen == nil {
+		w.unseen = make(map[string]bool)
+	}
+	w.unseen[file] = true
+	w.broken = w.broken || len(w.unseen) > batchSize
 	w.errs = append(w.errs, err)
 }
 
@@ -156,11 +169,13 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 	if below != "" {
 		p = below + "/" + name
 	}
-	stat, err := statIn(opened, name)
+	stat, err := statFile(opened, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	case errors.Is(err, fs.ErrPermission):
 		w.fail(path.Join(dir, below), fmt.Errorf("read log %q: %w", p, err))
+	case err != nil:
+		w.missFile(path.Join(dir, p), fmt.Errorf("read log %q: %w", p, err))
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return !skippedDir(name)
 	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):
@@ -169,6 +184,9 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 	}
 	return false
 }
+
+// statFile is statIn, unless a test replaces it.
+var statFile = statIn
 
 // statIn tells of a file in an open folder, of a link itself. A signal may interrupt that on network shares.
 func statIn(folder *os.File, name string) (stat unix.Stat_t, err error) {
