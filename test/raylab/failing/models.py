@@ -50,28 +50,6 @@ def too_large():
     tuner(fit_recsys, {"lr": tune.grid_search([1, 2])}, "recsys").fit()
 
 
-def no_reset():
-    """Actors are reused by a class that cannot be reset."""
-    from ray import tune
-
-    class FraudNet(tune.Trainable):
-        def setup(self, config):
-            self.lr = config["lr"]
-
-        def step(self):
-            return {"loss": self.lr / self.training_iteration if self.training_iteration else self.lr, "done": self.training_iteration >= 2}
-
-        def save_checkpoint(self, folder):
-            return {}
-
-        def load_checkpoint(self, state):
-            pass
-
-    results = tuner(FraudNet, {"lr": tune.grid_search([0.1, 0.2, 0.3])}, "fraud", config={"reuse_actors": True, "max_concurrent_trials": 1}).fit()
-    if results.num_errors:
-        raise SystemExit(f"{results.num_errors} of {len(results)} configurations did not finish, not publishing a model")
-
-
 def tune_callback():
     """A callback of the driver lacks what trials do not report."""
     from ray import tune
@@ -272,7 +250,7 @@ def read_only():
 
 
 def objects_to_parquet():
-    """Objects of Python become a column that Parquet cannot hold."""
+    """Objects of Python become a column, which Data pickles."""
     import ray.data
 
     class Box:
@@ -351,16 +329,6 @@ def late_word():
             f.write(f"{i},{i}\n" if i != 170_001 else f"{i},offline\n")
     readings = ray.data.read_csv("/tmp/app/meters")
     print(readings.map_batches(lambda b: {"kwh": b["reading"] / 1000}).sum("kwh"))
-
-
-def much_memory():
-    """A function asks for more memory than any node has."""
-    import ray.data
-
-    def embed_pages(batch):
-        return batch
-
-    print(ray.data.range(100, override_num_blocks=4).map_batches(embed_pages, memory=400 * 1024**3).count())
 
 
 def ok_retries():
