@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,27 +114,11 @@ func TestFindingsInCacheDir(t *testing.T) {
 	}
 }
 
-// TestFindingsThatPanic leave nothing behind, and the server goes on.
-func TestFindingsThatPanic(t *testing.T) {
-	s := generated(t, 10)
-	w := &Writer{Opener: s.opener(), Put: s.store.Put,
-		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-			panic("oh no")
-		}}
-	if err := w.KeepFindings(t.Context(), s.load(), false); err == nil ||
-		!strings.Contains(err.Error(), "oh no") {
-		t.Error(err)
-	}
-	if _, err := s.store.Stat(t.Context(), layout.FindingsKey(layout.DefaultRoot, s.ref)); !errors.Is(err,
-		os.ErrNotExist) {
-		t.Error(err)
-	}
-}
-
 // TestFindingsThatFail are made again at the next offer, unless they would fail again.
 func TestFindingsThatFail(t *testing.T) {
 	s := generated(t, 10)
 	loaded := s.load()
+	key := layout.FindingsKey(layout.DefaultRoot, s.ref)
 	ended, end := context.WithCancelCause(t.Context())
 	end(turns.ErrEnded)
 	for name, tt := range map[string]struct {
@@ -157,8 +140,12 @@ func TestFindingsThatFail(t *testing.T) {
 				}}
 			b := NewBackground(w, prometheus.NewRegistry())
 			defer b.Close()
+			must.OK(t, s.store.Delete(t.Context(), key))
 			if err := b.keep(tt.ctx, loaded); err == nil || b.hasKept(loaded) != tt.remembered {
 				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
+			}
+			if _, err := s.store.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("something is kept: %v", err)
 			}
 			fail = func() error { return nil }
 			if err := b.keep(t.Context(), loaded); err != nil || !b.hasKept(loaded) {

@@ -63,38 +63,26 @@ func list(s *session.Session) (int, error) {
 	return picked.Matching, s.Tasks.Err()
 }
 
-// TestAddedEventsMakeAnIndexStale: whatever is stored later is shown.
+// TestAddedEventsMakeAnIndexStale: whatever is stored later is shown, by a refresh and by another load.
 func TestAddedEventsMakeAnIndexStale(t *testing.T) {
 	s := generated(t, 100)
 	s.write(s.load())
 	o := s.opener()
-	if !s.loadAuto(o).Indexed() {
-		t.Fatal("the index is not used")
+	first := s.loadAuto(o)
+	if same, err := first.Refresh(t.Context()); err != nil || same != first || !first.Indexed() {
+		t.Fatalf("indexed %v; refreshed to another session: %v", first.Indexed(), err)
 	}
-	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
+	s.end()
 	after := s.loadAuto(o)
-	if after.Indexed() || !after.Ended() {
-		t.Errorf("indexed %v, ended %v after something was stored", after.Indexed(), after.Ended())
+	for how, next := range map[string]*session.Session{"refreshed": must.Get(first.Refresh(t.Context()))(t),
+		"loaded": after} {
+		if next.Indexed() || !next.Ended() {
+			t.Errorf("%s: indexed %v, ended %v after something was stored", how, next.Indexed(), next.Ended())
+		}
 	}
 	s.write(after)
 	if !s.loadAuto(o).Indexed() {
 		t.Error("the new index is not used")
-	}
-}
-
-// TestRefreshOfAnIndexedSession: what was loaded from an index is told of what is added.
-func TestRefreshOfAnIndexedSession(t *testing.T) {
-	s := generated(t, 100)
-	s.write(s.load())
-	first := s.loadAuto(s.opener())
-	same, err := first.Refresh(t.Context())
-	if err != nil || same != first {
-		t.Fatalf("refreshed to another session: %v", err)
-	}
-	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
-	next, err := first.Refresh(t.Context())
-	if err != nil || !next.Ended() || next.Indexed() {
-		t.Errorf("ended %v, indexed %v: %v", next.Ended(), next.Indexed(), err)
 	}
 }
 

@@ -95,25 +95,6 @@ func TestLogOfChunks(t *testing.T) {
 	}
 }
 
-func TestLogWithGap(t *testing.T) {
-	set, _ := logOf(t, "a.log", testChunk{0, "one\n", layout.Plain}, testChunk{50, "two\n", layout.Plain},
-		testChunk{104, "three\n", layout.Plain})
-	f := open(t, set, "a.log")
-	if got := readRange(t, f, 0, f.Size()); got != "one\ntwo\nthree\n" || f.Size() != 110 {
-		t.Errorf("%q of %d bytes", got, f.Size())
-	}
-	if got := readRange(t, f, 104, 110); got != "three\n" {
-		t.Errorf("the bytes after a gap keep their offsets: got %q", got)
-	}
-	for n, want := range map[int]string{1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n",
-		4: "one\ntwo\nthree\n"} {
-		start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
-		if got := readRange(t, f, start, f.Size()); err != nil || got != want {
-			t.Errorf("last %d lines: %q, %v, want %q", n, got, err, want)
-		}
-	}
-}
-
 // TestTextWithGap: a text goes on behind a gap, and says where each of its bytes was.
 func TestTextWithGap(t *testing.T) {
 	for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
@@ -144,16 +125,6 @@ func TestTextWithGap(t *testing.T) {
 						c.start, c.end, i, got, want)
 				}
 			}
-		}
-	}
-}
-
-func TestTailWithoutLineEnd(t *testing.T) {
-	set, _ := logOf(t, "a.log", testChunk{0, "one\ntwo", layout.Plain})
-	f := open(t, set, "a.log")
-	for n, want := range map[int]int64{1: 4, 2: 0} {
-		if start, err := f.TailStart(t.Context(), f.Size(), n, f.Size()); err != nil || start != want {
-			t.Errorf("last %d lines start at %d, %v, want %d", n, start, err, want)
 		}
 	}
 }
