@@ -18,7 +18,8 @@ import (
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
 	replicaRaised = lazyregexp.New(
-		`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
+		`(?m)^(?:ERROR|WARNING) \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name|(?:Failed to create d|D)eployment actor '[^']*' for Deployment\(name)` +
+			`='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|(?: failed to become ready)?:[ \n])`)
 	updateFailed = lazyregexp.New(
 		`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = lazyregexp.New(
@@ -28,8 +29,10 @@ var (
 	notAnswered = lazyregexp.New(
 		`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
 	appFailed = lazyregexp.New(
-		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
-	appDeleted = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Deleting app '([^']*)'\.`)
+		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while (?:deploying|applying config for) application) '([^']*)'[^\n]*`)
+	configRefused = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- Traceback \(most recent call last\):$`)
+	appNamed      = lazyregexp.New(`\bapp(?:lication)?(?: |=)'([^'\n]+)'`)
+	appDeleted    = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Deleting app '([^']*)'\.`)
 )
 
 // controllerLog reads a log of Serve's controller.
@@ -93,18 +96,38 @@ func (c *controllerLog) startedAfter(after int, of string) bool {
 	return ever && at >= after
 }
 
-// applicationsFailed finds applications that could not be built or deployed.
+// applicationsFailed finds applications that could not be built or deployed. Of one with a config that Serve refuses
+// the controller logs only the traceback: it is told if the log is about one application.
 func (c *controllerLog) applicationsFailed() {
 	b, log := c.b, c.log
-	for _, m := range b.matches(log, appFailed()) {
+	failed := b.matches(log, appFailed())
+	if app := c.onlyApplication(); app != "" {
+		for _, m := range b.matches(log, configRefused()) {
+			m.groups = append(m.groups, app)
+			failed = append(failed, m)
+		}
+	}
+	for _, m := range failed {
 		end := m.entry()
-		f := b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+		app := m.groups[1]
+		f := b.applicationFailed(app, log.text[m.to:end], m.at, b.evidence(log, m.from, end))
 		// whoever gives up at once deletes it, too, as a program does that ends
-		deleted := func(d match) bool { return d.groups[1] == m.groups[1] && d.at-m.at > atTheEnd }
-		if c.startedAfter(end, "app='"+m.groups[1]+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
+		if c.startedAfter(end, "app='"+app+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
 			f.Severity = Warning // it was deployed again, or somebody gave it up
 		}
 	}
+}
+
+// onlyApplication returns the application of which a controller's log tells; "" if it tells of none or of several.
+func (c *controllerLog) onlyApplication() (name string) {
+	for _, m := range appNamed().FindAllStringSubmatch(c.log.text, -1) {
+		if name != "" && name != m[1] {
+			return ""
+		}
+		name = m[1]
+	}
+	return name
 }
 
 // entryEnd returns where the log's entry at an offset ends: where the next one begins or the log ends, or at the first
@@ -133,13 +156,16 @@ func (c *controllerLog) replicasRaised() {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
 		raised := output.ExceptionOf(said)
-		if strings.Contains(said, "Check replica logs") {
-			raised = b.inReplicaLog(app, deployment, raised)
+		if strings.Contains(said, "Check replica logs") || output.ToldAbove(raised.String()) {
+			raised = b.inReplicaLogs(app, deployment, raised)
 		}
 		f := b.replicaFailed(app, deployment, raised)
 		why := "its replicas raised " + reasonOf(f.raised, said)
-		if strings.Contains(m.groups[0], "Gang scheduling failed") { // there are no replicas
+		switch { // there are no replicas
+		case strings.Contains(m.groups[0], "Gang scheduling failed"):
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
+		case strings.Contains(m.groups[0], "eployment actor"):
+			why = "its deployment actor raised " + reasonOf(f.raised, said)
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		f.lasted(m.at) // a deployment whose replicas are tried again and again counts once
@@ -155,18 +181,42 @@ func (c *controllerLog) replicasRaised() {
 
 const maxReplicaLogs = 16
 
-// inReplicaLog returns the last exception that the logs of a deployment's replicas have; other if they have none.
-func (b *builder) inReplicaLog(app, deployment string, other output.Exception) output.Exception {
-	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool {
+// inReplicaLogs returns the exception to which another one refers that the replicas of a deployment raised, as their
+// logs or those of their processes have it; the other one if they have none.
+func (b *builder) inReplicaLogs(app, deployment string, other output.Exception) output.Exception {
+	files := b.nodeFiles(maxReplicaLogs, func(path string) bool {
 		return strings.HasPrefix(path, "serve/replica_"+app+"_"+deployment+"_")
-	}) {
-		log := b.read(file).text
-		at := strings.LastIndex(log, output.TracebackStart)
-		if raised := output.ExceptionOf(log[max(0, at):]); at >= 0 && raised.Type != "" {
+	})
+	for i := range b.s.Actors {
+		a := &b.s.Actors[i]
+		if a.Class == replicaClass+app+":"+deployment && len(files) < maxReplicaLogs {
+			state, _ := moment.ActorAt(a, b.r.At)
+			files = append(files, b.logsOf(state.Worker)...)
+		}
+	}
+	for _, file := range files {
+		if raised := toldAbove(b.read(file).text, other); raised.Type != "" {
 			return raised
 		}
 	}
 	return other
+}
+
+// toldAbove returns the last exception of a log that is another one, and does not refer to what was told above it; none
+// if none of the last few is.
+func toldAbove(log string, other output.Exception) output.Exception {
+	for tried, at := 0, len(log); at > 0 && tried < maxProcesses; tried++ {
+		before, trace := log[:at], ""
+		if trace, at = output.LastTraceback(before); at < 0 { // Serve's records begin in the same line
+			at = strings.LastIndex(before, output.TracebackStart)
+			trace = before[max(0, at):]
+		}
+		raised := output.ExceptionOf(trace)
+		if raised.Type != "" && !raised.Same(other) && !output.ToldAbove(raised.String()) {
+			return raised
+		}
+	}
+	return output.Exception{}
 }
 
 var (

@@ -60,6 +60,26 @@ func TestServeController(t *testing.T) {
 				"ERROR" + at + "Failed to update the deployments ['Wide'].\n",
 			"Deployment Wide of application wide did not start: the placement group needs 4 GPUs.",
 		},
+		"deployment actor": {
+			"ERROR" + at + "Failed to create deployment actor 'cache' for Deployment(name='Cart', app='shop'): no such class\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 200, in start\nImportError: no such class\n" +
+				"WARNING" + at + "Deployment actor creation failed for Deployment(name='Cart', app='shop'): no such class (attempt 3/3)\nERROR" + at + "The deployments ['Cart'] are UNHEALTHY.\n",
+			"Deployment Cart of application shop did not start: its deployment actor raised ImportError: no such class",
+		},
+		"deployment actor's constructor": {
+			"WARNING" + at + "Deployment actor 'cache' for Deployment(name='Cart', app='shop') failed to become ready: Deployment actor 'cache' failed: The actor died because of an error raised in its creation task, \x1b[36mray::Cache.__init__()\x1b[39m (pid=7, ip=10.0.0.1, actor_id=0a)\n" +
+				"  File \"/app/cache.py\", line 7, in __init__\n    raise ValueError(\"no table\")\nValueError: no table\n" +
+				"ERROR" + at + "Failed to update the deployments ['Cart'].\n",
+			"Deployment Cart of application shop did not start: its deployment actor raised ValueError: no table",
+		},
+		"config": {
+			"ERROR" + at + "Unexpected error occurred while applying config for application 'shop': \nTraceback (most recent call last):\n  File \"application_state.py\", line 728, in apply_app_config\nKeyError: 'Cart'\n",
+			"Serve application shop could not be deployed: KeyError: 'Cart'",
+		},
+		"config, refused": {
+			"INFO" + at + "Importing and building app 'shop'.\nERROR" + at + "Traceback (most recent call last):\n  File \"application_state.py\", line 715, in apply_app_config\n" +
+				"ValueError: Deployment 'Card' does not exist in application 'shop'. Available: ['Cart']\n\nINFO" + at + "Received config\n",
+			"Serve application shop could not be deployed: ValueError: Deployment 'Card' does not exist in application 'shop'. Available: ['Cart']",
+		},
 		"crash": {
 			"WARNING" + at + "Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n" +
 				"WARNING" + at + "Replica Replica(id='z1', deployment='Ends', app='ends') failed health check, stopping it.\n" +
@@ -83,6 +103,46 @@ func TestServeController(t *testing.T) {
 				t.Errorf("%+v", told)
 			}
 		})
+	}
+}
+
+// TestRefusedOfSeveral: with several applications a traceback alone does not say whose config Serve refused.
+func TestRefusedOfSeveral(t *testing.T) {
+	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
+	dir := rareEvents(t, rayevents.Of("SUBMISSION"))
+	storeLog(t, dir, "serve/controller_1560.log", "INFO"+at+"Importing and building app 'shop'.\nINFO"+at+"Importing and building app 'blog'.\n"+
+		"ERROR"+at+"Traceback (most recent call last):\n  File \"application_state.py\", line 715, in apply_app_config\nValueError: no deployment\n")
+	for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
+		if f.Kind == findings.Serve {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestEngineOfReplica: a replica that refers to what its engine told above failed of that, as its process's log has it.
+// An exception with a reason of its own stays, whatever is logged.
+func TestEngineOfReplica(t *testing.T) {
+	const mark = "(EngineCore_DP0 pid=61) "
+	const engine = mark + "Process EngineCore_DP0:\n" + mark + "Traceback (most recent call last):\n" + mark + "  File \"/lib/vllm/core.py\", line 9, in start\n" +
+		mark + "    raise ValueError(said)\n" + mark + "ValueError: No available memory for the cache blocks.\n"
+	const failed = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+	const own = "Traceback (most recent call last):\n  File \"/lib/vllm/client.py\", line 7, in wait\nRuntimeError: "
+	worker := "worker-" + strings.Repeat("07", 28) + "-01000000-61.err"
+	replica := deadActor("ServeReplica:llm:LLMServer", "creationTaskFailureContext", own+failed, "ACTOR_DIED")
+	replica[1] = strings.Replace(replica[1], `"stateTransitions": [`, `"stateTransitions": [{"state": "ALIVE", "timestamp": "2026-11-22T10:15:50Z", "workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="}, `, 1)
+	for said, c := range map[string]struct{ log, want string }{
+		failed:              {engine + own + failed + "\n", "ValueError: No available memory for the cache blocks."},
+		failed + " ":        {own + failed + "\n", "RuntimeError: " + failed},
+		"no model is named": {engine + own + "no model is named\n", "RuntimeError: no model is named"},
+	} {
+		dir := rareEvents(t, append(rayevents.Of("SUBMISSION"), replica...))
+		storeLog(t, dir, worker, c.log)
+		storeLog(t, dir, "serve/controller_1560.log", "ERROR 2026-11-22 10:16:01,857 controller 1560 -- Exception in Replica(id='w1', deployment='LLMServer', app='llm'), the replica will be stopped.\n"+own+said+"\n")
+		want := "Deployment LLMServer of application llm did not start: its replicas raised " + c.want
+		if !slices.ContainsFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings,
+			func(f *findings.Finding) bool { return f.Title == want }) {
+			t.Errorf("%q: no %q", said, want)
+		}
 	}
 }
 
