@@ -24,21 +24,26 @@ type Exception struct {
 
 // String returns "Type: Message Rest", or what there is of it. Hints that Ray appends to its messages are cut off.
 func (e Exception) String() string {
-	message := cmp.Or(strings.TrimSpace(e.Message+" "+e.Rest), e.Code)
-	for _, hint := range rayHints {
-		message, _, _ = strings.Cut(message, hint)
-	}
+	message := cmp.Or(strings.TrimSpace(withoutHints(e.Message)+" "+withoutHints(e.Rest)), e.Code)
 	if message == "" || e.Type == "" {
 		return e.Type + message // at most one of them is set
 	}
 	return e.Type + ": " + message
 }
 
+// withoutHints returns a text up to the first hint of Ray in it.
+func withoutHints(text string) string {
+	for _, hint := range rayHints {
+		text, _, _ = strings.Cut(text, hint)
+	}
+	return text
+}
+
 // rayHints holds how the hints begin that Ray appends to its exceptions' messages, whatever happened.
 var rayHints = []string{
 	" To see information about where this ObjectRef", " This can happen if the node was preempted",
 	" The task may or may not have been executed",
-	" Check python-core-worker-*.log", " This could because 1.", " lease_id=",
+	" Check python-core-worker-*.log", " Check cluster logs (", " This could because 1.", " lease_id=",
 	" Refer to the documentation on how to address",
 }
 
@@ -253,10 +258,11 @@ func Normalised(message string) string {
 }
 
 // countsBelow matches what pydantic says before the name of a field and what is wrong with it; onlyCode what YAML's
-// parser, and clients of HTTP, say before the reason, pip before the package, and the beginning of an object.
+// parser, and clients of HTTP, say before the reason, pip before the package, Ray of a lost object, and the beginning
+// of an object.
 var (
 	countsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
-	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 )
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster

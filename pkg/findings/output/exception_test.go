@@ -17,6 +17,10 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ApiException", Message: "(403)", Rest: "Reason: Forbidden", Library: true}},
 		{"of an object", "Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\n  File \"/lib/site-packages/rayon/a.py\", line 1, in f\npandera.errors.SchemaErrors: {\n    \"price\": \"is negative\"\n}\n",
 			Exception{Type: "SchemaErrors", Message: "{", Rest: "\"price\": \"is negative\" }", Library: true}},
+		{"of a lost object", "Traceback (most recent call last):\n  File \"/lib/site-packages/ray/_private/worker.py\", line 1, in get\nray.exceptions.ObjectReconstructionFailedError: Failed to retrieve object 00ff01. To see information about where this ObjectRef was created in Python, set the environment variable RAY_record_ref_creation_sites=1 during `ray start` and `ray.init()`.\n\n" +
+			"[OBJECT_UNRECONSTRUCTABLE_PUT] The object cannot be reconstructed because it was created by ray.put(), which has no task lineage.\n",
+			Exception{Type: "ObjectReconstructionFailedError", Message: "Failed to retrieve object 00ff01. To see information about where this ObjectRef was created in Python, set the environment variable RAY_record_ref_creation_sites=1 during `ray start` and `ray.init()`.",
+				Rest: "[OBJECT_UNRECONSTRUCTABLE_PUT] The object cannot be reconstructed because it was created by ray.put(), which has no task lineage."}},
 		{"of Ray", "Traceback (most recent call last):\n  File \"/lib/site-packages/ray/_private/worker.py\", line 1, in get\nray.exceptions.GetTimeoutError: late\n",
 			Exception{Type: "GetTimeoutError", Message: "late"}},
 		{"of a program that is installed", "Traceback (most recent call last):\n  File \"/usr/local/bin/acme\", line 8, in <module>\n  File \"/lib/site-packages/acme/run.py\", line 1, in main\n" +
