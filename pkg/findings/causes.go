@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -148,7 +149,8 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	for _, other := range b.all {
 		ofServe := other.servesJob(j, e.log, len(b.jobs) == 1)
 		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
-		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe || other.Kind == Pod || ofLibrary {
+		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe || other.Kind == Pod || ofLibrary ||
+			other.ignored && !tooFew().MatchString(said) {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
@@ -181,6 +183,9 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	}
 	f.dropForgiven(b.succeededNext)
 }
+
+// tooFew matches what says that something is missing, as it is of what was ignored.
+var tooFew = lazyregexp.New(`(?i)` + outOfHowMany + `|\b(?:only|missing|lost|incomplete|too few|not (?:all|enough|complete))\b`)
 
 // reportedIn reports whether words about a failure name what the finding is about: also a library may say them.
 func (f *finding) reportedIn(said string) bool {

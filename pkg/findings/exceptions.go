@@ -44,7 +44,9 @@ func tellsOfOthers(raised output.Exception, said string) bool {
 }
 
 // outOf matches how many there are of how many.
-var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
+var outOf = lazyregexp.New(outOfHowMany)
+
+const outOfHowMany = `\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`
 
 // processFailed is an expression for exceptions that only say that a process failed. It may have written the reason to
 // the same log, as one may to which output.SeeAbove refers.

@@ -36,6 +36,7 @@ type finding struct {
 	jobEnd       bool   // the finding is about a job's own end
 	silent       bool   // a job's end of which its program said nothing
 	intended     bool   // somebody wanted it
+	ignored      bool   // its program said that it may fail
 	ofArgument   bool   // an actor was not created because an argument of its constructor had failed
 	detached     bool   // it is about an actor that lives longer than its job, so that others may lack it
 }

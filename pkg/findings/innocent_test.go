@@ -262,3 +262,29 @@ func TestTolerated(t *testing.T) {
 		}
 	}
 }
+
+// TestIgnoredBlocks: blocks of Ray Data that fail, and that the program said to ignore, are a warning, and not why it
+// ended later, unless it says that too few were left. They are if Data aborted as there were too many.
+func TestIgnoredBlocks(t *testing.T) {
+	const record = "2026-11-22 10:15:55,900\tERROR streaming_executor_state.py:733 -- An exception was raised from a task of operator \"Map(f)\". "
+	const ignored = record + "Ignoring this exception with remaining max_errored_blocks=0.\n"
+	const aborted = record + "Dataset execution will now abort. To ignore this exception and continue, set DataContext.max_errored_blocks.\n"
+	for _, c := range []struct{ said, log, severity string }{
+		{"quality gate failed", ignored, findings.Warning},
+		{"only 60 of 100 frames are left", ignored, findings.Error},
+		{"rows are missing", ignored, findings.Error},
+		{"quality gate failed", ignored + aborted, findings.Error},
+		{"quality gate failed", "", findings.Error},
+	} {
+		dir := submissionWithLog(t, 1, c.said+"\n",
+			append(failedTask(1, "Map(f)", "TASK_EXECUTION_EXCEPTION", "ray::Map(f)() (pid=7)\n  File \"a.py\", line 1, in f\nValueError: x is odd"),
+				driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "ray-data/ray-data.log", c.log)
+		r, chain := badJob(t, dir)
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.TaskFailed })
+		if i < 0 || r.Findings[i].Severity != c.severity || (len(chain) > 1) != (c.severity == findings.Error) ||
+			strings.Contains(r.Findings[i].Title, "max_errored_blocks") != (c.log == ignored) {
+			t.Errorf("%+v: %d of %+v", c, len(chain), r.Findings)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (b *builder) readLibraries() {
 	}
 	for _, f := range b.all {
 		b.readDataLog(f)
+		b.ignoredByData(f)
 	}
 	runs, err := b.r.TrainRuns(b.ctx)
 	if b.fail(err) {
@@ -104,8 +105,7 @@ func (b *builder) readDataLog(f *finding) {
 	}
 	nearest, logged := int64(math.MaxInt64), Evidence{}
 	var raised output.Exception
-	for _, file := range b.nodeFiles(maxControllers,
-		func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") }) {
+	for _, file := range b.dataLogs() {
 		log := b.read(file)
 		for _, name := range f.names {
 			before, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
@@ -125,6 +125,32 @@ func (b *builder) readDataLog(f *finding) {
 	}
 	f.takeException(&finding{raised: raised})
 	f.addEvidence(logged)
+}
+
+// dataLogs returns the logs of Ray Data.
+func (b *builder) dataLogs() []moment.LogFile {
+	return b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") })
+}
+
+// ignoredByData looks whether the failures that a finding about an operator of Ray Data is about were ignored, as the
+// program had set max_errored_blocks (streaming_executor_state.py).
+func (b *builder) ignoredByData(f *finding) {
+	if !isOfData(f) || f.Kind == Data {
+		return
+	}
+	ignored, aborted := false, false
+	for _, file := range b.dataLogs() {
+		text := b.read(file).text
+		for _, name := range f.names {
+			said := `from a task of operator "` + name + `". `
+			ignored = ignored || strings.Contains(text, said+"Ignoring this exception")
+			aborted = aborted || strings.Contains(text, said+"Dataset execution will now abort")
+		}
+	}
+	if f.ignored = ignored && !aborted; f.ignored {
+		f.Severity = Warning
+		f.goOn("; Ray Data ignored it, as max_errored_blocks allows")
+	}
 }
 
 // isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.

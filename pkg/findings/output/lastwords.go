@@ -248,9 +248,25 @@ func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...
 	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 
-// passedOn matches an error that Ray reports with its traceback: of a task whose result nobody took, or of something
-// that Ray tries again.
-var passedOn = lazyregexp.New(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- [^\n]*\n(?:(?:[^ \t\n][^\n]*\n)?  File [^\n]*\n(?:[ \t][^\n]*\n)*)+[^\n]*$`)
+// ofRecord is an expression for the beginning of a record of Ray in a driver's log, chained for tracebacks below it, of
+// exceptions each of which the next one followed, with notes on the last one.
+const (
+	ofRecord = `(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- `
+	traced   = `(?:(?:[^ \t\n][^\n]*\n(?:    [^\n]*\n)?)?  File [^\n]*\n(?:[ \t][^\n]*\n)*)+[^\n]*`
+	chained  = traced + `(?:\n\n(?:` + directCause + `|` + whileHandling + `)\n\n(?:` + traced + `|[^ \t\n][^\n]*\n[^\n]*))*(?:\nFailed to apply UDF [^\n]*(?:\nTo change [^\n]*)?)?`
+)
+
+var (
+	// passedOn matches an error that Ray reports with its traceback: of a task whose result nobody took, or of what Ray
+	// tries again.
+	passedOn = lazyregexp.New(ofRecord + `[^\n]*\n` + chained + `$`)
+	// passed matches the record of what Ray's libraries went on after: a block of Data that is ignored, an actor that
+	// is replaced, the copy of an experiment's state. passedWhole matches it with its traceback.
+	passed      = lazyregexp.New(ofRecord + wentOnAfter)
+	passedWhole = lazyregexp.New(ofRecord + wentOnAfter + `\n` + chained + `$`)
+)
+
+const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|\bstate snapshotting failed:)[^\n]*`
 
 // EndsInError reports whether the last line that a program printed itself is about an error.
 func EndsInError(log string) bool {

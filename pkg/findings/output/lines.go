@@ -23,7 +23,7 @@ var ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|
 // those of a box, are one.
 func lastOwn(log string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		own := OwnLines(log[max(0, len(log)-maxLastText):])
+		own := passedWhole().ReplaceAllString(OwnLines(log[max(0, len(log)-maxLastText):]), "")
 		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
 			own = own[:end]
 		}

@@ -158,3 +158,32 @@ func TestFramesInRecords(t *testing.T) {
 		}
 	}
 }
+
+// ignoredBlock is what Ray Data says of a block that fails and that it was told to ignore.
+const ignoredBlock = "2026-11-20 23:19:45,900\tERROR streaming_executor_state.py:733 -- An exception was raised from a task of operator \"Map(f)\". Ignoring this exception with remaining max_errored_blocks=9.\n" +
+	"Traceback (most recent call last):\n  File \"/lib/site-packages/ray/data/physical_operator.py\", line 337, in on_data_ready\n    self._next_sync(\n    ^^^^\nStopIteration\n\n" + whileHandling + "\n\n" +
+	"Traceback (most recent call last):\n  File \"/lib/site-packages/ray/_private/worker.py\", line 1053, in get_objects\n    raise value.as_instanceof_cause()\n" +
+	"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::Map(f)()\x1b[39m (pid=7, ip=10.0.0.1)\n    for block in block_iter:\n  File \"/app/a.py\", line 7, in f\n    raise ValueError(x)\nValueError: x is odd\n\n" +
+	directCause + "\n\n\x1b[36mray::Map(f)()\x1b[39m (pid=7, ip=10.0.0.1)\nray.exceptions.UserCodeException: UDF failed to process a data block.\n"
+
+// TestPassedTracebacks: what Ray's libraries went on after, as their record says, is neither the exception of a
+// program's end nor among its last words. If Data aborts, it is.
+func TestPassedTracebacks(t *testing.T) {
+	const notes = "Failed to apply UDF transform after 1/1 attempts (total backoff 0.0s).\nTo change retry attempts, backoff, or which errors are retried, configure `ray.data.DataContext`.\n"
+	replaced := "2026-11-20 23:19:45,900\tWARNING actor_pool_map_operator.py:422 -- Map(M): an actor died during initialization and will be replaced (1 consecutive death(s) so far).\n" + raisedText("ValueError: x")
+	for _, passing := range []string{ignoredBlock, ignoredBlock + notes, replaced, ignoredBlock + replaced} {
+		if text, at := LastTraceback("loading\n" + passing + "saved\n"); at >= 0 {
+			t.Errorf("%q", text)
+		}
+		if got := LastWords("loading\n" + passing + "quality gate failed\n" + passing); got != "quality gate failed" {
+			t.Errorf("%q", got)
+		}
+		if text, _ := LastTraceback(raisedText("OSError: no shard") + passing); !strings.Contains(text, "OSError") {
+			t.Errorf("%q", text)
+		}
+	}
+	aborted := strings.Replace(ignoredBlock, "Ignoring this exception with remaining max_errored_blocks=9", "Dataset execution will now abort", 1)
+	if text, at := LastTraceback(aborted); at < 0 || ExceptionOf(text).String() != "ValueError: x is odd" {
+		t.Errorf("%q", text)
+	}
+}

@@ -50,6 +50,10 @@ func lastPlain(log string) (text string, at int, ended bool) {
 			end = line
 			continue
 		}
+		if from, to := lineBefore(log, first); passed().MatchString(log[from:to]) {
+			end = from
+			continue
+		}
 		if heading, thread := asideHeading(log, first); heading >= 0 {
 			switch {
 			case at < 0:
