@@ -81,16 +81,13 @@ type Facts struct {
 	Idle    time.Duration // how long a session without new data counts as running
 }
 
-// Of makes the report. Suspended clusters, which have no pods, are left out.
+// Of makes the report.
 func Of(clusters []kube.Cluster, f Facts) Report {
 	r := Report{Clusters: []Cluster{}, Counts: map[State]int{}}
 	for _, s := range States {
 		r.Counts[s] = 0
 	}
 	for _, c := range clusters {
-		if c.State == kube.Suspended {
-			continue
-		}
 		row := Cluster{
 			Namespace: c.Namespace, Name: c.Name, OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, Created: c.Created,
 			LastWrite: f.Running[Key{c.Namespace, c.Name}],
@@ -108,7 +105,7 @@ func (f Facts) judge(c kube.Cluster) (State, string) {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
 	_, stored := f.Running[Key{c.Namespace, c.Name}]
-	if !stored && c.State == kube.Ready && f.Now.Sub(c.Created) >= f.Idle {
+	if !stored && c.State == kube.Ready && min(f.Now.Sub(c.Created), f.Now.Sub(c.ReadySince)) >= f.Idle {
 		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", f.Idle)
 	}
 	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 && !c.AddedByKubeRay {

@@ -16,7 +16,7 @@ func TestOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster kube.Cluster
 		stored  bool
-		want    State // "": left out
+		want    State
 	}{
 		"covered": {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours, ours}},
 			true, Covered},
@@ -43,8 +43,11 @@ func TestOf(t *testing.T) {
 		"young": {kube.Cluster{State: "ready", Created: young, Collectors: []string{ours}}, false,
 			Starting},
 		"waits for its pods": {kube.Cluster{Created: old, Collectors: []string{ours}}, false, Starting},
-		"suspended": {kube.Cluster{State: "suspended", Created: old, Collectors: []string{""}}, false,
-			""},
+		"just resumed": {kube.Cluster{State: "ready", Created: old, ReadySince: young, Collectors: []string{ours}}, false,
+			Starting},
+		"silent since it was resumed": {kube.Cluster{State: "ready", Created: old, ReadySince: old,
+			Collectors: []string{ours}}, false, Silent},
+		"being resumed":             {kube.Cluster{State: "suspended", Created: old, Collectors: []string{ours}}, false, Starting},
 		"stores before it is ready": {kube.Cluster{Created: young, Collectors: []string{ours}}, true, Covered},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +58,7 @@ func TestOf(t *testing.T) {
 			}
 			r := Of([]kube.Cluster{tt.cluster}, f)
 			want := map[State]int{Uncovered: 0, Silent: 0, Old: 0, Starting: 0, Covered: 0}
-			if tt.want != "" {
-				want[tt.want] = 1
-			}
+			want[tt.want] = 1
 			if diff := cmp.Diff(want, r.Counts); diff != "" {
 				t.Error(diff)
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
-// States of a cluster of which we know what they mean.
-const Ready, Suspended = "ready", "suspended"
+// Ready is the state of a cluster of which all pods have run at once since it was made, or was resumed.
+const Ready = "ready"
 
 // Cluster is a RayCluster that exists now.
 type Cluster struct {
@@ -25,8 +25,10 @@ type Cluster struct {
 	OwnerKind, OwnerName string
 	RayVersion           string // "2.60.0"; empty if neither the cluster nor its image's tag has it
 	Created              time.Time
-	// State is KubeRay's word: Ready, Suspended, failed, or empty while the cluster is being made.
+	// State is KubeRay's word: Ready, empty while the cluster is being made, or "suspended" while it is being resumed.
 	State string
+	// ReadySince is when the state last became Ready; zero if KubeRay does not say it.
+	ReadySince time.Time
 	// Collectors are the images of the collectors in the pods of the head and of each worker group; "" for a group
 	// without one.
 	Collectors []string
@@ -39,7 +41,8 @@ type Cluster struct {
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
-		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: state(c),
+		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
+		ReadySince:     c.Status.StateTransitionTimes[Ready].Time,
 		Collectors:     []string{collector(c, c.Spec.HeadGroupSpec.Template)},
 		AddedByKubeRay: c.Spec.HistoryServerOptions.CollectorOptions.Image != "",
 	}
@@ -53,14 +56,9 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	return out
 }
 
-// state is KubeRay's word for a cluster's state. One that shall be suspended, as a queue may want it, is suspended
-// before KubeRay says so.
-func state(c *rayv1.RayCluster) string {
-	if c.Spec.Suspend {
-		return Suspended
-	}
-	return c.Status.State
-}
+// suspended reports whether a cluster has no pods, or is losing them, as somebody or a queue suspended it. KubeRay's
+// word for its state follows later: one that is resumed stays "suspended" until all of its pods run at once.
+func suspended(c *rayv1.RayCluster) bool { return c.Spec.Suspend }
 
 // collector is the image of the collector in a group's pods, which KubeRay may add itself; "" if they have none.
 func collector(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {

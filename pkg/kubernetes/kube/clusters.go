@@ -188,7 +188,8 @@ func (c *Clusters) Close() {
 	c.wg.Wait()
 }
 
-// List lists all running clusters. It waits for the first answer of the API servers, at most until ctx ends.
+// List lists all running clusters, without those that are suspended. It waits for the first answer of the API servers,
+// at most until ctx ends.
 func (c *Clusters) List(ctx context.Context) Listing {
 	if c == nil {
 		return Listing{}
@@ -205,7 +206,7 @@ func (c *Clusters) List(ctx context.Context) Listing {
 		}
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
-			if !seen[key] {
+			if !seen[key] && !suspended(cluster) {
 				seen[key] = true
 				l.Clusters = append(l.Clusters, clusterOf(cluster))
 			}
@@ -253,14 +254,14 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 }
 
 // NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is
-// known.
+// known to run.
 func (c *Clusters) NotReached(namespace, name string) error {
 	if c == nil {
 		return nil
 	}
 	_, cluster := c.find(namespace, name)
 	switch {
-	case cluster == nil:
+	case cluster == nil, suspended(cluster):
 		return nil
 	case c.config.Live != Proxy:
 		return errStorage

@@ -68,7 +68,7 @@ var (
 // unreachable says why a cluster's description keeps requests from being passed on.
 func unreachable(c *rayv1.RayCluster) error {
 	switch {
-	case state(c) == Suspended:
+	case suspended(c):
 		return errSuspended
 	case c.Spec.AuthOptions != nil && c.Spec.AuthOptions.EnableK8sTokenAuth:
 		return errDelegated

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -140,20 +141,40 @@ func TestReachableByOwner(t *testing.T) {
 	})
 }
 
-// TestSuspended: what a cluster shall be counts before what KubeRay has seen of it.
+// TestSuspended: a cluster that is suspended does not run, whatever KubeRay has seen of it, and one that is resumed
+// does, as its head may run for long before KubeRay calls it ready.
 func TestSuspended(t *testing.T) {
-	for _, seen := range []string{"", Ready, Suspended} {
-		c := rayCluster("a", "queued")
-		c.Spec.Suspend, c.Status.State = true, seen
-		if got := clusterOf(c).State; got != Suspended {
-			t.Errorf("suspended while KubeRay says %q: state %q", seen, got)
+	synctest.Test(t, func(t *testing.T) {
+		since := metav1.NewTime(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+		var all []client.Object
+		for name, state := range map[string]string{"made": "", "ran": Ready, "seen": "suspended"} {
+			for _, suspend := range []bool{true, false} {
+				c := rayCluster("a", fmt.Sprintf("%s-%t", name, suspend))
+				c.Spec.Suspend, c.Status.State = suspend, state
+				c.Status.StateTransitionTimes = map[string]metav1.Time{state: since}
+				all = append(all, c)
+			}
 		}
-	}
-	c := rayCluster("a", "resumed")
-	c.Status.State = Suspended
-	if got := clusterOf(c).State; got != Suspended {
-		t.Errorf("resumed, but not by KubeRay yet: state %q", got)
-	}
+		clusters := follow(t, apiServerWith(t, all...))
+		listed := clusters.List(t.Context())
+		if diff := cmp.Diff([]string{"a/made-false", "a/ran-false", "a/seen-false"}, names(listed)); diff != "" {
+			t.Error(diff)
+		}
+		for _, c := range all {
+			cluster := c.(*rayv1.RayCluster)
+			if runs := !cluster.Spec.Suspend; reachable(clusters, "a", "", cluster.Name) != runs {
+				t.Errorf("%s is reachable: %t", cluster.Name, !runs)
+			}
+			if err := clusters.NotReached("a", cluster.Name); err != nil {
+				t.Errorf("%s: %v", cluster.Name, err)
+			}
+		}
+		for _, c := range listed.Clusters {
+			if (c.State == Ready) != c.ReadySince.Equal(since.Time) {
+				t.Errorf("%s is %q since %s", c.Name, c.State, c.ReadySince)
+			}
+		}
+	})
 }
 
 func TestOnlySelected(t *testing.T) {

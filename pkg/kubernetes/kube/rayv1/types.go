@@ -3,6 +3,7 @@
 package rayv1
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,8 +89,9 @@ func (t PodTemplate) deepCopy() PodTemplate {
 
 // RayClusterStatus is what KubeRay found.
 type RayClusterStatus struct {
-	State string   `json:"state,omitempty"` // ready, suspended, failed or empty
-	Head  HeadInfo `json:"head,omitempty"`
+	State                string                 `json:"state,omitempty"`                // ready, suspended or empty
+	StateTransitionTimes map[string]metav1.Time `json:"stateTransitionTimes,omitempty"` // when each state last began
+	Head                 HeadInfo               `json:"head,omitempty"`
 }
 
 // HeadInfo is where the head runs.
@@ -116,6 +118,7 @@ func (c *RayCluster) DeepCopyObject() runtime.Object {
 		service := *c.Spec.HeadGroupSpec.HeadService
 		out.Spec.HeadGroupSpec.HeadService = &service
 	}
+	out.Status.StateTransitionTimes = maps.Clone(c.Status.StateTransitionTimes)
 	out.Spec.HeadGroupSpec.Template = c.Spec.HeadGroupSpec.Template.deepCopy()
 	out.Spec.WorkerGroupSpecs = slices.Clone(c.Spec.WorkerGroupSpecs)
 	for i, group := range c.Spec.WorkerGroupSpecs {
