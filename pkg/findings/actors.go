@@ -64,8 +64,13 @@ func (b *builder) readActors() {
 		if !existed || b.runsForRay(a.Class, a.Job) && causeOf(state.Death).context != outOfMemory {
 			continue
 		}
-		for _, p := range state.FormerProcesses {
+		processes := b.formerProcesses(a, state)
+		for _, p := range processes {
 			b.actorRestarted(a, p)
+		}
+		if f := b.actors[a.ID]; len(processes) >= crashLoop && state.State == moment.Restarting && f != nil &&
+			f.recovered > 0 {
+			f.recovered, f.unrecovered = f.recovered-1, f.unrecovered+1 // no process followed the last one
 		}
 		if state.State != moment.Dead {
 			continue
@@ -74,6 +79,29 @@ func (b *builder) readActors() {
 			b.actorDied(a, state, c)
 		}
 	}
+}
+
+// failedOn matches the GCS's line about a process of an actor that ended and that Ray starts again
+// (gcs_actor_manager.cc). Of a process that ended in the actor's constructor no event names the worker.
+var failedOn = lazyregexp.New(
+	`Actor is failed on worker ([0-9a-f]{56}) at node ([0-9a-f]{56}), need_reschedule = 1, .* actor_id=([0-9a-f]{32})\b`)
+
+// formerProcesses returns the processes of an actor that was restarted: those that were ready, and those that the GCS's
+// log tells of.
+func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []moment.ActorProcess {
+	all := slices.Clone(state.FormerProcesses)
+	if state.Restarts == 0 {
+		return all
+	}
+	for _, m := range b.restarts() {
+		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
+		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
+		if err == nil && !known && m.groups[3] == a.ID.String() && worker != state.Worker {
+			node, _ := rayid.Parse[rayid.Node](m.groups[2]) // the expression matched 56 hexadecimal digits
+			all = append(all, moment.ActorProcess{Node: node, Worker: worker, Left: m.at})
+		}
+	}
+	return all
 }
 
 // actorName returns an actor's class, and its name if it has one of its own.
@@ -170,7 +198,7 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		}
 	}
 	o := occurrence{
-		at: d.at, recovered: true, job: a.Job, node: p.Node, name: name, entity: b.actorEntity(a),
+		at: cmp.Or(d.at, p.Left), recovered: true, job: a.Job, node: p.Node, name: name, entity: b.actorEntity(a),
 		evidence: []Evidence{d.evident},
 	}
 	if f.Kind == NodeDied {
@@ -242,11 +270,17 @@ var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of sc
 // deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
 const deadBecause = "The actor is dead because"
 
+// toldToExit matches what Ray says of a process that it ended, and why: of that the first sentence.
+var toldToExit = lazyregexp.New(`\. Worker exit type: INTENDED_SYSTEM_EXIT Worker exit detail: (.+?)(?:\.(?:\s|$)|\n|$)`)
+
 // deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning
 // if there is no such sentence.
 func deathSentence(text string) string {
 	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]
+	}
+	if m := toldToExit().FindStringSubmatchIndex(text); m != nil {
+		return output.FirstSentence(text[:m[0]]) + ": " + output.Clip(text[m[2]:m[3]], output.MaxMessage)
 	}
 	return output.FirstSentence(text)
 }

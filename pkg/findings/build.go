@@ -83,6 +83,7 @@ type builder struct {
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
 	gcs                   func() *finding           // gcsEnded, which looks once
+	restarts              func() []match            // lines of the GCS's log about actors, read once
 	drains                func() map[string]match   // readDrains, once
 	sent                  func() []attempt          // calls of which no answer is stored, read once
 	training              func() map[rayid.Job]bool // readTraining, once
@@ -144,6 +145,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		base:     "/" + r.Session.Ref.Path(), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
+	b.restarts = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
 	b.drains = sync.OnceValue(b.readDrains)
 	b.training = sync.OnceValue(b.readTraining)
 	b.rankErrors = sync.OnceValue(b.readRankErrors)

@@ -90,7 +90,7 @@ func (b *builder) complete(f *finding) {
 			f.goOn(failedWith + quoted(f.names))
 		}
 	default:
-		if f.Count > 1 && f.unrecovered == 0 {
+		if f.Count > 1 {
 			f.Title = strings.Replace(f.Title, "died and was restarted:",
 				fmt.Sprintf("died and was restarted %d times:", f.Count), 1)
 		}
