@@ -56,6 +56,7 @@ func TestLastWords(t *testing.T) {
 		"an error that exits":            {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
 		"exiting alone":                  {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
 		"exiting at a level":             {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
+		"uvicorn":                        {"ERROR:    Exception in 'lifespan' protocol\nKeyError: 'JWT_KEY'\nERROR:    Application startup failed. Exiting.\n", "KeyError: 'JWT_KEY'"},
 		"exiting in JSON": {`{"level":"error","msg":"dataset is corrupt"}` + "\n" +
 			`{"level":"error","msg":"exiting with code 1"}` + "\n", "dataset is corrupt"},
 		"a cause, and see above":     {"loading\nERROR: disk full, see above\nbye\n", "ERROR: disk full, see above"},

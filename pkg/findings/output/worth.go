@@ -30,7 +30,7 @@ var (
 	// closing matches what programs, asyncio, Maven, pip, ninja and compilers print at any level after their last
 	// error, and says no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
-		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
+		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above) errors?\b|` + closingOfPip)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
