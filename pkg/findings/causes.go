@@ -156,7 +156,8 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
 		noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
-		if ofOthers || other.reportedIn(said) || other.Kind == Unschedulable && waited ||
+		awaited := other.starting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
+		if ofOthers || other.reportedIn(said) || other.Kind == Unschedulable && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}

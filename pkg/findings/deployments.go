@@ -6,9 +6,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -54,6 +57,10 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
 }
 
+func (b *builder) applicationEntity(app string) Entity {
+	return Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
+}
+
 // notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
 // said about it.
 func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
@@ -84,9 +91,8 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *
 	f := b.find(Serve, app+"#")
 	f.raised = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.raised, message))
-	entity := Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
 	e.Time = stamp(at)
-	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
+	f.add(occurrence{at: at, entity: b.applicationEntity(app), evidence: []Evidence{e}})
 	f.Severity = Error
 	return f
 }
@@ -104,6 +110,54 @@ func reasonOf(exception output.Exception, text string) string {
 		}
 	}
 	return cmp.Or(exception.String(), output.FirstSentence(text))
+}
+
+var (
+	// importing matches what the process logs first that builds an application, and aboutApp what the controller logs
+	// about one, also when that process is done (ray/serve/_private/application_state.py).
+	importing = lazyregexp.New(`(?m)^INFO \S+ \S+ controller build_\S+ -- Importing application '([^'\n]*)'[^\n]*`)
+	aboutApp  = lazyregexp.New(`(?m)^\w+ \S+ \S+ controller \d+ -- [^\n]*\bapp(?:lication)? '([^'\n]*)'`)
+)
+
+// applicationsUnbuilt finds applications of which the import of the module, or the builder, had not come to an end when
+// the session ended.
+func (c *controllerLog) applicationsUnbuilt() {
+	b := c.b
+	later := b.matches(c.log, aboutApp())
+	for _, file := range b.nodeFiles(maxReplicaLogs,
+		func(path string) bool { return strings.HasPrefix(path, "serve/controller_build_") }) {
+		log := b.read(file)
+		all := b.matches(log, importing())
+		if len(all) == 0 {
+			continue
+		}
+		m, until := all[len(all)-1], min(b.until(nil), b.end)
+		app, took := m.groups[1], time.Duration(until-m.at)
+		told := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
+		if took < longConstructor || slices.ContainsFunc(later, told) {
+			continue
+		}
+		f := b.find(Serve, app+"#"+stillStarting)
+		f.Title = fmt.Sprintf("Serve application %s was not deployed: importing and building it had taken %s", app,
+			took.Round(time.Second))
+		f.addEntity(b.applicationEntity(app))
+		f.lasted(m.at)
+		f.lasted(until)
+		f.addEvidence(b.evidence(log, m.from, m.to))
+		f.Severity = b.severityAlone()
+	}
+}
+
+// starting reports whether the finding is about a deployment, or an application, that was still starting.
+func (f *finding) starting() bool { return f.Kind == Serve && strings.HasSuffix(f.key, stillStarting) }
+
+// severityAlone is the severity of a finding about Serve that becomes an error if a job fails because of it, or if the
+// session ended without the end of a job.
+func (b *builder) severityAlone() string {
+	if b.running || b.r.At != 0 || slices.ContainsFunc(b.jobs, func(j job) bool { return jobstatus.Ended(j.Status) }) {
+		return Warning
+	}
+	return Error
 }
 
 // isBad reports whether the status of an application or a deployment tells of a failure.

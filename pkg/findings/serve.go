@@ -10,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -55,8 +54,10 @@ func (b *builder) readServe() {
 		c.replicasRaised()
 		c.replicasCrashed()
 		c.applicationsFailed()
+		c.applicationsUnbuilt()
 		c.updatesFailed()
 		c.replicasSlow()
+		c.loopRaised()
 		c.proxiesFailed()
 		c.applicationsDeleted()
 	}
@@ -150,8 +151,6 @@ func entryEnd(log *logText, at int) int {
 // replicasRaised finds replicas that did not start. Where a job ended, how it ended says whether that mattered.
 func (c *controllerLog) replicasRaised() {
 	b, log := c.b, c.log
-	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs,
-		func(j job) bool { return jobstatus.Ended(j.Status) })
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
@@ -171,9 +170,8 @@ func (c *controllerLog) replicasRaised() {
 		f.lasted(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(b.evidence(log, m.from, end))
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
-		f.Severity = Warning
-		if noJobEnded && !c.deploymentStarted(end, deployment) {
-			f.Severity = Error
+		if f.Severity = b.severityAlone(); c.deploymentStarted(end, deployment) {
+			f.Severity = Warning
 		}
 		c.broken.add(deployment, f)
 	}
@@ -399,4 +397,45 @@ func scalesUp(before, deployment string) bool {
 	at := strings.LastIndex(before, "Upscaling "+of)
 	line, _, _ := strings.Cut(before[max(0, at):], "\n")
 	return at > strings.LastIndex(before, "Deploying new version of "+of) && !strings.Contains(line, "running replicas: 0.")
+}
+
+var (
+	// loopRaised matches what Serve's controller logs of an exception that ended a step of its loop, which is for all
+	// applications (ray/serve/_private/controller.py).
+	loopRaised = lazyregexp.New(
+		`(?m)^ERROR \S+ \S+ controller \d+ -- Exception updating (?:deployment|application) state\.`)
+	// scaledBy matches which function scales a deployment, or the deployments of an application (autoscaling_state.py).
+	scaledBy = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Using custom autoscaling policy '(?:[^'\n]*[.:])?([^'.:\n]+)' for ` +
+		`(?:deployment 'Deployment\(name='([^'\n]*)', app=|application )'([^'\n]*)'`)
+)
+
+// loopRaised finds an exception that ended each step of the controller's loop, as a user's function for scaling may
+// raise. As long as the loop does not go on, no application changes its state, so whoever deploys one waits.
+func (c *controllerLog) loopRaised() {
+	b, log := c.b, c.log
+	all := b.matches(log, loopRaised())
+	if len(all) < crashLoop || min(b.until(nil), b.end)-all[len(all)-1].at > longBroken {
+		return
+	}
+	m := all[len(all)-1]
+	end := m.entry()
+	said := log.text[m.to:end]
+	f := b.find(Serve, "controller"+stillStarting)
+	f.raised = output.ExceptionOf(said)
+	f.Title = "Serve's controller could not go on with its applications: it raised " + reasonOf(f.raised, said)
+	for _, policy := range b.matches(log, scaledBy()) {
+		function, deployment, app := policy.groups[1], policy.groups[2], policy.groups[3]
+		if strings.Contains(said, ", in "+function+"\n") {
+			f.Title = fmt.Sprintf("Serve's controller could not scale %sapplication %s: the autoscaling policy %s raised %s",
+				around("deployment ", deployment, " of "), app, function, reasonOf(f.raised, said))
+			f.addEntity(b.applicationEntity(app))
+			if deployment != "" {
+				f.ofDeployment(b, app, deployment)
+			}
+		}
+	}
+	f.lasted(all[0].at)
+	f.lasted(m.at)
+	f.addEvidence(b.evidence(log, m.from, end))
+	f.Severity = b.severityAlone()
 }

@@ -246,7 +246,7 @@ func (b *builder) until(log *logText) int64 {
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	busy = busy && !jobstatus.Ended(j.Status)
 	for _, f := range b.all {
-		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
+		starting := f.starting()
 		switch {
 		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
