@@ -400,6 +400,10 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 			who += " (" + a.Name + ")"
 		}
 		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
+		if handled := output.Handled(text); output.Reworded(text) && handled.Message != "" && handled.Function == "" &&
+			tellsOfOthers(raised, raised.Message) {
+			f.tellEarlier(handled.String())
+		}
 	}
 	f.addName(raiser)
 	f.addRaiser(b.s.Actor(actorOf(row)), name)

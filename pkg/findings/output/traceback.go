@@ -107,17 +107,29 @@ func Handled(text string) (e Exception) {
 // that Handled returns. The function that handled that one did not raise the last exception itself, as if in other
 // words.
 func CleaningFailed(text string) bool {
-	at := strings.LastIndex(text, whileHandling)
-	if at < 0 {
-		return false
-	}
-	handled, cleaning := functions(text[max(0, strings.LastIndex(text[:at], TracebackStart)):at]), functions(text[at:])
-	if len(handled) == 0 || len(cleaning) == 0 {
-		return false
-	}
-	handler := handled[0]
+	handler, cleaning := handlerOf(text)
 	return ofLibrary().MatchString(handler) && slices.Contains(cleaning, handler) &&
 		cleaning[len(cleaning)-1] != handler
+}
+
+// Reworded reports whether the function of a program that handled an exception raised the one that a text ends with.
+func Reworded(text string) bool {
+	handler, raising := handlerOf(text)
+	return len(raising) > 0 && raising[len(raising)-1] == handler && !ofLibrary().MatchString(handler)
+}
+
+// handlerOf returns the function that handled the exception that Handled returns, and the functions through which the
+// next exception went; none if nothing was handled.
+func handlerOf(text string) (handler string, next []string) {
+	at := strings.LastIndex(text, whileHandling)
+	if at < 0 {
+		return "", nil
+	}
+	handled := functions(text[max(0, strings.LastIndex(text[:at], TracebackStart)):at])
+	if len(handled) == 0 {
+		return "", nil
+	}
+	return handled[0], functions(text[at:])
 }
 
 // functions returns the functions of a text's frames, with their files.

@@ -69,20 +69,21 @@ func TestCleaningFailed(t *testing.T) {
 	}
 	const tune, actors = "/v/site-packages/ray/tune/tune.py:run", "/v/site-packages/ray/air/actors.py:schedule"
 	for _, c := range []struct {
-		handled, last []string
-		want          bool
+		handled, last      []string
+		cleaning, reworded bool
 	}{
-		{[]string{tune, actors}, []string{"app.py:<module>", tune, actors}, true},
-		{[]string{tune, actors}, []string{"app.py:<module>", tune}, false},
-		{[]string{tune, actors}, []string{"app.py:<module>", actors}, false},
-		{[]string{"app.py:load", actors}, []string{"app.py:load", actors}, false},
+		{[]string{tune, actors}, []string{"app.py:<module>", tune, actors}, true, false},
+		{[]string{tune, actors}, []string{"app.py:<module>", tune}, false, false},
+		{[]string{tune, actors}, []string{"app.py:<module>", actors}, false, false},
+		{[]string{"app.py:load", actors}, []string{"app.py:load", actors}, false, false},
+		{[]string{"app.py:load", actors}, []string{"app.py:<module>", "app.py:load"}, false, true},
 	} {
 		text := traceback(c.handled...) + whileHandling + "\n\n" + traceback(c.last...)
-		if got := CleaningFailed(text); got != c.want {
-			t.Errorf("%v, then %v: %v", c.handled, c.last, got)
+		if cleaning, reworded := CleaningFailed(text), Reworded(text); cleaning != c.cleaning || reworded != c.reworded {
+			t.Errorf("%v, then %v: %v, %v", c.handled, c.last, cleaning, reworded)
 		}
 	}
-	if CleaningFailed(traceback(tune, actors)) {
+	if text := traceback(tune, actors); CleaningFailed(text) || Reworded(text) {
 		t.Error("nothing was handled")
 	}
 }

@@ -371,6 +371,25 @@ def many_fields():
     ray.get(read_settings.remote({"learning_rate": "fast", "warm_up": "a bit", "batch": "big", "layers": [1], "heads": {}}))
 
 
+def other_words():
+    """A task says in its own words what it could not do; the driver leaves."""
+
+    def open_table(day):
+        raise OSError(f"lake-7: volume of {day} is read-only since an I/O error")
+
+    @ray.remote(**SMALL)
+    def load_features(day):
+        try:
+            return open_table(day)
+        except OSError:
+            raise RuntimeError(f"could not load the features of {day}")
+
+    try:
+        ray.get(load_features.remote("2026-11-27"))
+    except Exception as e:
+        sys.exit(f"no forecast today: {type(e).__name__}")
+
+
 def long_reason():
     """The reason stands before a list; two tasks and the driver pass it on in fewer words."""
 

@@ -45,4 +45,5 @@ ml("fields", NEW, "pydantic tells of many fields", "many_fields", title="read_se
 ml("schema", NEW, "a reason above a long list", "long_reason", title="compare_schema.*schema of orders is not the one")
 ml("fold", NEW, "a trial's pool of processes", "pool_in_trial", title="fit_gbm.*Can't pickle.*fold")
 ml("graph", NEW, "a class of trials has an array", "large_class", title="is too large")
+ml("features", NEW, "a task says in other words what went wrong", "other_words", title="load_features.*lake-7: volume")
 together("ml_second", "ml_fields", "ml_schema", "ml_fold", "ml_graph")
