@@ -68,7 +68,7 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
 		case f.lastScan == t.scans:
-		case t.walked.unseen[f.full()]:
+		case t.walked.misses(f.seenFile):
 			f.lastScan = t.scans
 		case t.walked.forbids(f.seenFile):
 			f.failed(now, fs.ErrPermission)

@@ -155,15 +155,23 @@ func (r *rig) withoutRights() {
 	}
 }
 
-// TestFileThatCannotBeToldOf: a damaged file holds up no other, and is the same log when it can be read again.
+// TestFileThatCannotBeToldOf: a damaged file, or folder, holds up no other, and has the same log when it can be read
+// again.
 func TestFileThatCannotBeToldOf(t *testing.T) {
+	for damaged, log := range map[string]string{"a.log": "a.log", "folder": "folder/a.log"} {
+		t.Run(damaged, func(t *testing.T) { testFileThatCannotBeToldOf(t, damaged, log) })
+	}
+}
+
+func testFileThatCannotBeToldOf(t *testing.T, damaged, log string) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		for _, name := range []string{"a.log", "b.log", "c.log"} {
+		r.mkdir("folder")
+		for _, name := range []string{log, "b.log", "c.log"} {
 			r.write(name, first(name))
 		}
 		r.shipAll()
-		mend := logs.HarmFile(t, "a.log", syscall.EUCLEAN)
+		mend := logs.HarmFile(t, damaged, syscall.EUCLEAN)
 		r.remove("b.log")
 		r.write("c.log", "more\n")
 		r.shipAll()
@@ -177,9 +185,9 @@ func TestFileThatCannotBeToldOf(t *testing.T) {
 			t.Errorf("the log is not told of: %v", err)
 		}
 		mend()
-		r.write("a.log", "late\n")
+		r.write(log, "late\n")
 		r.shipAll()
-		r.want("a.log", first("a.log")+"late\n")
+		r.want(log, first(log)+"late\n")
 		r.want("c.log", first("c.log")+"more\n")
 		if err := r.tailer.Unread(); err != nil {
 			t.Error(err)

@@ -41,8 +41,8 @@ type walkResult struct {
 	broken bool
 	// forbidden are the folders that the collector has no right to read. What is in them may still exist, too.
 	forbidden map[string]bool
-	// unseen are the files that could not be told of, as a damaged disk or a share does of single ones for weeks. They
-	// may still exist, and say nothing of others.
+	// unseen are the files and folders that could not be told of, as a damaged disk or a share does of single ones for
+	// weeks. They may still exist, with what is in them, and say nothing of others.
 	unseen map[string]bool
 	errs   []error
 
@@ -91,7 +91,7 @@ func (w *walkResult) fail(folder string, err error) {
 	w.errs = append(w.errs, err)
 }
 
-// missFile notes that a file could not be told of. If that happens to many, the folder cannot be read.
+// missFile notes that a file, or a folder, could not be told of. If that happens to many, their folder cannot be read.
 func (w *walkResult) missFile(file string, err error) {
 	if w.unseen == nil {
 		w.unseen = make(map[string]bool)
@@ -101,11 +101,16 @@ func (w *walkResult) missFile(file string, err error) {
 	w.errs = append(w.errs, err)
 }
 
+// misses says whether a file could not be told of, or a folder that it would be in.
+func (w *walkResult) misses(s seenFile) bool { return w.unseen[s.full()] || isBelow(w.unseen, s) }
+
 // forbids says whether a file would be in a folder that the collector has no right to read, or below one.
-func (w *walkResult) forbids(s seenFile) bool {
+func (w *walkResult) forbids(s seenFile) bool { return isBelow(w.forbidden, s) }
+
+func isBelow(folders map[string]bool, s seenFile) bool {
 	full := s.full()
 	for i := range len(full) {
-		if full[i] == '/' && w.forbidden[full[:i]] {
+		if full[i] == '/' && folders[full[:i]] {
 			return true
 		}
 	}
