@@ -50,7 +50,8 @@ func readListing(e endpoint, file *os.File) (l listing, err error) {
 }
 
 // readZone reads the offset in the answer to zoneURL; "" if it has none, as of rare zones
-// (ray/dashboard/timezone_utils.py has the others).
+// (ray/dashboard/timezone_utils.py has the others). Ray rounds the hours of negative offsets down: where it tells
+// -03:30 it is -02:30, so that one counts as none.
 func readZone(r io.Reader) (offset string) {
 	var zone struct {
 		Offset string `json:"offset"`
@@ -58,7 +59,7 @@ func readZone(r io.Reader) (offset string) {
 	if json.NewDecoder(io.LimitReader(r, 1<<10)).Decode(&zone) != nil {
 		return ""
 	}
-	if _, err := time.Parse("-07:00", zone.Offset); err != nil {
+	if _, err := time.Parse("-07:00", zone.Offset); err != nil || zone.Offset == "-03:30" {
 		return ""
 	}
 	return zone.Offset

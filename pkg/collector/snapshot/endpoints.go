@@ -33,9 +33,9 @@ func (e endpoint) pause(took time.Duration) time.Duration {
 	return 0
 }
 
-// onceURLs have answers that do not change during a session.
+// onceURLs have answers that do not change during a session, as zoneURL has.
 var onceURLs = []string{
-	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", zoneURL, "/cluster_id", "/usage_stats_enabled",
+	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", "/cluster_id", "/usage_stats_enabled",
 	"/api/authentication_mode", "/api/profiling_enabled", "/api/v0/runtime_env_redaction",
 }
 

@@ -422,7 +422,7 @@ func TestReadZone(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"offset": "-08:00", "value": "America/Los_Angeles"}`: "-08:00", `{"offset": null, "value": null}`: "",
 		`{"offset": "+05:45"}`: "+05:45", `{"offset": "-8"}`: "", `"UTC"`: "", `{"offset": 3}`: "", ``: "",
-		`{"offset": "+99:00"}`: "",
+		`{"offset": "+99:00"}`: "", `{"offset": "-03:30", "value": "America/St_Johns"}`: "",
 	} {
 		if got := readZone(strings.NewReader(text)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)

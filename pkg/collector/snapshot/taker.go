@@ -185,10 +185,11 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 			changed = changed || stored
 		}
 	}
+	ask(endpoint{url: zoneURL, once: true}) // before the version, with which the session's start is stored
+	t.opts.Version(session, version)
 	for _, url := range onceURLs {
 		ask(endpoint{url: url, once: true})
 	}
-	t.opts.Version(session, version)
 	for _, e := range periodic {
 		ask(e)
 	}

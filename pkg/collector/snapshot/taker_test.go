@@ -185,7 +185,7 @@ func TestRecordedDashboard(t *testing.T) {
 		"/nodes?view=summary", "/nodes/" + nodeA, "/logical/actors", "/api/jobs", "/api/data/datasets/04000000",
 		"/events", "/api/serve/applications",
 		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000",
-		"/api/cluster_status?format=1",
+		"/api/cluster_status?format=1", zoneURL,
 	}, onceURLs...) {
 		if stored[want] != 1 {
 			t.Errorf("%s is stored %d times", want, stored[want])
@@ -541,7 +541,7 @@ func TestCostlyAnswersRest(t *testing.T) {
 
 // TestRecordingsAreAskedTheSame: sessions of recordings have the answers that a collector stores.
 func TestRecordingsAreAskedTheSame(t *testing.T) {
-	want := slices.Clone(onceURLs)
+	want := append([]string{zoneURL}, onceURLs...)
 	for _, e := range periodic {
 		want = append(want, e.url)
 	}
