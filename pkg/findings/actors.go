@@ -68,8 +68,7 @@ func (b *builder) readActors() {
 		for _, p := range processes {
 			b.actorRestarted(a, p)
 		}
-		if f := b.actors[a.ID]; len(processes) >= crashLoop && state.State == moment.Restarting && f != nil &&
-			f.recovered > 0 {
+		if f := b.actors[a.ID]; len(processes) >= crashLoop && !state.Placed && f != nil && f.recovered > 0 {
 			f.recovered, f.unrecovered = f.recovered-1, f.unrecovered+1 // no process followed the last one
 		}
 		if state.State != moment.Dead {
