@@ -217,14 +217,18 @@ func (e *driverEnd) earlierError(title string) string {
 	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.raised) {
 		return other.String()
 	}
-	if !ownBugs[e.raised.Type] && !general().MatchString(e.raised.Type) && !tellsOfOthers(e.raised, e.said()) &&
-		!toldElsewhere().MatchString(e.raised.String()) && !output.CleaningFailed(e.trace) {
-		return ""
+	little := ownBugs[e.raised.Type] || general().MatchString(e.raised.Type) || tellsOfOthers(e.raised, e.said()) ||
+		toldElsewhere().MatchString(e.raised.String())
+	if little || output.CleaningFailed(e.trace) {
+		handled := output.Handled(e.trace)
+		if handled.Message != "" && !strings.Contains(title, handled.Message) {
+			return handled.String()
+		}
 	}
-	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {
-		return handled.String()
+	if little {
+		return output.ErrorBefore(e.log.text[:e.at], title)
 	}
-	return output.ErrorBefore(e.log.text[:e.at], title)
+	return ""
 }
 
 // ofCrashes are the signals by which a process ends itself, as it may do while an exception ends it.

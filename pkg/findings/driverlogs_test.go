@@ -26,6 +26,12 @@ func TestDriverLogs(t *testing.T) {
 		"(APIServer pid=59)   File \"/lib/vllm/api_server.py\", line 10, in <module>\n" +
 		"(APIServer pid=59)     sys.exit(main())\n" +
 		"(APIServer pid=59) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+	ofPool := func(functions ...string) (frames string) {
+		for _, f := range functions {
+			frames += "  File \"/v/site-packages/pool/pool.py\", line 7, in " + f + "\n    x()\n"
+		}
+		return frames
+	}
 	var ranks string
 	for rank := range 2 {
 		const header = "\r\n(Worker_TP%[1]d pid=7%[1]d) ERROR 11-27 10:00:09 [multiproc_executor.py:597] "
@@ -114,6 +120,12 @@ func TestDriverLogs(t *testing.T) {
 		"a program of a pipe": {1, module + "    read()\nOSError: snapshot is too old\n" + module +
 			"    load()\nValueError: no rows\n",
 			findings.JobFailed, "its driver raised ValueError: no rows; before that OSError: snapshot is too old$", ""},
+		"what a library met while it cleaned up": {1, "ERROR: the metrics were not sent\n" + "Traceback (most recent call last):\n" + ofPool("take", "find") + "LookupError: no shelf 99\n\n" +
+			"During handling of the above exception, another exception occurred:\n\n" + module + ofPool("take", "close") + "pool.CloseError: 3 shelves are in use\n",
+			findings.JobFailed, "its driver raised CloseError: 3 shelves are in use; before that LookupError: no shelf 99$", ""},
+		"what a library says in other words": {1, "ERROR: the metrics were not sent\n" + "Traceback (most recent call last):\n" + ofPool("take", "find") + "LookupError: shelf 99\n\n" +
+			"During handling of the above exception, another exception occurred:\n\n" + module + ofPool("take", "refuse") + "pool.NoShelf: there is no shelf 99\n",
+			findings.JobFailed, "its driver raised NoShelf: there is no shelf 99$", ""},
 		"a traceback that its program printed": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" + module +
 			"    load()\nValueError: no rows\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},

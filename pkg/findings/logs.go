@@ -182,6 +182,17 @@ func (l *logText) line(at int) (from, to int) {
 	return from, len(l.text)
 }
 
+// stackEnd returns where the stack ends, or most of it, that follows the line around an offset.
+func (l *logText) stackEnd(at int) int {
+	_, to := l.line(at)
+	for range 15 {
+		if to < len(l.text) {
+			_, to = l.line(to + 1)
+		}
+	}
+	return to
+}
+
 // lastLines returns where the last n lines of the log begin.
 func (l *logText) lastLines(n int) int {
 	at := len(strings.TrimRight(l.text, "\n"))

@@ -124,17 +124,29 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 // tellRaylet adds to the finding about a node that died with which error its raylet ended itself: it may have lived on
 // until the head told it that it counts as dead.
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
-	var logs []*logText
+	signal, said, shown := "", "", Evidence{}
 	for _, path := range []string{"raylet.err", "raylet.out"} {
-		logs = append(logs, b.read(moment.LogFile{Node: id, Path: path}))
+		log := b.read(moment.LogFile{Node: id, Path: path})
+		for _, m := range b.matches(log, rayletEnds()) {
+			by, _ := output.Signal(m.groups[0])
+			crash, _ := output.CrashInPython(m.groups[0])
+			signal, said = cmp.Or(signal, by), cmp.Or(said, crash)
+			if shown.Text == "" {
+				shown = b.evidence(log, m.from, log.stackEnd(m.from))
+			}
+		}
 	}
-	if how, shown := b.crashIn(logs); how != "" && !strings.HasPrefix(how, "SIGTERM") {
+	if how := strings.Trim(signal+": "+said, ": "); how != "" && signal != "SIGTERM" {
 		f.goOn("; its raylet ended with: " + how)
 		f.addEvidence(shown)
 	}
 }
 
 var (
+	// rayletEnds matches the lines in which a raylet says which error or signal ends it. Its logs also have such lines,
+	// without its name, of workers that ended before they had logs of their own.
+	rayletEnds = lazyregexp.New(`(?m)^\[[^\]\n]* (?:C \d+ \d+\] \(raylet\)|` +
+		`E \d+ \d+\] \(raylet\) [^\n]*(?:\*\*\* SIG[A-Z]+ received| Unhandled exception: ))[^\n]*$`)
 	// agentFailed matches what Ray says of a node whose raylet ended because an agent did, or did not answer
 	// (agent_manager.cc and runtime_env_agent_client.cc of Ray).
 	agentFailed = lazyregexp.New(

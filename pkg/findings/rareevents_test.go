@@ -106,6 +106,8 @@ func TestAgents(t *testing.T) {
 			": health check failed; its raylet ended with: SIGABRT: [Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS"},
 		"a raylet that was told to end": {"health check failed", map[string]string{"raylet.err": strings.Replace(aborted, "ABRT", "TERM", 1)},
 			": health check failed"},
+		"a worker that never had logs of its own": {"health check failed",
+			map[string]string{"raylet.err": strings.ReplaceAll(marked+aborted, "(raylet) ", "")}, ": health check failed"},
 		"a raylet that was drained": {"health check failed", map[string]string{"raylet.out": strings.Replace(marked, " C ", " I ", 1)},
 			": health check failed"},
 	} {

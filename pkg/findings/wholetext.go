@@ -18,10 +18,10 @@ func wholeText(row tasktable.Row, kept string) string {
 	var profile tasktable.Profile
 	row.Profile(&profile)
 	for _, e := range profile.Events {
-		extra, err := pyjson.ParseObject(e.Extra)
-		if string(e.Name) != execution || err != nil {
+		if string(e.Name) != execution {
 			continue
 		}
+		extra, _ := pyjson.ParseObject(e.Extra)
 		if trace := extra.String("traceback"); strings.HasPrefix(trace, output.TracebackStart) {
 			return strings.TrimRight(trace, "\n")
 		}

@@ -168,13 +168,8 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 		}
 		if at >= 0 && (e.Text == "" || signal == "") {
 			signal = ended
-			from, to := log.line(at)
-			for range 15 { // the stack follows
-				if to < len(log.text) {
-					_, to = log.line(to + 1)
-				}
-			}
-			e = b.evidence(log, from, to)
+			from, _ := log.line(at)
+			e = b.evidence(log, from, log.stackEnd(at))
 		}
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(signal+": "+said, ": "), ": "), e
