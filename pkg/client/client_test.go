@@ -185,6 +185,21 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, job, err)
 		}
 	}
+	earlier := New(must.Get(ParseBase("https://h.example.com"))(t), sender(func(r *http.Request) (*http.Response, error) {
+		switch r.URL.Path {
+		case "/p/api/jobs/":
+			return answerOf(200, "Content-Type: application/json", `[{"job_id":"03000000","submission_id":"steps"}]`), nil
+		case "/p/api/jobs/02000000":
+			return answerOf(200, "Content-Type: application/json", `{"job_id":"02000000","submission_id":"steps"}`), nil
+		}
+		return answerOf(404, "", ""), nil
+	}))
+	if job, err := earlier.Job(t.Context(), "p/", "02000000"); err != nil || job.Name() != "steps" {
+		t.Errorf("an earlier driver of a submission: %+v, %v", job, err)
+	}
+	if _, err := earlier.Job(t.Context(), "p/", "01000000"); err == nil || !strings.Contains(err.Error(), "steps") {
+		t.Errorf("no driver of a submission: %v", err)
+	}
 	for list, want := range map[string]string{
 		"[" + strings.Repeat("{},", maxJobs) + "{}]":                                     "too long",
 		`[{"entrypoint":"` + strings.Repeat("x", maxJobBytes+1<<20) + `"}]`:              "too long",

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Session is a row of /clusters.
@@ -193,7 +194,28 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	for i, row := range rows {
 		jobs[i] = row.Job
 	}
-	return compare.FindJob(jobs, name)
+	found, err := compare.FindJob(jobs, name)
+	if id, notOne := rayid.Parse[rayid.Job](name); err != nil && notOne == nil {
+		if earlier := c.jobOfDriver(ctx, path, id); earlier != nil {
+			return earlier, nil
+		}
+	}
+	return found, err
+}
+
+// jobOfDriver asks for the submission of a driver, of which the list of jobs has the last driver only. It is nil if
+// there is none.
+func (c *Client) jobOfDriver(ctx context.Context, path string, id rayid.Job) *compare.Job {
+	answer, err := c.Get(ctx, path+"api/jobs/"+id.String(), nil)
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close()
+	var job compare.Job
+	if json.NewDecoder(io.LimitReader(answer.Body, maxJobBytes)).Decode(&job) != nil {
+		return nil
+	}
+	return &job
 }
 
 // JobForm are the parameters of what is about one job.

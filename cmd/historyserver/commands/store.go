@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os/user"
@@ -102,15 +101,9 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	if err != nil || job == "" {
 		return e.Ref, report, err
 	}
-	all, err := m.Jobs(ctx)
+	jobs, err := compare.JobsOf(ctx, m)
 	if err != nil {
 		return e.Ref, nil, err
-	}
-	// FindJob wants the oldest first, to find the latest run of a name
-	slices.SortStableFunc(all, func(a, b moment.Job) int { return cmp.Compare(a.Start, b.Start) })
-	jobs := make([]compare.Job, len(all))
-	for i, j := range all {
-		jobs[i] = compare.Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
 	}
 	found, err := compare.FindJob(jobs, job)
 	if err == nil {

@@ -97,7 +97,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, e
 		session, err = c.measure(ctx, r, q.Session, nil)
 		return session, nil, err
 	}
-	all, err := jobsOf(ctx, r)
+	all, err := JobsOf(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,7 +163,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 	}
 	defer release()
 	if job != nil {
-		all, err := jobsOf(ctx, r)
+		all, err := JobsOf(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -194,8 +194,8 @@ func noEarlierRun(j *Job, where string) error {
 	}
 }
 
-// jobsOf returns the jobs of a request's session, in the order they started.
-func jobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
+// JobsOf returns the jobs of a request's session, in the order they started.
+func JobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	known, err := r.Jobs(ctx)
 	if err != nil {
 		return nil, err
