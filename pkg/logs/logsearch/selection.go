@@ -3,7 +3,6 @@ package logsearch
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/pathglob"
@@ -45,9 +44,12 @@ func (s *Selection) Prepare() (err error) {
 
 // Of lists the selected logs, by node and path.
 func (s *Selection) Of(logs *sessionlogs.Set) []Log {
-	jobs := s.Drivers
+	jobs := map[string]bool{}
+	for _, driver := range s.Drivers {
+		jobs[driver] = true
+	}
 	if s.Job != "" {
-		jobs = []string{s.Job}
+		jobs = map[string]bool{s.Job: true}
 	}
 	workers := workersOf(logs, jobs)
 	var selected []Log
@@ -76,14 +78,14 @@ func (s *Selection) hasPath(file string) bool {
 }
 
 // workersOf are the workers of jobs (hex), by the names of their logs.
-func workersOf(logs *sessionlogs.Set, jobs []string) map[string]bool {
+func workersOf(logs *sessionlogs.Set, jobs map[string]bool) map[string]bool {
 	workers := map[string]bool{}
 	if len(jobs) == 0 {
 		return workers
 	}
 	for _, node := range logs.Nodes() {
 		for _, file := range logs.Paths(node) {
-			if o, ok := logname.ParseOutput(path.Base(file)); ok && slices.Contains(jobs, o.Job) {
+			if o, ok := logname.ParseOutput(path.Base(file)); ok && jobs[o.Job] {
 				workers[o.Worker] = true
 			}
 		}
@@ -93,7 +95,7 @@ func workersOf(logs *sessionlogs.Set, jobs []string) map[string]bool {
 
 // ofJob says whether a log is of the selected jobs: of the submission, a driver, workers or a runtime environment. A
 // driver's worker ID begins with its job's ID.
-func (s *Selection) ofJob(file string, jobs []string, workers map[string]bool) bool {
+func (s *Selection) ofJob(file string, jobs, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
 	}
@@ -102,15 +104,16 @@ func (s *Selection) ofJob(file string, jobs []string, workers map[string]bool) b
 		strings.HasPrefix(name, "supervisor-"+s.Submission+".log")) {
 		return true
 	}
-	return slices.ContainsFunc(jobs, func(job string) bool {
-		if o, ok := logname.ParseOutput(name); ok {
-			return o.Job == job
-		}
-		if c, ok := logname.ParseCore(name); ok {
-			return workers[c.Worker] || strings.HasPrefix(c.Worker, job+"ffffffff")
-		}
-		return strings.HasPrefix(name, "runtime_env_setup-"+job+".log")
-	})
+	if o, ok := logname.ParseOutput(name); ok {
+		return jobs[o.Job]
+	}
+	if c, ok := logname.ParseCore(name); ok {
+		job := c.Worker[:min(len(c.Worker), 2*rayid.JobSize)]
+		return workers[c.Worker] || jobs[job] && strings.HasPrefix(c.Worker, job+"ffffffff")
+	}
+	job, isSetup := strings.CutPrefix(name, "runtime_env_setup-")
+	job, _, _ = strings.Cut(job, ".log")
+	return isSetup && jobs[job]
 }
 
 // Ranks of logs.
