@@ -197,14 +197,10 @@ func text(raw json.RawMessage) (s string) {
 // readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time.
 func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	type node struct {
-		StartTime float64 `json:"start_time_ms"`
-		EndTime   float64 `json:"end_time_ms"`
-		Resources struct {
-			CPU    float64 `json:"CPU"`
-			GPU    float64 `json:"GPU"`
-			Memory float64 `json:"memory"`
-		} `json:"resources_total"`
-		Labels map[string]string `json:"labels"`
+		StartTime float64            `json:"start_time_ms"`
+		EndTime   float64            `json:"end_time_ms"`
+		Resources map[string]float64 `json:"resources_total"`
+		Labels    map[string]string  `json:"labels"`
 	}
 	for _, field := range []string{"data", "result", "result"} {
 		if err := in.Enter(field); err != nil {
@@ -223,8 +219,8 @@ func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 		}
 		hours := max(0, end-start) / float64(time.Hour.Milliseconds())
 		known = known && n.StartTime > 0 // of all nodes
-		sum.AddNode(n.Labels, packs.Amounts{Node: hours, CPU: hours * n.Resources.CPU, GPU: hours * n.Resources.GPU,
-			Memory: hours * n.Resources.Memory / (1 << 30)})
+		offered := packs.AmountsOf(hours, func(resource string) float64 { return n.Resources[resource] })
+		sum.AddNode(n.Labels, offered)
 		return nil
 	})
 	if err != nil && !errors.Is(err, jsonstream.ErrMany) {

@@ -145,8 +145,7 @@ func (o Overview) Cost() string {
 			ended = min(ended, n.End)
 		}
 		hours := max(0, time.Duration(ended-began).Hours())
-		sum += o.Prices.Of(n.Labels(), packs.Amounts{Node: hours, CPU: hours * n.Amount("CPU"),
-			GPU: hours * n.Amount("GPU"), Memory: hours * n.Amount("memory") / (1 << 30)})
+		sum += o.Prices.Of(n.Labels(), packs.AmountsOf(hours, n.Amount))
 	}
 	return money(sum) + " " + o.Prices.Currency
 }

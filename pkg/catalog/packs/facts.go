@@ -118,6 +118,13 @@ type Amounts struct {
 	Memory float64 `json:"memory" yaml:"memory"` // GiB
 }
 
+// AmountsOf returns the amounts of a node that was alive for some hours. amount says how much it had of one of Ray's
+// resources, of memory in bytes.
+func AmountsOf(hours float64, amount func(resource string) float64) Amounts {
+	return Amounts{Node: hours, CPU: hours * amount("CPU"), GPU: hours * amount("GPU"),
+		Memory: hours * amount("memory") / (1 << 30)}
+}
+
 // Each are all of these: first that of nodes, then those of resources, in the order of Used.Each.
 func (a *Amounts) Each() []*float64 { return []*float64{&a.Node, &a.CPU, &a.GPU, &a.Memory} }
 
