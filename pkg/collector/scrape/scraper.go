@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -233,9 +232,6 @@ func (s *Scraper) begin(now stream) {
 	s.taken, s.defined = make([]int, len(targets)), 0
 }
 
-// reserved is the part of a table that is kept free for each endpoint but the one that is read: none takes all.
-const reserved = 8
-
 // target reads one endpoint, and gives how many of its series are left out.
 func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (dropped int) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, s.limit))
@@ -303,51 +299,6 @@ func (s *Scraper) logOnce(log func(...any), err error) {
 		s.logged[text] = now
 		log(text)
 	}
-}
-
-// table adds the samples of an exposition to the encoder, up to a number of series of all endpoints and of this one.
-type table struct {
-	encoder *samples.Encoder
-	max     int
-	share   int
-	taken   int // of the share
-	// bytes that the table's definitions have, and may have: reads that each bring new ones must not add up
-	defined, maxDefined int64
-	dropped             int
-}
-
-const (
-	// maxSeries bounds a series' name and labels, in bytes; Ray's take about 300.
-	maxSeries = 4 << 10
-	// maxHelp bounds a metric's help, in bytes.
-	maxHelp = 1 << 10
-)
-
-func (t *table) metric(m samples.Metric) {
-	if len(m.Name)+len(m.Type) > maxSeries || t.defined >= t.maxDefined {
-		return
-	}
-	m.Help = strings.ToValidUTF8(m.Help[:min(len(m.Help), maxHelp)], "")
-	t.defined += int64(t.encoder.Metric(m))
-}
-
-// sample adds a sample of a target. A series that is new is dropped where the table or the target has too many.
-func (t *table) sample(spelling []byte, value float64) error {
-	if t.encoder.Sample(spelling, value) {
-		return nil
-	}
-	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.defined >= t.maxDefined ||
-		len(spelling) > maxSeries {
-		t.dropped++
-		return nil
-	}
-	name, labels, err := parseSpelling(spelling)
-	if err != nil {
-		return err
-	}
-	t.defined += int64(t.encoder.Add(spelling, name, labels, value))
-	t.taken++
-	return nil
 }
 
 type metrics struct {
