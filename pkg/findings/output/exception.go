@@ -61,8 +61,6 @@ var (
 	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any
 	// text, and the process's ID.
 	remote = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
-
-	varying = lazyregexp.New(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
 // ofNotebook ends the first line of a traceback as IPython prints it, which begins with the exception's type. Programs
@@ -250,11 +248,6 @@ func (e *Exception) setPlace(file, function, code, program string) {
 	case e.Type == "AssertionError" && strings.HasPrefix(code, "assert "):
 		e.Code = Clip(Printable(code), MaxMessage)
 	}
-}
-
-// Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
-func Normalised(message string) string {
-	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
 }
 
 // countsBelow matches what pydantic says before the name of a field and what is wrong with it; onlyCode what YAML's
