@@ -82,11 +82,10 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	}
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
-	form := param.Form{Values: r.URL.Query()}
-	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job"),
-		Top: int(form.Number("top", 1, compare.MaxTop))}
-	if form.Err != nil {
-		return nil, form.Err
+	form := r.URL.Query()
+	var q compare.Question
+	if q.Asked, err = compare.ParseAsked(form); err != nil {
+		return nil, err
 	}
 	if q.Session, err = s.sessions.Find(ctx, chosen.selector); err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ func TestCompare(t *testing.T) {
 			name + `"><span class="faint">the run after</span>`, `aria-current="page">Compare</a>`}},
 		{lab + old + "/compare?job=x", 404, []string{`<input name="with"`, `value="x"`}},
 		{lab + old + "/search", 200, []string{`/compare">Compare</a>`}},
+		{lab + name + "/compare?top=3", 200, []string{`<input type="hidden" name="top" value="3">`}},
 		{lab + name + "/compare?with=" + name, 404, []string{"the same session twice"}},
 		{lab + name + "/compare?with=session_2020-01-01_00-00-00_000000_1", 410, []string{"not stored"}},
 		{lab + name + "/compare?with=a/b", 400, []string{"namespace/cluster/session"}},

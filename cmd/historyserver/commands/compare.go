@@ -28,13 +28,13 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	o.askable = true
 	fs := cmd.Flags()
-	fs.StringVar(&c.job, "job", "",
+	fs.StringVar(&c.Job, "job", "",
 		"job to compare: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
-	fs.StringVar(&c.withJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
-	fs.IntVar(&c.top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
+	fs.StringVar(&c.WithJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
+	fs.IntVar(&c.Top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {
-		if c.top < 1 || c.top > compare.MaxTop {
-			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.top, compare.MaxTop))
+		if c.Top < 1 || c.Top > compare.MaxTop {
+			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.Top, compare.MaxTop))
 		}
 		c.session = args[0]
 		if len(args) == 2 {

@@ -38,6 +38,5 @@ type history interface {
 // comparison says what to compare.
 type comparison struct {
 	session, with string // names; with may be "": the session before
-	job, withJob  string
-	top           int
+	compare.Asked
 }

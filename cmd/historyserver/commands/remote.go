@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
@@ -84,7 +83,7 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 	if err != nil {
 		return nil, err
 	}
-	form := url.Values{"top": {strconv.Itoa(c.top)}, "job": {c.job}, "with_job": {c.withJob}}
+	form := c.Form()
 	if c.with != "" {
 		with, err := s.Find(ctx, c.with)
 		if err != nil {

@@ -129,7 +129,7 @@ func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, s
 }
 
 func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, error) {
-	q := compare.Question{Job: c.job, WithJob: c.withJob, Top: c.top}
+	q := compare.Question{Asked: c.Asked}
 	entries, err := o.described(ctx, nil)
 	if err != nil {
 		return nil, err

@@ -17,24 +17,14 @@ import (
 
 // Question says what to compare.
 type Question struct {
+	Asked
 	Session catalog.Entry
-	// Job is the ID of a job or a submission, or what the runs of one job have in common: the RayJob's name, the
-	// submission's name without the digits at its end, or the entrypoint. Then the session's latest such run is
-	// compared. "" is the whole session.
-	Job string
 	// With is the other session. If it is nil and a job is compared, it is the same session if that has WithJob or an
 	// earlier run; otherwise it is the first of Earlier that has one.
 	With *catalog.Entry
-	// WithJob is the other job, named like Job; "" is the latest run of the same job before this one.
-	WithJob string
 	// Earlier are the earlier sessions, the newest first. At most maxLooked of them are opened.
 	Earlier []catalog.Entry
-	// Top is how many functions to show; 0 is DefaultTop.
-	Top int
 }
-
-// Params are the parameters of a request for a comparison: With, Job, WithJob and Top of its Question.
-var Params = []string{"with", "job", "with_job", "top"}
 
 // maxLooked is how many sessions are searched for an earlier run of a job.
 const maxLooked = 5
@@ -74,11 +64,7 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 			return nil, err
 		}
 	}
-	top := q.Top
-	if top <= 0 {
-		top = DefaultTop
-	}
-	return newReport(session, with, min(top, MaxTop)), nil
+	return newReport(session, with, min(cmp.Or(q.Top, DefaultTop), MaxTop)), nil
 }
 
 // first measures the session, or its job. It also returns the other side if that is in this session: WithJob, or else

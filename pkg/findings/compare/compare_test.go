@@ -218,7 +218,7 @@ func TestSums(t *testing.T) {
 	for _, b := range []bench{{dir: dir}, {dir: dir, indexes: true}, {dir: dir, at: moment.UnixNano()},
 		{dir: dir, at: moment.UnixNano(), indexes: true}} {
 		at := time.Time{}
-		q := compare.Question{Session: session, With: &with, Top: compare.MaxTop}
+		q := compare.Question{Session: session, With: &with, Asked: compare.Asked{Top: compare.MaxTop}}
 		if b.at != 0 {
 			at = moment
 		}
@@ -290,7 +290,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := opened.Session.Nodes[0]
-	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Top: 2}, used{node.IP})
+	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Asked: compare.Asked{Top: 2}},
+		used{node.IP})
 	if !slices.Contains(r.Settings, compare.Setting{Name: "Ray", Session: "2.60.0", With: "2.55.1"}) {
 		t.Errorf("%q changed, want also Ray's version", r.Settings)
 	}
@@ -361,37 +362,39 @@ func TestSettingsOfJobs(t *testing.T) {
 func TestRunsOfJobs(t *testing.T) {
 	dir := t.TempDir()
 	session, earlier, fine := cluster(t, dir, "jobs-2.60"), cluster(t, dir, "jobs-2.55"), cluster(t, dir, "fine-2.60")
+	asked := func(job, withJob string) compare.Asked { return compare.Asked{Job: job, WithJob: withJob} }
 	for _, tc := range []struct {
 		name               string
 		q                  compare.Question
 		job, with, nothing string
 		opened             []string
 	}{
-		{name: "the run before", q: compare.Question{Session: session, Job: "tokenizer",
-			Earlier: []catalog.Entry{fine, earlier}}, job: "jobs260 tokenizer", with: "jobs255 tokenizer",
+		{name: "the run before", q: compare.Question{Session: session, Earlier: []catalog.Entry{fine, earlier},
+			Asked: asked("tokenizer", "")}, job: "jobs260 tokenizer", with: "jobs255 tokenizer",
 			opened: []string{"jobs260", "fine260", "jobs255"}},
-		{name: "named", q: compare.Question{Session: session, Job: "tokenizer", With: &earlier, WithJob: "segv"},
+		{name: "named", q: compare.Question{Session: session, With: &earlier, Asked: asked("tokenizer", "segv")},
 			job: "jobs260 tokenizer", with: "jobs255 segv", opened: []string{"jobs260", "jobs255"}},
-		{name: "of the same session", q: compare.Question{Session: session, Job: "tokenizer", WithJob: "segv"},
+		{name: "of the same session", q: compare.Question{Session: session, Asked: asked("tokenizer", "segv")},
 			job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
-		{name: "of the same session, named", q: compare.Question{Session: session, Job: "tokenizer", With: &session,
-			WithJob: "segv"}, job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
-		{name: "no run before", q: compare.Question{Session: session, Job: "tokenizer", Earlier: []catalog.Entry{fine}},
+		{name: "of the same session, named", q: compare.Question{Session: session, With: &session,
+			Asked: asked("tokenizer", "segv")}, job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
+		{name: "no run before", q: compare.Question{Session: session, Earlier: []catalog.Entry{fine},
+			Asked: asked("tokenizer", "")},
 			nothing: "No earlier run of job tokenizer was found in this session or in 1 session before it"},
-		{name: "no run in that session", q: compare.Question{Session: session, Job: "tokenizer", With: &fine},
+		{name: "no run in that session", q: compare.Question{Session: session, With: &fine, Asked: asked("tokenizer", "")},
 			nothing: "No earlier run of job tokenizer was found in that session"},
-		{name: "no other job before", q: compare.Question{Session: session, Job: "segv", WithJob: "none",
-			Earlier: []catalog.Entry{fine}}, nothing: `has no job "none"`},
-		{name: "no such job", q: compare.Question{Session: session, Job: "none", With: &earlier},
+		{name: "no other job before", q: compare.Question{Session: session, Earlier: []catalog.Entry{fine},
+			Asked: asked("segv", "none")}, nothing: `has no job "none"`},
+		{name: "no such job", q: compare.Question{Session: session, With: &earlier, Asked: asked("none", "")},
 			nothing: `has no job "none"`},
-		{name: "no such other job", q: compare.Question{Session: session, Job: "segv", With: &earlier, WithJob: "none"},
+		{name: "no such other job", q: compare.Question{Session: session, With: &earlier, Asked: asked("segv", "none")},
 			nothing: `has no job "none"`},
-		{name: "one job twice", q: compare.Question{Session: session, Job: "segv", WithJob: "segv"},
+		{name: "one job twice", q: compare.Question{Session: session, Asked: asked("segv", "segv")},
 			nothing: "same job twice"},
 		{name: "one session twice", q: compare.Question{Session: session, With: &session},
 			nothing: "same session twice"},
 		{name: "nothing earlier", q: compare.Question{Session: session}, nothing: "Nothing earlier"},
-		{name: "half a question", q: compare.Question{Session: session, WithJob: "segv"},
+		{name: "half a question", q: compare.Question{Session: session, Asked: asked("", "segv")},
 			nothing: "the session's own is not"},
 	} {
 		b := bench{dir: dir}

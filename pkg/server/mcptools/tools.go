@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
 const (
@@ -282,7 +283,7 @@ func (t *tools) why(ctx context.Context, in why) (string, error) {
 	return t.text(ctx, in.of, "api/history/findings", query)
 }
 
-type compare struct {
+type comparison struct {
 	of
 	With    string `json:"with,omitempty" jsonschema:"the other session: its name if it is of the same cluster, else namespace/cluster/session; the one before if not given"`
 	Job     string `json:"job,omitempty" jsonschema:"compare this job: its ID, its submission's, or its entrypoint, name or RayJob's name"`
@@ -291,7 +292,7 @@ type compare struct {
 }
 
 // compare is the tool compare. With may be the name of a session of the same cluster alone.
-func (t *tools) compare(ctx context.Context, in compare) (string, error) {
+func (t *tools) compare(ctx context.Context, in comparison) (string, error) {
 	if in.With != "" && strings.Contains(in.With, "/") {
 		with, err := t.Find(ctx, in.With)
 		if err != nil {
@@ -299,8 +300,8 @@ func (t *tools) compare(ctx context.Context, in compare) (string, error) {
 		}
 		in.With = with.String()
 	}
-	query := url.Values{"with": {in.With}, "job": {in.Job}, "with_job": {in.WithJob},
-		"top": {strconv.Itoa(bounded(in.Top, 20, 100))}}
+	query := compare.Asked{Job: in.Job, WithJob: in.WithJob, Top: bounded(in.Top, 20, 100)}.Form()
+	query.Set("with", in.With)
 	return t.text(ctx, in.of, "api/history/compare", query)
 }
 
