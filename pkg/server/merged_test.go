@@ -97,7 +97,7 @@ func TestMergedLogs(t *testing.T) {
 		"&columns=1":                             {200, "wide of2"},
 		"&log=" + node + "/no":                   {404, "not stored"},
 		"&log=" + node + "/plain.out":            {200, "these lines say no time"},
-		strings.Repeat("&log="+node+"/a.log", 3): {400, "at most four"},
+		strings.Repeat("&log="+node+"/a.log", 3): {400, "at most 4 logs"},
 	} {
 		f.ask(t, http.MethodGet, page+query, asBrowser).wants(t, want.status, want.holds)
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 )
 
+// MaxMerged is how many logs are shown side by side. Each has a colour and a column in style.css.
+const MaxMerged = 4
+
 // MergedLogs is a page of several logs side by side by time.
 type MergedLogs struct {
 	Frame
@@ -111,5 +114,8 @@ func (t MergedLogs) with(name string, values ...string) string {
 
 // Columns is how many columns lines have.
 func (t MergedLogs) Columns() int { return len(t.Logs) }
+
+// Room says whether another log may be added.
+func (t MergedLogs) Room() bool { return len(t.Logs) < MaxMerged }
 
 func (MergedLogs) template() string { return "merged.html" }

@@ -106,6 +106,8 @@ var funcs = template.FuncMap{
 	"seconds": human.Seconds, "share": share, "sides": sides, "signed": Signed,
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
 
+	"maxMerged": func() int { return MaxMerged },
+
 	// What forms can choose.
 	"kinds":      func() []string { return catalog.Kinds },
 	"levels":     func() []string { return logline.LevelNames },

@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,8 +22,6 @@ import (
 )
 
 const (
-	// maxMerged is how many logs are shown side by side.
-	maxMerged = 4
 	// undatedLines is how many lines a part has of a log whose lines say no time: nothing says which belong there.
 	undatedLines = 100
 	// maxOffered is how many logs of the session the page's field offers.
@@ -97,7 +96,7 @@ func leadToMerged(w http.ResponseWriter, r *http.Request, session Session) error
 			Advice: "Search the logs of the session for its name or ID."}
 	}
 	query := url.Values{}
-	for _, log := range found[:min(len(found), maxMerged)] {
+	for _, log := range found[:min(len(found), web.MaxMerged)] {
 		query.Add("log", log.Node.String()+"/"+log.Path)
 	}
 	if began != 0 {
@@ -128,8 +127,9 @@ type merged struct {
 // merged reads the part that a request asks for; nil if it names no log.
 func (h *Handlers) merged(ctx context.Context, session Session, form url.Values) (*merged, error) {
 	names := form["log"]
-	if len(names) > maxMerged {
-		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs", Want: "at most four logs"}
+	if len(names) > web.MaxMerged {
+		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs",
+			Want: fmt.Sprintf("at most %d logs", web.MaxMerged)}
 	}
 	meant, err := timesOf(ctx, session)
 	if err != nil {
