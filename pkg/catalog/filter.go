@@ -147,10 +147,11 @@ func moment(into *time.Time, more time.Duration) func(string) bool {
 		if err != nil {
 			t, err = time.Parse(time.RFC3339, s)
 		}
-		if err == nil {
-			*into = t.UTC()
+		if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
+			return false // Form writes RFC 3339, which has no other years
 		}
-		return err == nil
+		*into = t
+		return true
 	}
 }
 

@@ -61,7 +61,8 @@ func TestFilter(t *testing.T) {
 		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true,
 		"from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false,
-		"from=yesterday": true, "from=2026-12-21&to=2026-12-20": true,
+		"from=yesterday": true, "from=2026-12-21&to=2026-12-20": true, "to=9999-12-31": true,
+		"from=0000-01-01T00:00:00%2B01:00": true, "to=9999-12-30": true,
 		"longer=1h": true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true,
 		"shorter=1w": true, "longer=-1h": true, "longer=xd": true,
 		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=0KiB": true, "larger=11MiB": false,
@@ -72,6 +73,7 @@ func TestFilter(t *testing.T) {
 		must.OK(t, err)
 		f, err := ParseFilter(v)
 		if odd := query != "" && strings.Contains("outcome=odd from=yesterday from=2026-12-21&to=2026-12-20 "+
+			"to=9999-12-31 from=0000-01-01T00:00:00%2B01:00 "+
 			"longer=-1h longer=xd larger=1e400 larger=NaN label=, label=%3Dsearch", query); odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)
 		}

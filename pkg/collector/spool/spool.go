@@ -201,7 +201,11 @@ func (s *Spool) takeLock() error {
 	if err != nil {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.EINTR // as an NFS server's slow answer is interrupted
+	for errors.Is(err, syscall.EINTR) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("lock spool %s: %w: %s", s.dir, err, lockAdvice(err)), f.Close())
 	}
 	s.lock = f
