@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -32,5 +33,28 @@ func TestListEnds(t *testing.T) {
 				t.Errorf("%s, %d keys: %v", name, len(keys), failed)
 			}
 		}
+	}
+}
+
+// TestFolderOnTwoPages: a folder that a server lists on each page that has objects below it is listed once.
+func TestFolderOnTwoPages(t *testing.T) {
+	folder := Object{Object: blob.Object{Key: "b/", Prefix: true}}
+	pages := map[string][]Object{
+		"":  {folder, {Object: blob.Object{Key: "a"}}},
+		"2": {folder},
+		"3": {folder, {Object: blob.Object{Key: "c"}}},
+	}
+	next := map[string]string{"": "2", "2": "3"}
+	var keys []string
+	for o, err := range List("", blob.ListOptions{Delimited: true}, func(token string) ([]Object, string, error) {
+		return pages[token], next[token], nil
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, o.Key)
+	}
+	if want := []string{"a", "b/", "c"}; !slices.Equal(keys, want) {
+		t.Errorf("listed %q, want %q", keys, want)
 	}
 }

@@ -216,12 +216,13 @@ func Lookup(page []Object, key string) (Object, error) {
 
 // List lists a store page by page. page returns the objects and folders of one page, in any order, and the token of the
 // next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains the
-// key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
+// key that it starts after, or a folder around it, and may list a folder on each page that has objects below it. A
+// server or proxy that does not understand the token returns the
 // same page again and again: this is an error, not a listing without end.
 func List(prefix string, opts blob.ListOptions,
 	page func(token string) (objects []Object, next string, err error)) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
-		first := "" // key
+		first, last := "", "" // keys: of the first page's first object, and of what was listed last
 		for token := ""; ; {
 			objects, next, err := page(token)
 			slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
@@ -232,11 +233,14 @@ func List(prefix string, opts blob.ListOptions,
 				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
 				return
 			}
-			if token == "" && len(objects) > 0 && !objects[0].Prefix { // a folder may be on several pages
+			if token == "" && len(objects) > 0 && !objects[0].Prefix { // a folder may be first on the next page, too
 				first = objects[0].Key
 			}
 			for _, o := range objects {
-				if (o.Key > opts.StartAfter || opts.StartAfter == "") && !yield(o.Object, nil) {
+				if o.Key <= opts.StartAfter || o.Key == last {
+					continue
+				}
+				if last = o.Key; !yield(o.Object, nil) {
 					return
 				}
 			}
