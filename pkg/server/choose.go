@@ -139,33 +139,34 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	return entries, nil
 }
 
-// withoutSession answers an address that ends before its session's name: people get to the list of the namespace's or
-// cluster's sessions.
+// withoutSession answers an address that ends before its session's name: people get to the list of sessions, of its
+// namespace and cluster if it names them; programs get 404.
 func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
+	named := url.Values{}
+	if namespace := r.params[paramNamespace]; namespace != "" {
+		named.Set("namespace", namespace)
+	}
+	if cluster := r.params[paramCluster]; cluster != "" {
+		named.Set("cluster", cluster)
+	}
+	query := strings.TrimSuffix("?"+named.Encode(), "?")
 	if browser.WantsPage(r.Request) {
-		query := url.Values{}
-		for name, value := range map[string]string{"namespace": r.params[paramNamespace],
-			"cluster": r.params[paramCluster]} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		browser.Redirect(w, http.StatusFound, strings.TrimSuffix(browser.Root(r.Request)+"homepage?"+query.Encode(),
-			"?"))
+		browser.Redirect(w, http.StatusFound, browser.Root(r.Request)+"homepage"+query)
 		return nil
 	}
-	if r.params[paramCluster] == "" {
-		return &problem.Problem{
-			Status: http.StatusNotFound, Title: "No session is named",
-			Detail: "This is the address of a namespace, not of a session.",
-			Advice: "/clusters?namespace= with its name lists its sessions.",
-		}
+	p := &problem.Problem{Status: http.StatusNotFound, Title: "No session is named"}
+	switch {
+	case named.Has("cluster"):
+		p.Detail = "This is the address of a cluster, not of one of its sessions."
+		p.Advice = "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions."
+	case named.Has("namespace"):
+		p.Detail = "This is the address of a namespace, not of a session."
+		p.Advice = "/clusters" + query + " lists its sessions."
+	default:
+		p.Detail = "This address names no session."
+		p.Advice = "/clusters lists all sessions."
 	}
-	return &problem.Problem{
-		Status: http.StatusNotFound, Title: "No session is named",
-		Detail: "This is the address of a cluster, not of one of its sessions.",
-		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
-	}
+	return p
 }
 
 func cookie(r *request, name string) string {

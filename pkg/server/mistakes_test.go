@@ -27,6 +27,10 @@ func TestMistakes(t *testing.T) {
 		{path: "/namespaces/default/clusters/lab/sessions/", as: asBrowser, status: 302,
 			location: "../../../../../homepage?cluster=lab&namespace=default"},
 		{path: "/namespaces/default/clusters/lab", as: asProgram, status: 404, holds: []string{"/sessions/latest"}},
+		{path: "/namespaces", as: asProgram, status: 404,
+			holds: []string{"This address names no session.", "/clusters lists all sessions."}},
+		{path: "/namespaces/default", as: asProgram, status: 404,
+			holds: []string{"address of a namespace", "/clusters?namespace=default lists its sessions."}},
 		{path: "/namespaces/a%3Cb/clusters/%22%26x", as: asBrowser, status: 302,
 			location: "../../../homepage?cluster=%22%26x&namespace=a%3Cb"},
 	} {
