@@ -51,7 +51,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	defaults().addFlags(cmd.Flags())
+	defaults().addFlags(cmd.Flags()) // for --help only: read parses them
 	doctor := doctorCommand()
 	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), doctor, backend.Help())
 	settings.Help(cmd, doctor)

@@ -30,7 +30,7 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 	settings := all(fs)
 	given := map[*setting]bool{}
 	for _, s := range settings {
-		changed, err := s.commandLine()
+		changed, err := s.givenAsFlag()
 		mistakes = errors.Join(mistakes, err)
 		given[s] = changed
 	}
@@ -101,8 +101,8 @@ func plain(kind, value string) string {
 	return value
 }
 
-// commandLine says whether the setting was given as a flag; two spellings must agree.
-func (s *setting) commandLine() (given bool, err error) {
+// givenAsFlag says whether the setting was given as a flag; two spellings must agree.
+func (s *setting) givenAsFlag() (given bool, err error) {
 	var first *pflag.Flag
 	for _, f := range append([]*pflag.Flag{s.flag}, s.aliases...) {
 		if !f.Changed {

@@ -62,7 +62,7 @@ func (p *places) of(session string) (sink.Destination, error) {
 		return at, nil
 	}
 	if session != "" {
-		if p.present(session) {
+		if p.hasFolder(session) {
 			id, err := p.finder.Here(session)
 			if err != nil {
 				return sink.Destination{}, errNodeUnknown
@@ -90,21 +90,16 @@ func (p *places) known(session string) (sink.Destination, bool) {
 	return sink.Destination{Session: session, Node: id}, ok
 }
 
-// present says whether a session has a folder.
-func (p *places) present(session string) bool {
-	root, err := os.OpenRoot(p.dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	info, err := root.Lstat(session)
+// hasFolder says whether a session has a folder. Its name must be one of layout.IsSession.
+func (p *places) hasFolder(session string) bool {
+	info, err := os.Lstat(filepath.Join(p.dir, session))
 	return err == nil && info.IsDir()
 }
 
 // check returns an error for a session of the dashboard's that has no folder here and never had one.
 func (p *places) check(session string) error {
 	_, known := p.known(session)
-	there := known || (layout.IsSession(session) && p.present(session))
+	there := known || (layout.IsSession(session) && p.hasFolder(session))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.missing = ""; there {

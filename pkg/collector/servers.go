@@ -63,6 +63,7 @@ func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 	s := &Servers{
 		events: &server{
 			what: "events (--events-address, --events-port)", address: l.EventsAddress, port: l.EventsPort,
+			// No ReadTimeout: the sink itself ends a request whose body arrives too slowly.
 			http: &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
 		},
 		metrics: &server{

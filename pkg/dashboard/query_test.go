@@ -199,7 +199,7 @@ func TestFitTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := rowSet{columns: columnsOf(groupFields)}
-	set.differ(list)
+	set.compareColumns(list)
 	names := func(detail bool) (names []string) {
 		for _, c := range set.shown(detail) {
 			names = append(names, c.name)

@@ -123,9 +123,9 @@ type rowSet struct {
 	added []column
 }
 
-// differ compares the columns with those of a saved list's rows, which were requested with detail. Without rows nothing
-// differs.
-func (set *rowSet) differ(list *pyjson.Object) {
+// compareColumns compares the columns with those of a saved list's rows, which were requested with detail. Without rows
+// nothing differs.
+func (set *rowSet) compareColumns(list *pyjson.Object) {
 	rows := moment.Objects(list.List("result"))
 	if len(rows) == 0 {
 		return
@@ -177,7 +177,8 @@ func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*
 // rowsOf returns the rows of one entity.
 type rowsOf func(*Request) (rowSet, error)
 
-// pick returns the rows that a request asks for.
+// pick returns the rows that a request asks for, with the columns that this session's Ray had. A wrong query is refused
+// before rows are read.
 func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
 	q, err := parse(r)
 	if err != nil {
@@ -191,7 +192,7 @@ func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error
 	if err != nil {
 		return selection{}, err
 	}
-	set.differ(list)
+	set.compareColumns(list)
 	return set.query(q)
 }
 

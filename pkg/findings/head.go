@@ -206,9 +206,9 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
-	for _, file := range b.nodeFiles(2, func(path string) bool {
-		return path == "gcs_server.err" ||
-			path == "gcs_server.out"
+	const most = 2 // both of one head
+	for _, file := range b.nodeFiles(most, func(path string) bool {
+		return path == "gcs_server.err" || path == "gcs_server.out"
 	}) {
 		if gcs := b.read(file); strings.TrimSpace(gcs.text) != "" {
 			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))

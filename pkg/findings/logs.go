@@ -234,9 +234,11 @@ func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match)
 	return all
 }
 
+const maxHeads = 2 // nodes: the head of a session may have been replaced
+
 // loggedByHead returns the matches of an expression in the logs of the heads that have a name.
 func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == name }) {
+	for _, file := range b.nodeFiles(maxHeads, func(path string) bool { return path == name }) {
 		all = append(all, b.matches(b.read(file), expression)...)
 	}
 	return all
@@ -285,7 +287,11 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment
 	return files
 }
 
-const maxEvents = 20_000 // lines of event logs that one report reads
+// Limits of what one report reads of event logs.
+const (
+	maxEventLogs  = 60
+	maxEventLines = 20_000
+)
 
 // aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in
 // seconds.
@@ -297,12 +303,12 @@ var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot
 // can fulfil.
 func (b *builder) readEvents() {
 	lines := 0
-	for _, file := range b.nodeFiles(60, func(path string) bool { return slices.Contains(eventLogs, path) }) {
+	for _, file := range b.nodeFiles(maxEventLogs, func(path string) bool { return slices.Contains(eventLogs, path) }) {
 		log := b.read(file)
-		for at := 0; at < len(log.text); {
-			from, to := log.line(at)
-			at = to + 1
-			if lines++; lines > maxEvents {
+		for offset := 0; offset < len(log.text); {
+			from, to := log.line(offset)
+			offset = to + 1
+			if lines++; lines > maxEventLines {
 				return
 			}
 			event, err := pyjson.ParseObject([]byte(log.text[from:to]))
@@ -324,9 +330,9 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	message := event.String("message")
 	evidence := b.evidence(log, from, to)
 	evidence.Time, evidence.Text = stamp(at), strings.ReplaceAll(message, `\n`, "\n") // Ray escapes line ends twice
-	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                      // nil if it is not known
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                      // zero if it is not known
 	switch label := event.String("label"); {
-	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
+	case label == "Out of Memory":
 		b.addMemoryEvent(evidence, at, node)
 	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
 		b.lost[node].addEvidence(evidence)

@@ -98,9 +98,9 @@ const (
 	tableBytes = 100
 )
 
-func newBuilder(names *dictionary, wants func(string) bool, kept, work *allowance) *builder {
-	return &builder{names: names, selects: wants, changeMemory: kept, workMemory: work, stop: func(error) {},
-		ofID: make(map[uint32]int), place: make(map[uint32]int)}
+func newBuilder(names *dictionary, wants func(string) bool, changeMemory, workMemory *allowance) *builder {
+	return &builder{names: names, selects: wants, changeMemory: changeMemory, workMemory: workMemory,
+		stop: func(error) {}, ofID: make(map[uint32]int), place: make(map[uint32]int)}
 }
 
 // fail ends the reading.

@@ -23,29 +23,29 @@ const hoursAtOnce = 4
 // errLargeHour says that what an hour has at one moment does not fit in the memory for reading it.
 var errLargeHour = fmt.Errorf("an hour of a node has too many series, or too long lines: %w", ErrTooMuch)
 
-// workMemory divides the memory for reading among the hours that are read at once. An hour may take much more than it
+// readMemory divides the memory for reading among the hours that are read at once. An hour may take much more than it
 // has stored bytes, and nothing says how much before it is read.
-type workMemory struct {
+type readMemory struct {
 	slots *semaphore.Weighted
 	share int64      // of an hour
 	whole *allowance // of an hour that needs more, which is read alone
 }
 
-func newWorkMemory(share int64, whole *allowance) *workMemory {
-	return &workMemory{slots: semaphore.NewWeighted(hoursAtOnce), share: share, whole: whole}
+func newReadMemory(share int64, whole *allowance) *readMemory {
+	return &readMemory{slots: semaphore.NewWeighted(hoursAtOnce), share: share, whole: whole}
 }
 
 // use calls read with the share of an hour, and if that was not enough, alone with the whole.
-func (m *workMemory) use(ctx context.Context, read func(work *allowance) error) error {
+func (m *readMemory) use(ctx context.Context, read func(workMemory *allowance) error) error {
 	for _, alone := range []bool{false, true} {
-		slots, work := int64(1), newAllowance(m.share)
+		slots, workMemory := int64(1), newAllowance(m.share)
 		if alone {
-			slots, work = hoursAtOnce, m.whole
+			slots, workMemory = hoursAtOnce, m.whole
 		}
 		if err := m.slots.Acquire(ctx, slots); err != nil {
 			return context.Cause(ctx)
 		}
-		err := read(work)
+		err := read(workMemory)
 		m.slots.Release(slots)
 		if alone || !errors.Is(err, errLargeHour) {
 			return err
@@ -70,9 +70,9 @@ type hourBlocks struct {
 
 // load returns the blocks of the hours that may have samples from mint to maxt, in order of node and time. Hours that
 // fit in the database's memory are read whole and stay there for later queries. Of others only the series whose names
-// are wanted are read, for this query; their changes take memory from kept.
+// are wanted are read, for this query; their changes take memory from changeMemory.
 func (d *Database) load(
-	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
+	ctx context.Context, mint, maxt int64, changeMemory *allowance, wants func(string) bool,
 ) (hours hourBlocks, damaged []error, err error) {
 	all, err := d.Hours(ctx)
 	if err != nil || len(all) == 0 {
@@ -90,7 +90,8 @@ func (d *Database) load(
 	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
 		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
 	})
-	r := &hourReader{Database: d, wants: wants, kept: kept, memory: newWorkMemory(d.maxBytes/8, kept)}
+	r := &hourReader{Database: d, wants: wants, changeMemory: changeMemory,
+		memory: newReadMemory(d.maxBytes/8, changeMemory)}
 	parts := make([]loaded, len(blocks))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
@@ -143,9 +144,9 @@ const blockBytes = 6
 // hourReader reads hours for a query.
 type hourReader struct {
 	*Database
-	wants  func(name string) bool // whether the query reads metrics of this name
-	kept   *allowance             // for the changes of all hours
-	memory *workMemory
+	wants        func(name string) bool // whether the query reads metrics of this name
+	changeMemory *allowance             // for the changes of all hours
+	memory       *readMemory
 }
 
 // errNotKept says that an hour was read, but not kept: chunks of it were joined after they were listed.
@@ -154,7 +155,7 @@ var errNotKept = errors.New("chunks have changed")
 // hour returns one hour, from memory if it is there. It is read once for all that ask at the same time.
 func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	if r.large.Load() { // a query reads what it wants of it
-		return r.read(ctx, h, r.wants, r.kept)
+		return r.read(ctx, h, r.wants, r.changeMemory)
 	}
 	key := hourKey{h.Node, h.Start.Unix()}
 	if known, ok := r.blocks.Get(key); ok && known.stored != h.Bytes {
@@ -176,7 +177,7 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	case ctx.Err() != nil:
 		return loaded{err: context.Cause(ctx)}
 	case errors.Is(err, ErrTooMuch), l.stored != h.Bytes: // others asked for it when it had less
-		return r.read(ctx, h, r.wants, r.kept)
+		return r.read(ctx, h, r.wants, r.changeMemory)
 	case err != nil && !errors.Is(err, errNotKept):
 		return loaded{err: err}
 	}
@@ -184,9 +185,9 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 }
 
 // read reads the series of an hour whose names are wanted.
-func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, kept *allowance) (l loaded) {
-	err := r.memory.use(ctx, func(work *allowance) error {
-		l = r.build(ctx, h, wants, kept, work)
+func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, changeMemory *allowance) (l loaded) {
+	err := r.memory.use(ctx, func(workMemory *allowance) error {
+		l = r.build(ctx, h, wants, changeMemory, workMemory)
 		return l.err
 	})
 	l.err = err
@@ -194,12 +195,14 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 }
 
 // build makes the block of an hour, of the series whose names are wanted.
-func (d *Database) build(ctx context.Context, h Hour, wants func(string) bool, kept, work *allowance) (l loaded) {
+func (d *Database) build(
+	ctx context.Context, h Hour, wants func(string) bool, changeMemory, workMemory *allowance,
+) (l loaded) {
 	l.stored = h.Bytes
 	err := guard.Do(h.stream.Key, func() (err error) {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
-		b := newBuilder(d.names, wants, kept, work)
+		b := newBuilder(d.names, wants, changeMemory, workMemory)
 		b.stop = stop
 		defer func() {
 			if l.block != nil {
@@ -208,7 +211,7 @@ func (d *Database) build(ctx context.Context, h Hour, wants func(string) bool, k
 				b.discard()
 			}
 		}()
-		err = h.visit(ctx, d.store, b, work, func(key string, err error) {
+		err = h.visit(ctx, d.store, b, workMemory, func(key string, err error) {
 			l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
 		})
 		if err == nil {

@@ -170,7 +170,7 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 func (p *indexPass) count(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
-	memory, found := newWorkMemory(p.maxBytes/8, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
+	memory, found := newReadMemory(p.maxBytes/8, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
 	for _, h := range p.hours {
 		group.Go(func() error {
 			return memory.use(groupCtx, func(work *allowance) error { return p.countHour(groupCtx, h, work, found) })

@@ -39,6 +39,7 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	}
 	key := time.Now().Format("15:04 ") + fingerprintOf(hours)
 	return d.interval.GetFor(ctx, key, func(ctx context.Context) (time.Duration, error) {
+		// The largest hour: a short one may have too few reads.
 		return d.intervalOf(ctx, slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) }))
 	})
 }

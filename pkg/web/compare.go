@@ -267,19 +267,20 @@ func Signed(v float64) string { return signed(v, human.Seconds) }
 
 // sides writes a figure of both sides: "3 → 5", or once where both are the same.
 func sides(with, session any) template.HTML {
-	a, b := text(with), text(session)
+	a, b := figureText(with), figureText(session)
 	if a == b {
 		return template.HTML(a)
 	}
 	return template.HTML(fmt.Sprintf(`%s <span aria-label="to">→</span> %s`, a, b)) // numbers and units only
 }
 
-func text(v any) string {
+// figureText writes a figure of the template: an int is a count, a float64 seconds.
+func figureText(v any) string {
 	switch v := v.(type) {
 	case int:
 		return formatCount(v)
 	case float64:
 		return human.Seconds(v)
 	}
-	panic(fmt.Sprintf("%T is no figure", v))
+	panic(fmt.Sprintf("%T is neither a count nor seconds", v))
 }

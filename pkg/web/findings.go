@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,17 +159,13 @@ func (p Findings) Lead() string {
 // Address is a link of the report as seen from the page.
 func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
 
-// Opened is the address that a text's link leads to: of a log, the text's first line in the log viewer.
-func (p Findings) Opened(s Shown) string {
-	if s.Source != "log" {
-		return p.Address(s.Link)
+// TextAddress is where the page's link beside a text leads. For a log that is our own viewer at the text's first line,
+// and not s.Link: that is Ray's viewer, which opens at no line.
+func (p Findings) TextAddress(s Shown) string {
+	if s.Source == "log" {
+		return lineAddress(s.NodeID, s.File, int64(s.Line))
 	}
-	query, line := url.Values{"node_id": {s.NodeID}, "file": {s.File}}, ""
-	if s.Line > 0 {
-		query.Set("line", strconv.Itoa(s.Line))
-		line = "#L" + strconv.Itoa(s.Line)
-	}
-	return "log?" + query.Encode() + line
+	return p.Address(s.Link)
 }
 
 // Self is the address of the page with another value of some parameters: names and values in turn.

@@ -35,7 +35,7 @@ type NamedLog struct {
 
 // Link is the address of the log, relative to the page's.
 func (l NamedLog) Link() string {
-	return "log?" + url.Values{"node_id": {l.NodeID}, "file": {l.File}}.Encode()
+	return lineAddress(l.NodeID, l.File, 0)
 }
 
 // Count is how many logs the node has.

@@ -44,8 +44,19 @@ func Assets() fs.FS {
 // LineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
 func LineLink(path string) func(rayid.Node, string, int64) string {
 	return func(node rayid.Node, file string, line int64) string {
-		return fmt.Sprintf("%slog?node_id=%s&file=%s&line=%d#L%d", path, node, url.QueryEscape(file), line, line)
+		return path + lineAddress(node.String(), file, line)
 	}
+}
+
+// lineAddress is the address of a log's line in the log viewer, relative to the session's; 0: of the log.
+func lineAddress(node, file string, line int64) string {
+	query := url.Values{"node_id": {node}, "file": {file}}
+	if line < 1 {
+		return "log?" + query.Encode()
+	}
+	number := strconv.FormatInt(line, 10)
+	query.Set("line", number)
+	return "log?" + query.Encode() + "#L" + number
 }
 
 // Page is the data of one of the pages.

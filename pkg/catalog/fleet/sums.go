@@ -229,9 +229,9 @@ func secondsOf(j *packs.Job, end time.Time) float64 {
 	return max(0, float64(until-j.Start)/1000)
 }
 
-// addSession keeps a session if it is one of those that used most.
+// addSession adds a session to those that used most; from time to time cutSessions removes the others.
 func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
-	if hours.Node == 0 {
+	if hours.Node == 0 { // its hours are not known, so it has no rank
 		return
 	}
 	s.sessions = append(s.sessions, Session{

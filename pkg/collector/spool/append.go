@@ -170,8 +170,8 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*comm
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		e := span{segment: s.active, at: at, last: at, start: b.start, n: b.n, arrived: now}
-		s.commit.spans = append(s.commit.spans, newSpan{b.stream, e})
+		sp := span{segment: s.active, at: at, last: at, start: b.start, n: b.n, arrived: now}
+		s.commit.spans = append(s.commit.spans, newSpan{b.stream, sp})
 	}
 	return s.commit, nil
 }

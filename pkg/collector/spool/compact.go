@@ -92,11 +92,11 @@ func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
 	var all []left
 	s.mu.Lock()
 	for st := range seg.streams {
-		for _, e := range st.spans {
-			if e.segment == seg {
-				all = append(all, left{st, e})
-				if arrived == 0 || e.arrived < arrived {
-					arrived = e.arrived
+		for _, sp := range st.spans {
+			if sp.segment == seg {
+				all = append(all, left{st, sp})
+				if arrived == 0 || sp.arrived < arrived {
+					arrived = sp.arrived
 				}
 			}
 		}
@@ -111,18 +111,18 @@ func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
 }
 
 // readSpan adds a span's blocks to the plan.
-func (s *Spool) readSpan(seg *segment, st *Stream, e span, p *plan) (err error) {
-	w, err := s.walk(seg, st, e.at)
+func (s *Spool) readSpan(seg *segment, st *Stream, sp span, p *plan) (err error) {
+	w, err := s.walk(seg, st, sp.at)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.file.Close()) }()
-	for covered := e.start; covered < e.end(); {
+	for covered := sp.start; covered < sp.end(); {
 		b, at, err := w.next()
 		if err != nil {
 			return noEOF(err)
 		}
-		if b.start+b.n <= covered || b.start >= e.end() {
+		if b.start+b.n <= covered || b.start >= sp.end() {
 			continue // another span's
 		}
 		covered = b.start + b.n
@@ -140,10 +140,10 @@ func (s *Spool) readSpan(seg *segment, st *Stream, e span, p *plan) (err error) 
 // repoint makes the stream's spans in one segment point to their copies in another segment.
 func (st *Stream) repoint(from, to *segment, at int64) {
 	for i := range st.spans {
-		if e := &st.spans[i]; e.segment == from {
-			from.live -= e.n
-			to.live += e.n
-			e.segment, e.at, e.last = to, at, at
+		if sp := &st.spans[i]; sp.segment == from {
+			from.live -= sp.n
+			to.live += sp.n
+			sp.segment, sp.at, sp.last = to, at, at
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 }
 
 // restore adds a span that was found on disk, for settle.
-func (st *Stream) restore(streamID uint64, e span) {
+func (st *Stream) restore(streamID uint64, sp span) {
 	if st.segments == 0 {
 		st.id = streamID
 	}
@@ -173,8 +173,8 @@ func (st *Stream) restore(streamID uint64, e span) {
 		// A key gets a new ID only when everything of the previous one is shipped.
 		st.id, st.spans = streamID, nil
 	}
-	e.segment.add(st)
-	st.spans = append(st.spans, e)
+	sp.segment.add(st)
+	st.spans = append(st.spans, sp)
 }
 
 // settle puts the spans in order. Blocks that were being moved (see compact) exist twice; the later ones count.
@@ -182,12 +182,12 @@ func (st *Stream) settle() {
 	found := st.spans
 	st.spans = nil
 	slices.SortStableFunc(found, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	for i, e := range found {
-		if i+1 < len(found) && found[i+1].start < e.end() {
+	for i, sp := range found {
+		if i+1 < len(found) && found[i+1].start < sp.end() {
 			continue
 		}
-		e.segment.live += e.n
-		st.publish(e)
+		sp.segment.live += sp.n
+		st.publish(sp)
 	}
 	if n := len(found); n > 0 {
 		st.next = found[n-1].end()

@@ -58,29 +58,29 @@ func (r *reader) Read(p []byte) (int, error) {
 
 // seekBlock makes the block that holds the offset the one being read.
 func (r *reader) seekBlock(offset int64) error {
-	e, err := r.stream.spanAt(offset)
+	sp, err := r.stream.spanAt(offset)
 	if err != nil {
 		return err
 	}
 	// A walk only goes forward in the file. A span that follows in the stream may lie before the last one, if one of
 	// them was moved there.
-	ahead := r.walk != nil && r.walk.segment == e.segment && r.walk.passed <= offset &&
-		(r.span == e.start || r.walk.read <= e.at)
+	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passed <= offset &&
+		(r.span == sp.start || r.walk.read <= sp.at)
 	if !ahead {
 		if err := r.close(); err != nil {
 			return err
 		}
-		if r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at); errors.Is(err, fs.ErrNotExist) {
+		if r.walk, err = r.stream.spool.walk(sp.segment, r.stream, sp.at); errors.Is(err, fs.ErrNotExist) {
 			// The segment was just compacted.
-			if e, err = r.stream.spanAt(offset); err == nil {
-				r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at)
+			if sp, err = r.stream.spanAt(offset); err == nil {
+				r.walk, err = r.stream.spool.walk(sp.segment, r.stream, sp.at)
 			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	r.span = e.start
+	r.span = sp.start
 	for {
 		b, at, err := r.walk.next()
 		if err != nil {
@@ -115,7 +115,7 @@ func (r *reader) Close() error { return r.close() }
 func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
 	s.log.WithField("key", st.key).Errorf(
-		"spool: %d bytes of events in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
+		"spool: %d bytes of data in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
 	s.mu.Lock()
 	st.remove(start, n)
 	s.collect()
@@ -133,10 +133,10 @@ func (s *Spool) loseSegment(seg *segment) bool {
 	}
 	n := int64(0)
 	for st := range seg.streams {
-		for _, e := range slices.Clone(st.spans) {
-			if e.segment == seg {
-				st.remove(e.start, e.n)
-				n += e.n
+		for _, sp := range slices.Clone(st.spans) {
+			if sp.segment == seg {
+				st.remove(sp.start, sp.n)
+				n += sp.n
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Spool) loseSegment(seg *segment) bool {
 	}
 	s.collect()
 	s.metrics.damaged.Inc()
-	s.log.Errorf("spool: %s was deleted: %d bytes of events that were not stored yet are lost", seg.path, n)
+	s.log.Errorf("spool: %s was deleted: %d bytes of data that were not stored yet are lost", seg.path, n)
 	return true
 }
 

@@ -266,10 +266,10 @@ func (s *Spool) Waiting(wanted func(key string) bool) (bytes int64, oldest time.
 		if !wanted(key) {
 			continue
 		}
-		for _, e := range st.spans {
-			bytes += e.n
-			if first == 0 || e.arrived < first {
-				first = e.arrived
+		for _, sp := range st.spans {
+			bytes += sp.n
+			if first == 0 || sp.arrived < first {
+				first = sp.arrived
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type span struct {
 	arrived  int64 // Unix ns
 }
 
-func (e span) end() int64 { return e.start + e.n }
+func (sp span) end() int64 { return sp.start + sp.n }
 
 // mapping says that the local offset `local` is the offset `stored` in the store; the bytes after it follow in step.
 type mapping struct {
@@ -72,16 +72,16 @@ func (st *Stream) localOffset(stored int64) int64 {
 }
 
 // publish adds a span after the others.
-func (st *Stream) publish(e span) {
+func (st *Stream) publish(sp span) {
 	if n := len(st.spans); n > 0 {
 		last := &st.spans[n-1]
-		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= blockBytes &&
-			e.arrived-last.arrived <= mergeWithin { // goes on where the last one ends
-			last.n, last.last = last.n+e.n, e.last
+		if last.segment == sp.segment && last.end() == sp.start && last.last <= sp.at && last.n+sp.n <= blockBytes &&
+			sp.arrived-last.arrived <= mergeWithin { // goes on where the last one ends
+			last.n, last.last = last.n+sp.n, sp.last
 			return
 		}
 	}
-	st.spans = append(st.spans, e)
+	st.spans = append(st.spans, sp)
 	st.closeGap()
 }
 
@@ -101,10 +101,10 @@ func (st *Stream) closeGap() {
 // release drops everything before a local offset.
 func (st *Stream) release(offset int64) {
 	for len(st.spans) > 0 && st.spans[0].start < offset {
-		e := &st.spans[0]
-		n := min(e.n, offset-e.start)
-		e.segment.live -= n
-		if e.start, e.n = e.start+n, e.n-n; e.n == 0 {
+		sp := &st.spans[0]
+		n := min(sp.n, offset-sp.start)
+		sp.segment.live -= n
+		if sp.start, sp.n = sp.start+n, sp.n-n; sp.n == 0 {
 			st.spans = st.spans[1:]
 		}
 	}
@@ -116,19 +116,19 @@ func (st *Stream) release(offset int64) {
 // remove drops the n unreadable bytes at the local offset start, so they are not shipped.
 func (st *Stream) remove(start, n int64) {
 	var spans []span
-	for _, e := range st.spans {
-		from, to := max(e.start, start), min(e.end(), start+n)
+	for _, sp := range st.spans {
+		from, to := max(sp.start, start), min(sp.end(), start+n)
 		if from >= to {
-			spans = append(spans, e)
+			spans = append(spans, sp)
 			continue
 		}
-		e.segment.live -= to - from
-		e.segment.damaged = true
-		if before := e; before.start < from {
+		sp.segment.live -= to - from
+		sp.segment.damaged = true
+		if before := sp; before.start < from {
 			before.n = from - before.start
 			spans = append(spans, before)
 		}
-		if after := e; to < after.end() {
+		if after := sp; to < after.end() {
 			after.start, after.n = to, after.end()-to
 			spans = append(spans, after)
 		}
@@ -162,11 +162,11 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		defer s.mu.Unlock()
 		return st.storedOffset(st.shipped), 0, time.Time{}
 	}
-	for i, e := range st.spans {
-		if i > 0 && (e.start != st.shipped+n || e.n > limit-n) {
+	for i, sp := range st.spans {
+		if i > 0 && (sp.start != st.shipped+n || sp.n > limit-n) {
 			break
 		}
-		n += e.n
+		n += sp.n
 	}
 	start, arrived := st.shipped, s.time(st.spans[0].arrived)
 	offset = st.storedOffset(start)
@@ -278,22 +278,23 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 // contiguousEnd returns the local offset up to which there is no gap.
 func (st *Stream) contiguousEnd() int64 {
 	end := st.shipped
-	for _, e := range st.spans {
-		if e.start != end {
+	for _, sp := range st.spans {
+		if sp.start != end {
 			break
 		}
-		end = e.end()
+		end = sp.end()
 	}
 	return end
 }
 
-// spanAt returns the span that holds a local offset.
+// spanAt returns the span that holds a local offset that is being read. If there is none, its bytes were lost
+// meanwhile, see lose and loseSegment.
 func (st *Stream) spanAt(offset int64) (span, error) {
 	st.spool.mu.Lock()
 	defer st.spool.mu.Unlock()
-	for _, e := range st.spans {
-		if e.start <= offset && offset < e.end() {
-			return e, nil
+	for _, sp := range st.spans {
+		if sp.start <= offset && offset < sp.end() {
+			return sp, nil
 		}
 	}
 	return span{}, fmt.Errorf("the bytes to read are no longer there: %w", errDamaged)

@@ -11,7 +11,7 @@ type attempt struct {
 	failed     bool
 }
 
-// cells add up attempts by pixel. The last one is behind the screen.
+// cells add up attempts by pixel. The last one is past the right edge: it only takes the end of whole.
 type cells []pixel
 
 type pixel struct {
@@ -55,11 +55,10 @@ func (c cells) add(a attempt) {
 	c[end].whole--
 }
 
-// take adds a share of the pixel's time in which something of a colour's group ran. Of several groups that one colours
-// the pixel which has more than all others together, if one does: each takes away the lead of another (Boyer and
-// Moore's majority vote), so one number is kept instead of one for each group.
+// take adds the share of the pixel's time that an attempt of a group takes. The pixel gets the colour of the group that
+// takes more of it than all others together, if there is one. Boyer and Moore's majority vote finds that group with one
+// number instead of one for each group: other groups reduce the lead.
 func (p *pixel) take(share float32, group int) {
-	share = max(0, share)
 	p.busy += share
 	share = max(share, minShare)
 	switch {

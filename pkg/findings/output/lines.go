@@ -105,7 +105,7 @@ const (
 // add adds a line. above is the one before it.
 func (p *paragraph) add(line, above string) {
 	line, above = ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(above, "")
-	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inRecord(line, above) ||
+	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inLoggedTraceback(line, above) ||
 		strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
 		return // the code of the frame, or of what warned
 	}
@@ -191,9 +191,10 @@ func (p *paragraph) goOn(said string) {
 // first group is the header.
 var recordFrame = lazyregexp.New(`^(\S[^"\n]{0,200}\S) {2,}File "[^"\n]*", line \d+`)
 
-// inRecord reports whether a line is a frame of such a traceback, or the code of the frame above.
-func inRecord(line, above string) bool {
-	const frame = `  File "`
+// inLoggedTraceback reports whether a line is of a traceback of which a logger printed each line after the record's
+// header: a frame, or the code of the frame above.
+func inLoggedTraceback(line, above string) bool {
+	const frame = `  File "` // looked for first, because that is cheaper than the expression
 	if strings.Contains(line, frame) && recordFrame().MatchString(line) {
 		return true
 	}
@@ -201,6 +202,7 @@ func inRecord(line, above string) bool {
 		return false
 	}
 	m := recordFrame().FindStringSubmatch(above)
+	// Of the header only the length counts: the time in it may be a later one.
 	return m != nil && len(line) > len(m[1]) && strings.HasPrefix(line[len(m[1]):], "   ")
 }
 

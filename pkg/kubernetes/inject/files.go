@@ -20,7 +20,8 @@ type manifest struct {
 	data []byte
 }
 
-// readManifests reads a file, or those of a folder in the order of their names.
+// readManifests reads standard input ("-"), a file, or the YAML and JSON files of a folder and those below it, in the
+// order of their paths.
 func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
 	switch path {
 	case "":

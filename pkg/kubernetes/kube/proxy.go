@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// newTransport carries requests to dashboards. Answers may take for ever (a log that is followed), their beginning may
-// not.
+// newTransport makes what carries requests to dashboards. The time for the beginning of an answer is limited, for a
+// whole answer it is not: a log may be followed.
 func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, error) {
 	direct := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,

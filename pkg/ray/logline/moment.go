@@ -240,7 +240,7 @@ func (m *moment) clock(b []byte) (n int) {
 		m.second = number(b[n+1 : n+3])
 		n += 3
 		n += m.fraction(b[n:])
-	} else if half, _ := halfDay(b[n:]); half == 0 { // without seconds only "10:00AM"
+	} else if size, _ := halfDay(b[n:]); size == 0 { // without seconds only "10:00AM"
 		return 0
 	}
 	if size, add := halfDay(b[n:]); size > 0 {
@@ -250,7 +250,8 @@ func (m *moment) clock(b []byte) (n int) {
 	return n + m.zoneAfter(b[n:])
 }
 
-// halfDay reads "AM" or "PM", and the hours to add.
+// halfDay reads "AM" or "PM", with a blank before it or not: its size, 0 if it is neither, and the hours to add to the
+// clock's hour modulo 12.
 func halfDay(b []byte) (size, hours int) {
 	at := 0
 	if len(b) > 0 && b[0] == ' ' {

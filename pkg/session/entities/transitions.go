@@ -53,17 +53,17 @@ func (g *PlacementGroup) end() string { return "REMOVED" }
 func (p *PlatformEvent) end() string  { return "" }
 
 // transition is a change of a row's state.
-type transition interface{ moment() moment }
+type transition interface{ key() transitionKey }
 
-// moment identifies a transition: nothing enters the same state twice at the same nanosecond.
-type moment struct {
+// transitionKey identifies a transition: nothing enters the same state twice at the same nanosecond.
+type transitionKey struct {
 	time       int64
 	state, sub string
 }
 
-// compareMoments orders by time, but what ends a row comes last: the head's clock may have been ahead and then set
+// compareTransitions orders by time, but what ends a row comes last: the head's clock may have been ahead and then set
 // back, so that an end has an earlier time than what was before it.
-func compareMoments(a, b moment, end string) int {
+func compareTransitions(a, b transitionKey, end string) int {
 	switch aEnds, bEnds := end != "" && a.state == end, end != "" && b.state == end; {
 	case aEnds && !bEnds:
 		return 1
@@ -73,17 +73,19 @@ func compareMoments(a, b moment, end string) int {
 	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.state, b.state), cmp.Compare(a.sub, b.sub))
 }
 
-func (t ActorTransition) moment() moment          { return moment{t.Time, t.State, ""} }
-func (t NodeTransition) moment() moment           { return moment{t.Time, t.State, t.SubState} }
-func (t JobTransition) moment() moment            { return moment{t.Time, t.State, ""} }
-func (t SubmissionTransition) moment() moment     { return moment{t.Time, t.State, ""} }
-func (t WorkerTransition) moment() moment         { return moment{t.Time, t.State, ""} }
-func (t PlacementGroupTransition) moment() moment { return moment{t.Time, t.State, t.SchedulingState} }
+func (t ActorTransition) key() transitionKey      { return transitionKey{t.Time, t.State, ""} }
+func (t NodeTransition) key() transitionKey       { return transitionKey{t.Time, t.State, t.SubState} }
+func (t JobTransition) key() transitionKey        { return transitionKey{t.Time, t.State, ""} }
+func (t SubmissionTransition) key() transitionKey { return transitionKey{t.Time, t.State, ""} }
+func (t WorkerTransition) key() transitionKey     { return transitionKey{t.Time, t.State, ""} }
+func (t PlacementGroupTransition) key() transitionKey {
+	return transitionKey{t.Time, t.State, t.SchedulingState}
+}
 
 // noTransition is for events of the platform, which have no states.
 type noTransition struct{}
 
-func (noTransition) moment() moment { return moment{} }
+func (noTransition) key() transitionKey { return transitionKey{} }
 
 // maxUnsorted is how many unsorted transitions an entity may have at least.
 const maxUnsorted = 32
@@ -111,7 +113,7 @@ func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	before := MemoryBytes(&e.row)
 	*all = slices.Clone(*all)
 	end := P(&e.row).end()
-	slices.SortStableFunc(*all, func(a, b T) int { return compareMoments(a.moment(), b.moment(), end) })
-	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.moment() == b.moment() }))
+	slices.SortStableFunc(*all, func(a, b T) int { return compareTransitions(a.key(), b.key(), end) })
+	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.key() == b.key() }))
 	*bytes -= before - MemoryBytes(&e.row)
 }

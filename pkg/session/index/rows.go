@@ -96,9 +96,12 @@ func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable,
 	if err := m.checkBelongs(t); err != nil {
 		return nil, err
 	}
-	if len(t.Groups) != len(m.First) || m.GroupBytes < 0 || m.GroupBytes > maxGroupBytes {
-		return nil, fmt.Errorf("%s: %d row groups of at most %d bytes, want %d", o.Key, len(t.Groups), m.GroupBytes,
-			len(m.First))
+	if len(t.Groups) != len(m.First) {
+		return nil, fmt.Errorf("%s: %d row groups, want %d", o.Key, len(t.Groups), len(m.First))
+	}
+	if m.GroupBytes < 0 || m.GroupBytes > maxGroupBytes {
+		return nil, fmt.Errorf("%s: row groups of at most %d bytes, at most %d can be", o.Key, m.GroupBytes,
+			maxGroupBytes)
 	}
 	var found []string
 	for _, c := range t.Columns {
@@ -109,15 +112,17 @@ func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable,
 	}
 	t.KeepFooter() // row groups are read one by one
 	rows := &rowsTable{Table: t, groupBytes: m.GroupBytes}
+	const most = 2 * maxGroupBytes // Parquet adds its own: lengths, the headers of pages
 	for n := range t.Groups {
-		var stored int64
+		var bytes int64 // as stored or uncompressed, whatever is more
 		for _, c := range t.Groups[n].Chunks {
-			stored += max(min(c.Plain, 2*maxGroupBytes), c.To-c.From)
+			bytes += max(min(c.Plain, most+1), c.To-c.From) // the footer may give any number: the sum must not overflow
 		}
-		if stored > 2*maxGroupBytes || t.Groups[n].Rows > tasktable.GroupRows {
-			return nil, fmt.Errorf("%s: row group %d has %d blocks of %d bytes", o.Key, n, t.Groups[n].Rows, stored)
+		if blocks := t.Groups[n].Rows; bytes > most || blocks > tasktable.GroupRows {
+			return nil, fmt.Errorf("%s: row group %d has %d blocks, at most %d can be; and %d bytes, at most %d can be",
+				o.Key, n, blocks, tasktable.GroupRows, bytes, most)
 		}
-		rows.groupBytes = max(rows.groupBytes, stored)
+		rows.groupBytes = max(rows.groupBytes, bytes)
 	}
 	return rows, nil
 }

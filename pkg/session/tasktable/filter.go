@@ -259,7 +259,7 @@ func pidPredicate(f Filter) (predicate, error) {
 }
 
 // textOfNumber compares a column's numbers, of which some may be null, with a text: Ray converts it when it meets a
-// number, and for "!=" never.
+// number, and for "!=" never: then it differs from every number, and all rows pass.
 func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	want, valid := ParseInt(f.Value)
 	return eachRow(func(r Row) (bool, error) {
@@ -277,7 +277,8 @@ func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	})
 }
 
-// pausedPredicate: is_debugger_paused may be null, like worker_pid.
+// pausedPredicate filters by is_debugger_paused, which may be null. As with numbers (textOfNumber), Ray converts the
+// filter's text when it meets a value, and for "!=" never: then it differs from every value, and all rows pass.
 func pausedPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) {
 		paused, ok := r.Paused()
