@@ -55,6 +55,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"compare", "jobs260", "jobs255"}, {"compare", "cases/jobs260", "jobs255/latest", "--job=tokenizer", "--top=3"},
 		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2",
 			"--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},
+		{"grep", "INFO", "cases/jobs260/latest", "--from=1h ago", "--files=dashboard.log"},
 		{"note"}, {"note", "jobs255"}, {"note", "jobs260"},
 	} {
 		for _, output := range []string{"table", "json"} {

@@ -63,10 +63,11 @@ func FilterForm(v url.Values) url.Values {
 	return form
 }
 
-// ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
-// its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A parameter that cannot be read is ignored,
-// and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
-func ParseFilter(v url.Values) (f Filter, err error) {
+// ParseFilter reads a filter from the parameters FilterParams. Times are as param.Times reads them, those without a
+// zone in UTC, and the end is now. A date in "to" means its end. Durations are like 90m, 2h or 3d, sizes are bytes or
+// like 10MiB. A parameter that cannot be read is ignored, and the error, a *param.Error, names the first one. If there
+// are too many words, the first ones count.
+func ParseFilter(v url.Values, now time.Time) (f Filter, err error) {
 	form := param.Form{Values: FilterForm(v)}
 	if form.Has("q") {
 		f.Words = strings.Fields(strings.ToLower(form.Get("q")))
@@ -86,8 +87,9 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		return f.Kind != ""
 	}, "RayCluster, RayJob or RayService")
 	f.Outcome = form.OneOf("outcome", FilterOutcomes...)
-	form.Parse("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
-	form.Parse("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
+	times := param.Times{Zone: time.UTC, End: now}
+	form.Parse("from", moment(&f.From, times.Parse), param.WantTime)
+	form.Parse("to", moment(&f.To, times.ParseEnd), param.WantTime)
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
 		form.Refuse("from", "a day before "+f.To.Format(time.RFC3339))
 		f.From = time.Time{}
@@ -139,18 +141,18 @@ func labels(into *[]string) func(string) bool {
 	}
 }
 
-// moment reads a time. A date means its beginning plus more.
-func moment(into *time.Time, more time.Duration) func(string) bool {
+// moment returns a parser of times. A small number is refused: it is a year or Unix seconds, and as milliseconds it
+// would select everything.
+func moment(into *time.Time, parse func(string) (time.Time, bool)) func(string) bool {
 	return func(s string) bool {
-		t, err := time.Parse(time.DateOnly, s)
-		t = t.Add(more)
-		if err != nil {
-			t, err = time.Parse(time.RFC3339, s)
+		at, ok := parse(s)
+		if !ok || at.Year() < 1971 && strings.Trim(s, "0123456789") == "" {
+			return false
 		}
-		if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
+		if at = at.UTC(); at.Year() < 0 || at.Year() > 9999 {
 			return false // Form writes RFC 3339, which has no other years
 		}
-		*into = t
+		*into = at
 		return true
 	}
 }

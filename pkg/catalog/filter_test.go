@@ -16,7 +16,7 @@ import (
 // TestManyWords: each word takes time and memory by the number of all names, so there are not many.
 func TestManyWords(t *testing.T) {
 	for n, fine := range map[int]bool{maxFilterWords: true, maxFilterWords + 1: false, 100_000: false} {
-		f, err := ParseFilter(url.Values{"q": {strings.Repeat("a ", n)}})
+		f, err := ParseFilter(url.Values{"q": {strings.Repeat("a ", n)}}, time.Now())
 		if (err == nil) != fine || len(f.Words) != maxFilterWords {
 			t.Errorf("%d words: %d are looked for, %v", n, len(f.Words), err)
 		}
@@ -30,7 +30,7 @@ func TestEntrypointIsNoLabel(t *testing.T) {
 	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{text: text}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]int{"label=pythonpath": 0, "user=ann": 0, "q=pythonpath": 1} {
-		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t)))(t)
+		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
 		if found := slices.Collect(l.Matching(f, time.Now())); len(found) != want {
 			t.Errorf("%s: %d sessions", query, len(found))
 		}
@@ -63,6 +63,7 @@ func TestFilter(t *testing.T) {
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false,
 		"from=yesterday": true, "from=2026-12-21&to=2026-12-20": true, "to=9999-12-31": true,
 		"from=0000-01-01T00:00:00%2B01:00": true, "to=9999-12-30": true,
+		"from=24h": true, "from=1h+ago": true, "to=1h+ago": false, "to=09:00": false, "from=2026": true,
 		"longer=1h": true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true,
 		"shorter=1w": true, "longer=-1h": true, "longer=xd": true,
 		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=0KiB": true, "larger=11MiB": false,
@@ -71,8 +72,8 @@ func TestFilter(t *testing.T) {
 	} {
 		v, err := url.ParseQuery(query)
 		must.OK(t, err)
-		f, err := ParseFilter(v)
-		if odd := query != "" && strings.Contains("outcome=odd from=yesterday from=2026-12-21&to=2026-12-20 "+
+		f, err := ParseFilter(v, start)
+		if odd := query != "" && strings.Contains("outcome=odd from=2026 from=yesterday from=2026-12-21&to=2026-12-20 "+
 			"to=9999-12-31 from=0000-01-01T00:00:00%2B01:00 "+
 			"longer=-1h longer=xd larger=1e400 larger=NaN label=, label=%3Dsearch", query); odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)
@@ -95,9 +96,9 @@ func TestFilterForm(t *testing.T) {
 			"from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z&longer=1h30m0s&shorter=48h0m0s&larger=1000&" +
 			"smaller=10MiB",
 	} {
-		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t)))(t)
+		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
 		form := f.Form()
-		if again := must.Get(ParseFilter(form))(t); !reflect.DeepEqual(again, f) {
+		if again := must.Get(ParseFilter(form, time.Now()))(t); !reflect.DeepEqual(again, f) {
 			t.Errorf("%q is read as %+v, and then as %+v", query, f, again)
 		}
 		if got := must.Get(url.ParseQuery(want))(t); !reflect.DeepEqual(form, got) {
@@ -129,7 +130,7 @@ func TestFilterKubernetesCluster(t *testing.T) {
 		"kubernetes_cluster=prod-eu&namespace=team-a.prod-us": "",
 		"q=prod-us": "team-a.prod-us",
 	} {
-		f, err := ParseFilter(must.Get(url.ParseQuery(query))(t))
+		f, err := ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now())
 		must.OK(t, err)
 		var got []string
 		for e := range l.Matching(f, time.Now()) {

@@ -3,21 +3,21 @@ package dashboard
 import (
 	"net/http"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 )
 
-// barsParams are a range of time, in Unix milliseconds or RFC 3339, and what is drawn of it; see bars.Question.
+// barsParams are a range of time, as param.Times reads it, and what is drawn of it; see bars.Question.
 var barsParams = []string{"from", "to", "pixels", "colour", "node_id"}
 
 // answerBars draws tasks and actors over time.
 func answerBars(w http.ResponseWriter, r *Request) error {
 	query := r.Query()
 	q := bars.Question{Node: query.Get("node_id")}
-	for name, at := range map[string]*int64{"from": &q.From, "to": &q.To} {
-		var err error
-		if *at, err = ParseAt(query.Get(name)); err != nil {
-			return badRequest("%s=%.100s: want a time in RFC 3339 or in Unix milliseconds", name, query.Get(name))
-		}
+	form := param.Form{Values: query}
+	times := r.Times(r.Context())
+	if q.From, q.To = form.Time("from", times), form.Time("to", times); form.Err != nil {
+		return badRequest("%s", form.Err)
 	}
 	pixels, err := intOr(r, "pixels", 0)
 	if err != nil || pixels < 0 || pixels > 100_000 {

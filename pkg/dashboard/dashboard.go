@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
-	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -77,28 +75,6 @@ type Route struct {
 	// Params are the parameters that a route of our own takes besides the moment.
 	Params []string
 	Serve  func(http.ResponseWriter, *Request)
-}
-
-// ParseAt reads a moment as users give it: RFC 3339, or Unix milliseconds. The empty string is 0, the session's end.
-func ParseAt(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
-		if ms <= 0 || ms > math.MaxInt64/int64(time.Millisecond) {
-			return 0, &param.Error{Name: "at", Value: s, Want: "Unix milliseconds above 0"}
-		}
-		return ms * int64(time.Millisecond), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return 0, &param.Error{Name: "at", Value: s,
-			Want: "a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds"}
-	}
-	if y := t.Year(); y < 1971 || y > 2200 {
-		return 0, &param.Error{Name: "at", Value: s, Want: "a time between the years 1971 and 2200"}
-	}
-	return t.UnixNano(), nil
 }
 
 // retryAfter is the Retry-After of answers when the store could not be read, in seconds.

@@ -54,24 +54,6 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-func TestParseAt(t *testing.T) {
-	want := time.Date(2026, 11, 20, 23, 20, 0, 500_000_000, time.UTC).UnixNano()
-	for _, s := range []string{"2026-11-20T23:20:00.5Z", "2026-11-21T00:20:00.5+01:00", "1795216800500"} {
-		if at, err := ParseAt(s); err != nil || at != want {
-			t.Errorf("ParseAt(%s) = %d, %v, want %d", s, at, err, want)
-		}
-	}
-	if at, err := ParseAt(""); err != nil || at != 0 {
-		t.Errorf("the end is %d, %v", at, err)
-	}
-	for _, s := range []string{"now", "-5", "0", "99999999999999999", "2026-11-20", "1960-01-01T00:00:00Z",
-		"9999-01-01T00:00:00Z"} {
-		if at, err := ParseAt(s); err == nil {
-			t.Errorf("ParseAt(%s) = %d, want an error", s, at)
-		}
-	}
-}
-
 // with asks with a header and gives the answer's body.
 func (a *asker) with(header, value, url string) string {
 	r := httptest.NewRequest("GET", url, nil)
@@ -136,51 +118,6 @@ func refuses(route Route) bool {
 		}
 	}
 	return false
-}
-
-// TestTypedTimes: times as people type them are times of the session; what is none is refused.
-func TestTypedTimes(t *testing.T) {
-	zone := time.FixedZone("", 2*3600)
-	of := TypedTimes{Zone: zone, End: time.Date(2026, 11, 20, 3, 0, 0, 0, zone)}
-	for text, want := range map[string]string{
-		"":                                "",
-		"02:18":                           "2026-11-20T02:18:00+02:00",
-		"2:18":                            "2026-11-20T02:18:00+02:00",
-		"03:00":                           "2026-11-20T03:00:00+02:00",
-		"23:20:05":                        "2026-11-19T23:20:05+02:00",
-		"23:20:05,250":                    "2026-11-19T23:20:05.25+02:00",
-		"10m ago":                         "2026-11-20T02:50:00+02:00",
-		" 10 min ago":                     "2026-11-20T02:50:00+02:00",
-		"1h30m ago":                       "2026-11-20T01:30:00+02:00",
-		"1 hour 30 minutes ago":           "2026-11-20T01:30:00+02:00",
-		"2 days ago":                      "2026-11-18T03:00:00+02:00",
-		"2026-11-20 01:00":                "2026-11-20T01:00:00+02:00",
-		"2026-11-20T01:00:07":             "2026-11-20T01:00:07+02:00",
-		"2026-11-20 01:00:07Z":            "2026-11-20T03:00:07+02:00",
-		"2026-11-20T01:00:07.5Z":          "2026-11-20T03:00:07.5+02:00",
-		"2026-11-19":                      "2026-11-19T00:00:00+02:00",
-		"1795136400000":                   "2026-11-20T03:00:00+02:00",
-		"lunch":                           "none",
-		"25:00":                           "none",
-		"10 parsecs ago":                  "none",
-		"99999999999999999 s ago":         "none",
-		"36500d 36500d 36500d ago":        "none",
-		"ago":                             "none",
-		"0900-01-01":                      "none",
-		strings.Repeat("1s ", 50) + "ago": "none",
-	} {
-		at, ok := of.Parse(text)
-		got := "none"
-		if ok {
-			got = time.Unix(0, at).In(zone).Format(time.RFC3339Nano)
-		}
-		if ok && at == 0 {
-			got = ""
-		}
-		if got != want {
-			t.Errorf("%q is %s, want %s", text, got, want)
-		}
-	}
 }
 
 // TestMemoryOfAnswers: workers that only the names of logs tell of, cluster events and names of tasks take memory too.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
@@ -103,6 +104,16 @@ func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
 		return time.UTC, nil
 	}
 	return t.Location(), nil
+}
+
+// Times read times that people type, as of the session's zone, and before its end or the moment shown.
+func (m *Moment) Times(ctx context.Context) param.Times {
+	_, end := m.Life(ctx)
+	times := param.Times{Zone: time.UTC, End: end}
+	if zone, err := m.Zone(ctx); err == nil {
+		times.Zone = zone
+	}
+	return times
 }
 
 // findInLogs searches for a line at the beginnings of logs, until it is found.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
@@ -66,7 +66,7 @@ func choose(r *request) (choice, error) {
 		}
 	}
 	given := r.URL.Query().Get("at")
-	at, err := dashboard.ParseAt(cmp.Or(given, moment))
+	at, err := param.ParseAt(cmp.Or(given, moment))
 	switch {
 	case err != nil && given == "":
 		return choice{}, &problem.Problem{

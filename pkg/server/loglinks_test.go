@@ -104,7 +104,7 @@ func logPlaces(t *testing.T, encoded func(text string) string) {
 		"&time=2027-01-01T00:00:00Z": {200, "2500", "No line of the log is from 2027-01-01T00:00:00Z or later."},
 		"&end=1":                     {200, "2500", ""},
 		"&time=10m+ago":              {200, "2500", "No line of the log is from 10m ago or later."},
-		"&time=lunch":                {400, "", "Want a time such as 02:18"},
+		"&time=lunch":                {400, "", "Want a date or a time such as"},
 		"&line=-3":                   {400, "", "Want a whole number"},
 		"&end=maybe":                 {400, "", `The parameter &#34;end&#34; is &#34;maybe&#34;`},
 	} {

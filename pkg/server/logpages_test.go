@@ -48,7 +48,7 @@ func TestLogPages(t *testing.T) {
 		"file=raylet.out&time=2026-11-20+23:21":                       {200, `id="L2"`, "needle one"},
 		"file=raylet.out&q=need&level=error":                          {200, `value="need"`, ""},
 		"file=raylet.out&line=x":                                      {400, "Want a whole number", "<b>time"},
-		"file=raylet.out&time=" + url.QueryEscape("<script>alert(1)"): {400, "Want a time", "<script>alert"},
+		"file=raylet.out&time=" + url.QueryEscape("<script>alert(1)"): {400, "Want a date or a time", "<script>alert"},
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/log?"+node+"&"+query, asBrowser)
 		if got.status != want.status || !strings.Contains(got.body, want.holds) || want.lacks != "" &&

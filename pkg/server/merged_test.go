@@ -91,7 +91,7 @@ func TestMergedLogs(t *testing.T) {
 	}{
 		"":                                       {200, "\">23:20:00.000<"},
 		"&time=2026-11-20+23:30":                 {200, "a1002"},
-		"&time=lunch":                            {400, "Want a time"},
+		"&time=lunch":                            {400, "Want a date or a time"},
 		"&offset=1":                              {400, "separated by commas"},
 		"&offset=x,y":                            {400, "numbers from 0 on"},
 		"&columns=1":                             {200, "wide of2"},

@@ -82,7 +82,7 @@ func TestWrongValues(t *testing.T) {
 		"/api/history/fleet?format=xml":                  "json or csv",
 		"/api/history/fleet?format=csv&table=x":          "days, causes",
 		lab + name + "/search?level=loud":                "Want debug",
-		lab + name + "/search?from=yesterday":            "Want a time",
+		lab + name + "/search?from=yesterday":            "Want a date or a time",
 		lab + name + "/search?regexp=perhaps":            "true or false",
 		lab + name + "/api/history/search?q=x&level=x":   "debug, info",
 		lab + name + "/api/history/search?querry=x":      "Parameters of this address are: node_id",
@@ -91,7 +91,7 @@ func TestWrongValues(t *testing.T) {
 		lab + name + "/note?pin=1":                       "Parameters of this address are: at.",
 		lab + name + "/at/banana/":                       "which is not a time",
 		lab + name + "/at/banana/session_status":         "which is not a time",
-		lab + name + "/session_status?at=-5":             "Unix milliseconds above 0",
+		lab + name + "/session_status?at=-5":             "in Unix milliseconds",
 		lab + name + "/at/2026-11-20T23:21:00Z/log?at=x": "a time in RFC 3339",
 	} {
 		as := asBrowser

@@ -13,8 +13,8 @@ func TestTimeline(t *testing.T) {
 	f.waitDescribed(t)
 	for query, want := range map[string]int{
 		"": 200, "?pixels=300&colour=outcome": 200, "?from=2026-11-20T23:20:00Z&to=2026-11-20T23:21:00Z": 200,
-		"?node_id=" + strings.Repeat("f", 56): 200,
-		"?colour=blue":                        400, "?pixels=-1": 400, "?pixels=x": 400, "?from=lunch": 400,
+		"?node_id=" + strings.Repeat("f", 56): 200, "?from=10m+ago": 200,
+		"?colour=blue": 400, "?pixels=-1": 400, "?pixels=x": 400, "?from=lunch": 400,
 		"?from=200&to=100": 400, "?width=3": 400,
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/api/history/timeline"+query, asProgram)

@@ -13,19 +13,18 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 // grepFlags are the flags of grep that are not its query's own fields.
 type grepFlags struct {
-	level, from, to string
-	context         int
+	level   string
+	context int
 }
 
 func grepCommand(o *operator) (*cobra.Command, runFunc) {
-	var q logsearch.Query
+	var q logQuery
 	var flags grepFlags
 	cmd := &cobra.Command{
 		Use:   "grep PATTERN SESSION",
@@ -46,8 +45,8 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		"search only logs of the submission with this ID, its driver's and its workers'")
 	fs.StringVar(&flags.level, "level", "",
 		"only lines of this level or a more serious one: "+logline.AllLevels())
-	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
-	fs.StringVar(&flags.to, "to", "", "only lines before this time")
+	fs.StringVar(&q.from, "from", "", "only lines from this time on, such as 02:18, '10m ago' or 2026-11-20T23:20:00Z")
+	fs.StringVar(&q.to, "to", "", "only lines before this time")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
 	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines,
 		"maximum number of matching lines to print; more are only counted")
@@ -55,7 +54,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		"time after which the search ends with what it has found, at most 10m")
 	return cmd, func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
-		if err := flags.complete(&q); err != nil {
+		if err := flags.complete(&q.Query); err != nil {
 			return UsageError(err)
 		}
 		err := o.grep(ctx, &q, args[1])
@@ -72,17 +71,11 @@ func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	if q.Level, err = logline.ParseLevel(f.level); err != nil {
 		return err
 	}
-	if q.From, err = dashboard.ParseAt(f.from); err != nil {
-		return fmt.Errorf("--from: %w", err)
-	}
-	if q.To, err = dashboard.ParseAt(f.to); err != nil {
-		return fmt.Errorf("--to: %w", err)
-	}
 	return q.Prepare()
 }
 
 // grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
-func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) error {
+func (o *operator) grep(ctx context.Context, q *logQuery, name string) error {
 	out := bufio.NewWriter(o.out)
 	p := &matchPrinter{w: out}
 	emit := p.print

@@ -2,7 +2,9 @@ package commands
 
 import (
 	"context"
+	"net/url"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -23,16 +25,31 @@ type history interface {
 	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint
 	// or name.
 	findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error)
-	// status is what `ray status` printed at a moment, as dashboard.ParseAt reads it.
+	// status is what `ray status` printed at a moment, as param.ParseAt reads it.
 	status(ctx context.Context, name, at string) (layout.Session, string, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
 	fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error)
 	// search searches the logs of a session, or of all sessions of a cluster.
-	search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error
+	search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error
 	// notes returns the notes on the sessions that have one of the names, or on all, without empty ones.
 	notes(ctx context.Context, names []string) ([]noted, error)
 	// annotate changes the notes on sessions, and returns them, without empty ones.
 	annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error)
+}
+
+// logQuery is a search of logs. Its times are as they were typed: what they mean depends on the session.
+type logQuery struct {
+	logsearch.Query
+	from, to string
+}
+
+// readTimes reads the times as those of a session, or of now.
+func (q *logQuery) readTimes(times param.Times) error {
+	form := param.Form{Values: url.Values{"--from": {q.from}, "--to": {q.to}}}
+	if q.From, q.To = form.Time("--from", times), form.Time("--to", times); form.Err != nil {
+		return form.Err
+	}
+	return q.Prepare()
 }
 
 // comparison says what to compare.

@@ -231,9 +231,9 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 		fs.String("outcome", "", "how it ended: "+strings.Join(catalog.FilterOutcomes, ", ")+
 			"; unknown if nothing of the jobs is stored")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
-		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z, or since so "+
-			"long ago, such as 24h or 7d")
-		fs.String("to", "", "began before this time, before so long ago, or on or before this date")
+		fs.String("from", "", "began at or after this date or time in UTC, such as 2026-11-20, 2026-11-20T23:00:00Z, 24h "+
+			"or '7d ago'")
+		fs.String("to", "", "began before this time, or on or before this date")
 		fs.String("longer", "", "ran at least this long, such as 90m, 2h or 3d")
 		fs.String("shorter", "", "ran at most this long")
 		fs.String("larger", "", "has at least this size, such as 10MiB")
@@ -246,14 +246,11 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 			if err != nil {
 				return f, err
 			}
-			if ago := settings.Duration(0); (name == "from" || name == "to") && ago.Set(value) == nil {
-				value = time.Now().Add(-time.Duration(ago)).UTC().Format(time.RFC3339)
-			}
 			if value != "" {
 				form.Set(name, value)
 			}
 		}
-		f, err = catalog.ParseFilter(form)
+		f, err = catalog.ParseFilter(form, time.Now())
 		var wrong *param.Error
 		if errors.As(err, &wrong) {
 			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)

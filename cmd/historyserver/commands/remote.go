@@ -103,7 +103,7 @@ func (s ofServer) fleet(ctx context.Context, q fleet.Query, prices string) (*fle
 	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)
 }
 
-func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
+func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 	emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
 		_, err := n.One(catalog.In(found)) // says which there are
 		return err
 	}
-	answer, err := s.Get(ctx, path, logs.SearchForm(q))
+	answer, err := s.Get(ctx, path, logs.SearchForm(&q.Query, q.from, q.to))
 	if err != nil {
 		return err
 	}

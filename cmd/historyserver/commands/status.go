@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/internal/param"
 )
 
 // clusterStatus is what Ray's dashboard answers for /api/cluster_status?format=1.
@@ -28,7 +28,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
-		if _, err := dashboard.ParseAt(at); err != nil {
+		if _, err := param.ParseAt(at); err != nil {
 			return UsageError(err)
 		}
 		ref, text, err := o.history.status(ctx, args[0], at)

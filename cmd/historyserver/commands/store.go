@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -121,7 +122,7 @@ func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, s
 	if err != nil {
 		return e.Ref, "", err
 	}
-	if m.At, err = dashboard.ParseAt(at); err != nil {
+	if m.At, err = param.ParseAt(at); err != nil {
 		return e.Ref, "", err
 	}
 	text, err := dashboard.Status(ctx, m)
@@ -166,7 +167,7 @@ func (o ofStore) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.
 	return all.Compute(ctx, q, l)
 }
 
-func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error {
+func (o ofStore) search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
 		return err
@@ -184,7 +185,20 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 		}
 		return answers.At(s, 0), nil
 	}}
-	return logsearch.Run(ctx, q, opts.Sources(ctx, entries, q), emit)
+	times := param.Times{Zone: time.UTC, End: time.Now()}
+	if n.Session != "" && len(entries) == 1 && q.from+q.to != "" {
+		m, err := opts.List(ctx, entries[0].Ref)
+		if err != nil {
+			return err
+		}
+		if times, err = logs.TimesOf(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := q.readTimes(times); err != nil {
+		return err
+	}
+	return logsearch.Run(ctx, &q.Query, opts.Sources(ctx, entries, &q.Query), emit)
 }
 
 // maxNotes is how many notes commands read, which tell of all sessions: more than the server's pages.

@@ -33,7 +33,7 @@ var Params = slices.Concat(catalog.FilterParams, []string{"by", "top"})
 // ParseQuery reads the parameters Params. Without "to" the last day is today; without "from" there are 30 days.
 func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
 	q.Now = now
-	if q.Filter, err = catalog.ParseFilter(v); err != nil {
+	if q.Filter, err = catalog.ParseFilter(v, now); err != nil {
 		return q, err
 	}
 	form := param.Form{Values: v}

@@ -107,7 +107,7 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog
 		return nil, "", form.Err
 	}
 	q := catalog.Query{Now: now, Limit: int(min(cmp.Or(limit, maxPart), maxPart)), After: v.Get("continue")}
-	if q.Filter, err = catalog.ParseFilter(v); err != nil {
+	if q.Filter, err = catalog.ParseFilter(v, now); err != nil {
 		return nil, "", err
 	}
 	if limit == 0 && q.After == "" {

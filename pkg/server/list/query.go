@@ -31,7 +31,7 @@ var HomepageParams = slices.Concat(catalog.FilterParams, []string{"sort", "group
 // parseListQuery reads the parameters of a filter and &sort=-start&group=owner&page=1&size=25. A value that cannot be
 // used stands for the default, and the error, a *param.Error, names the first one.
 func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
-	filter, err := catalog.ParseFilter(v)
+	filter, err := catalog.ParseFilter(v, now)
 	form := param.Form{Values: v, Err: err}
 	q := listQuery{Query: catalog.Query{Filter: filter, Now: now, Limit: pageSizes[0], Sort: "start", Descending: true},
 		Given: v}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -69,12 +70,12 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 	return working, done, err
 }
 
-// timesOf are the times of a session.
-func timesOf(ctx context.Context, session Session) (dashboard.TypedTimes, error) {
-	clock, err := dashboard.Clock(ctx, session.Moment)
-	t := dashboard.TypedTimes{Zone: clock.Zone, End: time.Unix(0, clock.To)}
-	if session.At != 0 {
-		t.End = time.Unix(0, session.At)
+// TimesOf read times that people type, as the session's logs write them.
+func TimesOf(ctx context.Context, m *moment.Moment) (param.Times, error) {
+	clock, err := dashboard.Clock(ctx, m)
+	t := param.Times{Zone: clock.Zone, End: time.Unix(0, clock.To)}
+	if m.At != 0 {
+		t.End = time.Unix(0, m.At)
 	}
 	if t.Zone == nil {
 		t.Zone = time.UTC

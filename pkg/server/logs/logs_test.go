@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -188,14 +188,20 @@ func TestArchivesTakeTurns(t *testing.T) {
 
 // TestSearchForm: what a command asks for is what the server reads.
 func TestSearchForm(t *testing.T) {
-	for _, q := range []logsearch.Query{
-		{Pattern: "a+b", Regexp: true, IgnoreCase: true, Selection: logsearch.Selection{Node: "0a", Files: "worker-*",
+	for _, test := range []struct {
+		q        logsearch.Query
+		from, to string
+	}{
+		{logsearch.Query{Pattern: "a+b", Regexp: true, IgnoreCase: true, Selection: logsearch.Selection{
+			Node: "0a", Files: "worker-*",
 			Job: "01000000", Submission: "raysubmit_1"}, Level: logline.Error, From: 1795341600e9 + 1, To: 1795341601e9,
 			Before: 2, After: 3, Lines: 7, FileLines: 5, Timeout: time.Minute},
-		{Pattern: "x"},
+			time.Unix(0, 1795341600e9+1).UTC().Format(time.RFC3339Nano), "1795341601000"},
+		{q: logsearch.Query{Pattern: "x"}},
 	} {
+		q := test.q
 		must.OK(t, q.Prepare())
-		again := must.Get(searchQuery(SearchForm(&q), dashboard.TypedTimes{}))(t)
+		again := must.Get(searchQuery(SearchForm(&q, test.from, test.to), param.Times{}))(t)
 		if !reflect.DeepEqual(again, &q) {
 			t.Errorf("%+v is read as %+v", q, again)
 		}

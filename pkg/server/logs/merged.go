@@ -131,7 +131,7 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs",
 			Want: fmt.Sprintf("at most %d logs", web.MaxMerged)}
 	}
-	meant, err := timesOf(ctx, session)
+	meant, err := TimesOf(ctx, session.Moment)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 		return nil, err
 	}
 	p := param.Form{Values: form}
-	at, backwards := typedTime(&p, "time", meant), p.Bool("before")
+	at, backwards := p.Time("time", meant), p.Bool("before")
 	var offsets []string
 	if form.Get("offset") != "" {
 		if offsets = strings.Split(form.Get("offset"), ","); len(offsets) != len(names) {

@@ -133,13 +133,13 @@ type start struct {
 func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin start,
 	err error) {
 	p := param.Form{Values: form}
-	var meant dashboard.TypedTimes
+	var meant param.Times
 	if form.Get("time") != "" {
-		if meant, err = timesOf(ctx, session); err != nil {
+		if meant, err = TimesOf(ctx, session.Moment); err != nil {
 			return start{}, err
 		}
 	}
-	offset, at, near, until := place(&p, "offset"), typedTime(&p, "time", meant), place(&p, "near"), place(&p, "until")
+	offset, at, near, until := place(&p, "offset"), p.Time("time", meant), place(&p, "near"), place(&p, "until")
 	begin.end = log.size
 	begin.line, begin.last = place(&p, "line"), p.Bool("end")
 	if begin.lines = count(&p, "lines"); begin.lines == 0 || begin.lines > logview.PageLines {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -33,11 +32,11 @@ var (
 )
 
 // searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
-func searchQuery(form url.Values, times dashboard.TypedTimes) (*logsearch.Query, error) {
+func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 	p := param.Form{Values: form}
 	q := &logsearch.Query{
 		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selection(form),
-		From: typedTime(&p, "from", times), To: typedTime(&p, "to", times),
+		From: p.Time("from", times), To: p.Time("to", times),
 		Before: count(&p, "before"), After: count(&p, "after"),
 		Lines: count(&p, "limit"), FileLines: count(&p, "file_limit"),
 		Timeout: time.Duration(count(&p, "timeout")) * time.Second,
@@ -60,18 +59,12 @@ func searchQuery(form url.Values, times dashboard.TypedTimes) (*logsearch.Query,
 	return q, nil
 }
 
-// SearchForm returns the parameters of which searchQuery makes a query again.
-func SearchForm(q *logsearch.Query) url.Values {
-	at := func(ns int64) string {
-		if ns == 0 {
-			return ""
-		}
-		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
-	}
+// SearchForm returns the parameters of which searchQuery makes a query again. Its times are as they were typed.
+func SearchForm(q *logsearch.Query, from, to string) url.Values {
 	return url.Values{
 		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
 		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission},
-		"level": {q.Level.String()}, "from": {at(q.From)}, "to": {at(q.To)},
+		"level": {q.Level.String()}, "from": {from}, "to": {to},
 		"before": {strconv.Itoa(q.Before)}, "after": {strconv.Itoa(q.After)},
 		"limit": {strconv.Itoa(q.Lines)}, "file_limit": {strconv.Itoa(q.FileLines)},
 		"timeout": {strconv.Itoa(int(max(1, q.Timeout/time.Second)))},
@@ -89,12 +82,3 @@ func count(form *param.Form, name string) int { return int(form.Number(name, 0, 
 
 // place reads a line's number or a byte of a log.
 func place(form *param.Form, name string) int64 { return form.Number(name, 0, math.MaxInt64) }
-
-// typedTime reads a time that is meant as of a session, as Unix nanoseconds.
-func typedTime(form *param.Form, name string, times dashboard.TypedTimes) (at int64) {
-	form.Parse(name, func(text string) (ok bool) {
-		at, ok = times.Parse(text)
-		return ok
-	}, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
-	return at
-}

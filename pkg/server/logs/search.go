@@ -30,7 +30,7 @@ const (
 
 // Search searches the logs of the chosen session as they were at the moment shown.
 func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Session) error {
-	meant, err := timesOf(r.Context(), session)
+	meant, err := TimesOf(r.Context(), session.Moment)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (h *Handlers) sourceOf(ctx context.Context, session Session, q *logsearch.Q
 
 // SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
 func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
-	q, err := searchQuery(r.URL.Query(), dashboard.TypedTimes{Zone: time.UTC, End: time.Now()})
+	q, err := searchQuery(r.URL.Query(), param.Times{Zone: time.UTC, End: time.Now()})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	if err != nil {
 		return err
 	}
-	times, err := timesOf(r.Context(), session)
+	times, err := TimesOf(r.Context(), session.Moment)
 	if err != nil {
 		return err
 	}

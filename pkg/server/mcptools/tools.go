@@ -19,9 +19,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
@@ -113,7 +113,7 @@ func (t *tools) path(ctx context.Context, o of) (string, error) {
 	if o.At == "" {
 		return path, nil
 	}
-	at, err := dashboard.ParseAt(o.At)
+	at, err := param.ParseAt(o.At)
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +169,7 @@ type filters struct {
 	Kind      string `json:"kind,omitempty" jsonschema:"of the owner: RayCluster, RayJob or RayService"`
 	State     string `json:"state,omitempty" jsonschema:"running or ended; both if not given. How it ended is its outcome"`
 	Outcome   string `json:"outcome,omitempty" jsonschema:"how an ended session ended: failed, succeeded, stopped, unfinished, unknown (nothing is stored of its jobs) or not-known-yet"`
-	From      string `json:"from,omitempty" jsonschema:"began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z, in UTC"`
+	From      string `json:"from,omitempty" jsonschema:"began at or after this date or time in UTC, such as 2026-11-20, 2026-11-20T23:00:00Z or 24h ago"`
 	To        string `json:"to,omitempty" jsonschema:"began before this time, or on or before this date"`
 	Longer    string `json:"longer,omitempty" jsonschema:"ran at least this long, such as 90m, 2h or 3d"`
 	Shorter   string `json:"shorter,omitempty" jsonschema:"ran at most this long"`
@@ -383,7 +383,7 @@ type searchLogs struct {
 	File       string `json:"file,omitempty" jsonschema:"only files of this name; * stands for any characters"`
 	Submission string `json:"submission_id,omitempty" jsonschema:"only logs of this submitted job"`
 	Job        string `json:"job_id,omitempty" jsonschema:"only logs of the job with this ID in hexadecimal, such as 01000000"`
-	From       string `json:"from,omitempty" jsonschema:"only lines from this time on, RFC 3339"`
+	From       string `json:"from,omitempty" jsonschema:"only lines from this time on, such as 2026-11-20T23:20:00Z, 02:18 in the zone of the session or 10m ago, before its end"`
 	To         string `json:"to,omitempty" jsonschema:"only lines before this time"`
 	Level      string `json:"level,omitempty" jsonschema:"only lines of this level and above: INFO, WARNING, ERROR"`
 	Context    int    `json:"context,omitempty" jsonschema:"lines before and after each match, 10 at most"`

@@ -90,7 +90,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		return page
 	}
 	asked := ofSession(r)
-	typed := typedTimes(r)
+	typed := r.Times(r.Context())
 	from, to, wrong := rangeOf(r, asked, onePanel, typed)
 	begin, _ := r.Life(r.Context())
 	page.Begin, page.Session = begin.UnixMilli(), r.Session.Ref.Name
@@ -274,7 +274,7 @@ func known(text string, some ...string) string {
 // times relative to now are relative to that moment. A page with all panels shows the session's complete life if the
 // times are relative, because the frontend always asks for the last five minutes; otherwise times are as people type
 // them, and wrong is the one that cannot be read.
-func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedTimes) (from, to time.Time,
+func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times) (from, to time.Time,
 	wrong web.Wrong) {
 	begin, end := r.Life(r.Context())
 	from, to = begin, end
@@ -291,11 +291,10 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedT
 			}
 			at, ok := typed.Parse(text)
 			if !ok {
-				wrong.Error = param.Error{Name: limit.name, Value: text,
-					Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
+				wrong.Error = param.Error{Name: limit.name, Value: text, Want: param.WantTime}
 				break
 			}
-			*limit.at = time.Unix(0, at)
+			*limit.at = at
 		}
 	}
 	if last, err := parseSpan(query.Get("last")); err == nil {
@@ -322,18 +321,8 @@ func chosen(query url.Values) bool {
 	return from != "" && !relative(from) || to != "" && !relative(to) || query.Get("last") != ""
 }
 
-// typedTimes are what people mean by times of the session.
-func typedTimes(r *dash.Request) dash.TypedTimes {
-	_, end := r.Life(r.Context())
-	typed := dash.TypedTimes{Zone: time.UTC, End: end}
-	if zone, err := r.Zone(r.Context()); err == nil && zone != nil {
-		typed.Zone = zone
-	}
-	return typed
-}
-
 // shownTime is a time as it can be typed.
-func shownTime(t time.Time, typed dash.TypedTimes) string {
+func shownTime(t time.Time, typed param.Times) string {
 	return t.In(typed.Zone).Format(time.DateTime)
 }
 
