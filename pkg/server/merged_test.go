@@ -137,7 +137,7 @@ func TestPlainSearch(t *testing.T) {
 	f := logged(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/search?q=needle&plain=1", asBrowser)
 	got.has(t, "raylet.out</span>", "raylet · node 010000000000", "driver of job raysubmit_1",
-		"<mark>needle</mark> two", "&amp;line=2#L2", "matching lines")
+		"<mark>needle</mark> two", "&amp;line=2&amp;node_id=", `#L2"`, "matching lines")
 	f.ask(t, http.MethodGet, lab+name+"/search?q=needle&level=error&plain=1", asBrowser).has(t,
 		"more matching line", " no level.")
 	answer := f.ask(t, http.MethodGet, lab+name+"/api/history/search?q=needle&writers=true", asProgram)
