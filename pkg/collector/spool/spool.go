@@ -201,9 +201,8 @@ func (s *Spool) takeLock() error {
 	if err != nil {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}
-	err = syscall.EINTR // as an NFS server's slow answer is interrupted
-	for errors.Is(err, syscall.EINTR) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	lock := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	for err = lock(); errors.Is(err, syscall.EINTR); err = lock() { // a signal may interrupt it on network shares
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("lock spool %s: %w: %s", s.dir, err, lockAdvice(err)), f.Close())
