@@ -55,7 +55,7 @@ func checkCoverage(t *testing.T, l *lab.Lab, random *rand.Rand) {
 			deleted = append(deleted, cluster)
 			continue
 		case change == 1:
-			must.OK(t, unstructured.SetNestedField(cluster.Object, "suspended", "status", "state"))
+			must.OK(t, unstructured.SetNestedField(cluster.Object, true, "spec", "suspend"))
 			suspended = append(suspended, cluster)
 			continue
 		case change == 2 && len(containers) == 2:
@@ -72,7 +72,7 @@ func checkCoverage(t *testing.T, l *lab.Lab, random *rand.Rand) {
 	}
 	l.Kubectl(t, objects(deleted), "delete", "--wait=false", "-f", "-")
 	l.Kubectl(t, objects(replaced), "replace", "-f", "-")
-	l.Kubectl(t, objects(suspended), "replace", "--subresource=status", "-f", "-")
+	l.Kubectl(t, objects(suspended), "replace", "-f", "-")
 	var added strings.Builder
 	for i := range 30 {
 		name := fmt.Sprintf("late-%d", i)
