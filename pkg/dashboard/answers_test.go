@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -78,6 +78,8 @@ func TestMetrics(t *testing.T) {
 		{"Prometheus", Options{Services: Services{PrometheusHost: "http://p:9090"}}, "/api/prometheus_health",
 			`{"result": true, "msg": "prometheus running", "data": {}}`, 200},
 		{"health", Options{}, "/api/gcs_healthz", "success", 200},
+		{"no page of Grafana", Options{}, "/grafana/d/x", "", 404},
+		{"no page of Grafana", Options{Services: Services{GrafanaHost: "DISABLED"}}, "/grafana/d/x", "", 404},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := made(t, func(*session.Session) {}).session
@@ -106,98 +108,11 @@ func TestSecrets(t *testing.T) {
 		}
 		for header, value := range map[string]string{"User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "cors",
 			"Origin": "http://x"} {
-			w := httptest.NewRecorder()
-			r := httptest.NewRequest(http.MethodGet, url, nil)
-			r.Header.Set(header, value)
-			a.mux.ServeHTTP(w, r)
-			if text := w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "<redacted>") ||
-				w.Code != 200 {
-				t.Errorf("%s with %s: %d %s", url, header, w.Code, text)
+			if text := a.with(header, value, url); strings.Contains(text, "secret") ||
+				!strings.Contains(text, "<redacted>") {
+				t.Errorf("%s with %s: %s", url, header, text)
 			}
 		}
-	}
-}
-
-// TestEntitiesFromEvents: placement groups and submissions of a Ray that sends events of them, which no snapshot has.
-func TestEntitiesFromEvents(t *testing.T) {
-	node := rayid.Node{7}
-	a := made(t, func(s *session.Session) {
-		s.PlacementGroups = []entities.PlacementGroup{{
-			ID: rayid.PlacementGroup{1}, Name: "pg", CreatorJob: rayid.Job{1},
-			Bundles: []entities.Bundle{{Index: 0, Resources: map[string]float64{"CPU": 1}}, {Index: 1}},
-			Transitions: []entities.PlacementGroupTransition{
-				{State: "PENDING", Time: 10}, {State: "CREATED", Time: 20, Placements: map[int32]rayid.Node{0: node}},
-				{State: "REMOVED", Time: 30, SchedulingState: "REMOVED"},
-			},
-		}}
-		s.Submissions = []entities.Submission{{
-			ID: "told", Entrypoint: "python a.py", Metadata: map[string]string{"k": "v"},
-			Transitions: []entities.SubmissionTransition{
-				{State: "PENDING", Time: 10e6}, {State: "RUNNING", Time: 20e6, DriverNode: node,
-					AgentAddress: "http://1.2.3.4:52365"},
-				{State: "FAILED", Time: 30e6, Message: "no", ErrorType: "E", HasExitCode: true, ExitCode: 3},
-			},
-		}}
-	})
-	const group = `{"placement_group_id": "010000000000000000000000000000000000", "name": "pg", "creator_job_id": "01000000", "state": "REMOVED", ` +
-		`"bundles": [{"bundle_id": {"placement_group_id": "010000000000000000000000000000000000", "bundle_index": 0}, "unit_resources": {"CPU": 1.0}, "node_id": "07000000000000000000000000000000000000000000000000000000", "label_selector": {}}, ` +
-		`{"bundle_id": {"placement_group_id": "010000000000000000000000000000000000", "bundle_index": 1}, "unit_resources": {}, "node_id": "", "label_selector": {}}], "is_detached": false`
-	if got := a.get("/api/v0/placement_groups?detail=1").Body.String(); !strings.Contains(got, group) {
-		t.Errorf("got %s\nwant %s", got, group)
-	}
-	const job = `{"type": "SUBMISSION", "job_id": null, "submission_id": "told", "driver_info": null, "status": "FAILED", "entrypoint": "python a.py", "message": "no", ` +
-		`"error_type": "E", "start_time": 10, "end_time": 30, "metadata": {"k": "v"}, "runtime_env": {}, "driver_agent_http_address": "http://1.2.3.4:52365", ` +
-		`"driver_node_id": "07000000000000000000000000000000000000000000000000000000", "driver_exit_code": 3}`
-	if got := a.get("/api/jobs/told").Body.String(); got != job {
-		t.Errorf("got  %s\nwant %s", got, job)
-	}
-	a.at = 25e6
-	if got := a.body("/api/jobs/told").(*pyjson.Object); got.String("status") != "RUNNING" ||
-		got.Get("end_time") != nil {
-		t.Errorf("at 25 ms: %s", pyjson.Append(nil, got))
-	}
-	a.at = 15
-	if got := a.column("/api/v0/placement_groups", "placement_group_id", "state"); got != "01000000:PENDING" {
-		t.Errorf("at 15 ns: %s", got)
-	}
-	if w := a.get("/api/jobs/told"); w.Code != 404 {
-		t.Errorf("a submission is there before its first event: %s", w.Body)
-	}
-}
-
-// TestFinishedIsNotPending: the last snapshot of a job is older than its end.
-func TestFinishedIsNotPending(t *testing.T) {
-	dir := t.TempDir()
-	row := func(id, status string) string {
-		return `{"type": "SUBMISSION", "job_id": null, "submission_id": "` + id +
-			`", "driver_info": null, "status": "` + status + `", "entrypoint": "x", "message": null, ` +
-			`"error_type": null, "start_time": 5, "end_time": null, "metadata": {"a": "b"}, "runtime_env": {}, "driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": null}`
-	}
-	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/api/jobs/"), "["+row("ended", "PENDING")+", "+row("goes-on", "RUNNING")+", "+row("unheard-of", "RUNNING")+", "+
-		row("done", "SUCCEEDED")+"]")
-	s := load(t, dir, lab)
-	driver := func(id byte, submission string, transitions ...entities.JobTransition) entities.Job {
-		return entities.Job{ID: rayid.Job{id}, Metadata: map[string]string{"job_submission_id": submission},
-			Transitions: transitions}
-	}
-	changed := *s
-	changed.Jobs = []entities.Job{
-		driver(1, "ended", entities.JobTransition{State: "CREATED", Time: 10e6},
-			entities.JobTransition{State: "FINISHED", Time: 20e6}),
-		driver(2, "goes-on", entities.JobTransition{State: "CREATED", Time: 10e6}),
-		driver(3, "done", entities.JobTransition{State: "CREATED", Time: 10e6}),
-	}
-	a := newAsker(t, &changed, Options{})
-	for id, want := range map[string]string{"ended": "SUCCEEDED", "goes-on": "RUNNING", "unheard-of": "RUNNING",
-		"done": "SUCCEEDED"} {
-		job := a.body("/api/jobs/" + id).(*pyjson.Object)
-		if job.String("status") != want || job.Object("metadata").String("a") != "b" {
-			t.Errorf("%s: %s, want %s", id, pyjson.Append(nil, job), want)
-		}
-	}
-	if job := a.body("/api/jobs/ended").(*pyjson.Object); job.String("job_id") != "01000000" ||
-		job.Int("end_time") != 20 {
-		t.Errorf("ended: %s", pyjson.Append(nil, job))
 	}
 }
 
@@ -227,28 +142,6 @@ func TestActorsByIDs(t *testing.T) {
 	}
 }
 
-func TestRefusedStateFilters(t *testing.T) {
-	a := recorded(t)
-	for url, want := range map[string]string{
-		"/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=odd":   "Invalid actor state for filtering: ODD",
-		"/api/v0/actors?filter_keys=job_id&filter_predicates=%3D&filter_values=zz":   "Non-hexadecimal digit found",
-		"/api/v0/actors?filter_keys=actor_id&filter_predicates=%3D&filter_values=ab": "ID string needs to have length 16, got 1",
-		"/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=x":      "Invalid node state for filtering: X",
-		"/api/v0/nodes?limit=20000": "Given limit 20000 exceeds the supported limit 10000.",
-	} {
-		if w := a.get(url); w.Code != http.StatusBadRequest ||
-			!strings.Contains(w.Body.String(), `{"result": false, "msg": "`+want) ||
-			!strings.HasSuffix(w.Body.String(), `"data": {"result": null}}`) {
-			t.Errorf("%s: %d %s", url, w.Code, w.Body)
-		}
-	}
-	// What Ray's own store leaves out does not count as listed.
-	list := a.data("/api/v0/nodes?filter_keys=node_name&filter_predicates=%3D&filter_values=10.77.0.2").Object("result")
-	if list.Int("total") != 3 || list.Int("num_after_truncation") != 1 || list.Int("num_filtered") != 1 {
-		t.Errorf("%s", pyjson.Append(nil, list))
-	}
-}
-
 // TestActorsHaveTheirOwnIDs: a dashboard's answer was saved in the moment in which it gave actors that had just begun
 // the nil ID, as Ray 2.60's does. They are shown, each under its own.
 func TestActorsHaveTheirOwnIDs(t *testing.T) {
@@ -268,9 +161,7 @@ func TestActorsHaveTheirOwnIDs(t *testing.T) {
 			t.Errorf("%s: %s", id, pyjson.Append(nil, row))
 		}
 	}
-	if got := a.column("/api/v0/actors", "actor_id", "name"); got != "3e3cfe62:kept 5e19c114:stats" {
-		t.Errorf("listed: %s", got)
-	}
+	says.Equal(t, a.column("/api/v0/actors", "actor_id", "name"), "3e3cfe62:kept 5e19c114:stats", "listed")
 }
 
 // TestWorkersAfterTheLastList: of workers without events, those are listed that the last saved list has, and those in
@@ -283,9 +174,7 @@ func TestWorkersAfterTheLastList(t *testing.T) {
 		if a.at = 0; clock != "" {
 			a.at = at(clock)
 		}
-		if got := a.column("/api/v0/workers", "worker_id", "pid"); got != want {
-			t.Errorf("at %s: %s, want %s", clock, got, want)
-		}
+		says.Equal(t, a.column("/api/v0/workers", "worker_id", "pid"), want, "at %s", clock)
 	}
 }
 

@@ -48,9 +48,7 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 	files := must.Get(local.Open(dir))(t)
 	store := &readingStore{Reader: files}
 	s, err := session.Load(t.Context(), store, layout.DefaultRoot, lab, session.Options{Log: logrus.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := newAsker(t, s, Options{})
 	all := []string{"/api/jobs/", "/nodes?view=summary", "/events", "/api/version", "/api/v0/runtime_envs",
 		"/api/v0/workers"}
@@ -96,10 +94,7 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	leave()
 	r := &Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil),
 		Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
-	q, refused := parseListQuery(r)
-	if refused != nil {
-		t.Fatal(refused)
-	}
+	q := must.Get(parseListQuery(r))(t)
 	if _, err := a.session.Tasks.Select(q); !errors.Is(err, context.Canceled) {
 		t.Errorf("a list: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -80,9 +81,7 @@ func TestDriversOfSubmission(t *testing.T) {
 			"/api/jobs/02000000/logs": http.StatusOK, "/api/jobs/01000000": http.StatusNotFound,
 			"/api/jobs/04000000/logs": http.StatusNotFound,
 		} {
-			if got := a.get(path).Code; got != want {
-				t.Errorf("%s: %s has status %d, want %d", name, path, got, want)
-			}
+			says.Equal(t, a.get(path).Code, want, "%s: %s has status", name, path)
 		}
 	}
 }
@@ -102,9 +101,7 @@ func TestSubmissionBetweenDrivers(t *testing.T) {
 			for _, row := range list {
 				got += row.(*pyjson.Object).String("status") + " " + row.(*pyjson.Object).String("job_id")
 			}
-			if got != want {
-				t.Errorf("%s: at %s the submission is %q, want %q", name, clock, got, want)
-			}
+			says.Equal(t, got, want, "%s: at %s the submission", name, clock)
 		}
 	}
 }

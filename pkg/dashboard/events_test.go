@@ -2,12 +2,12 @@ package dashboard
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -72,9 +72,7 @@ func TestPlatformEventsFromEvents(t *testing.T) {
 		"2026-11-22T10:00:00.500001Z Started", "2026-11-22T10:00:00.250Z FailedScheduling",
 		"2026-11-22T09:59:50Z CreatedHeadPod", "CreatedRayCluster",
 	}
-	if got := platformList(a); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	says.EqualSlices(t, platformList(a), want)
 	const pull = `{"eventId": "dWlkLWJhY2stb2ZmLWM=", "sourceType": "CLUSTER_LIFECYCLE", "eventType": "PLATFORM_EVENT", "timestamp": "2026-11-22T10:04:00Z", ` +
 		`"severity": "WARNING", "message": "Back-off pulling image \"ray:none\"", "platformEvent": {"source": {"platform": "KUBERNETES", "component": "kubelet", ` +
 		`"metadata": {"namespace": "ml", "rayClusterName": "lab"}}, "objectKind": "Pod", "objectName": "lab-worker-c", "message": "Back-off pulling image \"ray:none\"", ` +
@@ -87,9 +85,7 @@ func TestPlatformEventsFromEvents(t *testing.T) {
 		"2026-11-22T10:02:00Z Failed", "2026-11-22T10:01:00Z FailedScheduling", "2026-11-22T10:00:00.500001Z Started",
 		"2026-11-22T10:00:00.250Z FailedScheduling", "2026-11-22T09:59:50Z CreatedHeadPod", "CreatedRayCluster",
 	}
-	if got := platformList(a); !slices.Equal(got, want) {
-		t.Errorf("at 10:02:30 got  %q\nwant %q", got, want)
-	}
+	says.EqualSlices(t, platformList(a), want, "at 10:02:30")
 }
 
 // TestPlatformEventsOverSnapshot: of an event that is told twice the later delivery counts; what only the saved answer
@@ -126,19 +122,6 @@ func TestPlatformEventsOverSnapshot(t *testing.T) {
 	}
 }
 
-// TestDownloadNames: what is saved has the log's own name, unless the request gives one.
-func TestDownloadNames(t *testing.T) {
-	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "serve/replica_Front.log": "x\n"})
-	for file, want := range map[string]string{"raylet.out": "raylet.out",
-		"serve/replica_Front.log": "replica_Front.log"} {
-		got := a.get("/api/v0/logs/file?node_id=" + node + "&filename=" +
-			url.QueryEscape(file)).Header().Get("Content-Disposition")
-		if got != `attachment; filename="`+want+`"` {
-			t.Errorf("%s is saved as %s", file, got)
-		}
-	}
-}
-
 // TestClusterEventsOfBothKinds: events whose time is a text and those whose time is a number are one list, in order of
 // time.
 func TestClusterEventsOfBothKinds(t *testing.T) {
@@ -151,9 +134,7 @@ func TestClusterEventsOfBothKinds(t *testing.T) {
 	for _, v := range a.data("/api/v0/cluster_events").Object("result").List("result") {
 		ids += v.(interface{ String(string) string }).String("event_id")
 	}
-	if ids != "abc" {
-		t.Errorf("the order is %q", ids)
-	}
+	says.Equal(t, ids, "abc", "the order")
 }
 
 // TestLogOfAJobWithoutDriver: a browser is told where the log of a submission is whose runtime environment failed;

@@ -66,16 +66,6 @@ func TestGrafanaThroughRaysProxy(t *testing.T) {
 	}
 }
 
-func TestWithoutGrafana(t *testing.T) {
-	for _, host := range []string{"", "DISABLED"} {
-		s := made(t, func(*session.Session) {}).session
-		if w := newAsker(t, s, Options{Services: Services{GrafanaHost: host}}).get(
-			"/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
-			t.Errorf("%q: %d %v", host, w.Code, w.Header())
-		}
-	}
-}
-
 // noPanels stand for the pages of stored metrics: what they answer shows what they were asked.
 type noPanels struct{}
 

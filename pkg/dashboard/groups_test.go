@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -58,9 +59,7 @@ func TestPlacementGroupsFromEvents(t *testing.T) {
 		if a.at = rayevents.At(clock); a.at == rayevents.At("10:05:00") {
 			a.at += 17 // ns, as the definition says
 		}
-		if got := groups(a); got != want {
-			t.Errorf("at %s: got %q, want %q", clock, got, want)
-		}
+		says.Equal(t, groups(a), want, "at %s", clock)
 	}
 }
 
@@ -98,9 +97,7 @@ func TestPlacementGroupsOverSnapshot(t *testing.T) {
 				events = events[:4] // of the group that was placed
 			}
 			a := toldBy(t, events, saved(tt.saved))
-			if got := groups(a); got != tt.want {
-				t.Errorf("got  %q\nwant %q", got, tt.want)
-			}
+			says.Equal(t, groups(a), tt.want)
 		})
 	}
 	for taken, want := range map[string]string{"10:05:02": "b PENDING INFEASIBLE on ; ",
@@ -113,7 +110,5 @@ func TestPlacementGroupsOverSnapshot(t *testing.T) {
 	o, _ := toldBy(t, rayevents.Of("PLACEMENT"), saved(row(placedGroup, "a", "CREATED", stats))).body(
 		"/api/v0/placement_groups?detail=1").(*pyjson.Object)
 	first, _ := o.Object("data").Object("result").List("result")[0].(*pyjson.Object)
-	if at := first.Object("stats").String("creation_request_received_ns"); at != "5" {
-		t.Errorf("asked for at %s", at)
-	}
+	says.Equal(t, first.Object("stats").String("creation_request_received_ns"), "5", "asked for at")
 }

@@ -3,8 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -35,18 +34,13 @@ func TestSubmissionsFromEvents(t *testing.T) {
 		`"entrypoint": "python raysubmit_bad.py", "message": "Job entrypoint command failed with exit code 3", "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", ` +
 		`"start_time": 1795341960000, "end_time": 1795342560500, "metadata": {"owner": "ann"}, "runtime_env": {"env_vars": {"SECRET": "s3cret"}, "pip": ["x"]}, ` +
 		`"driver_agent_http_address": "http://10.0.0.1:52365", "driver_node_id": "01010101010101010101010101010101010101010101010101010101", "driver_exit_code": 3}`
-	if got := a.get("/api/jobs/raysubmit_bad").Body.String(); got != bad {
-		t.Errorf("got  %s\nwant %s", got, bad)
-	}
+	says.Equal(t, a.get("/api/jobs/raysubmit_bad").Body.String(), bad)
 	if got := a.get("/api/v0/jobs?detail=1").Body.String(); !strings.Contains(got, bad) {
 		t.Errorf("the State API lists %s", got)
 	}
-	w, browser := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/jobs/", nil)
-	browser.Header.Set("User-Agent", "Mozilla/5.0")
-	a.mux.ServeHTTP(w, browser)
-	if strings.Contains(w.Body.String(), "s3cret") || !strings.Contains(w.Body.String(), "<redacted>") {
-		t.Errorf("a browser gets %s", w.Body)
-	}
+	browser := a.with("User-Agent", "Mozilla/5.0", "/api/jobs/")
+	says.None(t, browser, "s3cret")
+	says.All(t, browser, "<redacted>")
 	for clock, states := range map[string][]string{
 		"10:05:59": nil, "10:06:01": {"PENDING <nil>", "PENDING <nil>", "PENDING <nil>"},
 		"10:16:00": {"RUNNING <nil>", "RUNNING <nil>", "RUNNING <nil>"},
@@ -58,9 +52,7 @@ func TestSubmissionsFromEvents(t *testing.T) {
 			want += name + " " + state + " python " + name + ".py; "
 		}
 		a.at = rayevents.At(clock)
-		if got := jobStates(a); got != want {
-			t.Errorf("at %s: got %q, want %q", clock, got, want)
-		}
+		says.Equal(t, jobStates(a), want, "at %s", clock)
 	}
 }
 
@@ -84,7 +76,7 @@ func TestSubmissionsFromAll(t *testing.T) {
 	}
 	saved := func(status, code string) map[string]string {
 		return map[string]string{"/api/jobs/": `[{"type": "SUBMISSION", "job_id": null, "submission_id": "raysubmit_open", "driver_info": null, "status": "` + status +
-			`", "entrypoint": "saved", "message": null, "error_type": null, "start_time": 5, "end_time": 6, "metadata": {}, "runtime_env": {}, ` +
+			`", "entrypoint": "saved", "message": null, "error_type": null, "start_time": 5, "end_time": 6, "metadata": {"a": "b"}, "runtime_env": {}, ` +
 			`"driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": ` + code + `}]`}
 	}
 	for name, tt := range map[string]struct {
@@ -97,19 +89,25 @@ func TestSubmissionsFromAll(t *testing.T) {
 			"raysubmit_open SUCCEEDED <nil> python raysubmit_open.py; "},
 		"an older saved answer":  {open, saved("PENDING", "null"), "raysubmit_open RUNNING <nil> saved; "},
 		"the saved answer's end": {open, saved("FAILED", "9"), "raysubmit_open FAILED 9 saved; "},
+		"ended after it was saved": {[]string{driver, ended}, saved("PENDING", "null"),
+			"raysubmit_open SUCCEEDED <nil> saved; "},
+		"goes on since it was saved": {[]string{driver}, saved("RUNNING", "null"),
+			"raysubmit_open RUNNING <nil> saved; "},
+		"had ended when it was saved": {[]string{driver}, saved("SUCCEEDED", "null"),
+			"raysubmit_open SUCCEEDED <nil> saved; "},
+		"only saved": {rayevents.Of("NODE"), saved("RUNNING", "null"), "raysubmit_open RUNNING <nil> saved; "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := jobStates(toldBy(t, tt.events, tt.saved)); got != tt.want {
-				t.Errorf("got  %q\nwant %q", got, tt.want)
-			}
+			says.Equal(t, jobStates(toldBy(t, tt.events, tt.saved)), tt.want)
 		})
 	}
 	// Its row was saved before it had a driver, though it was running.
 	const found = `"job_id": "02000000", "submission_id": "raysubmit_open", "driver_info": {"id": "02000000", `
 	a := toldBy(t, append(open, driver), saved("RUNNING", "null"))
-	if got := a.get("/api/jobs/02000000").Body.String(); !strings.Contains(got, found) {
-		t.Errorf("the driver's job is %s", got)
-	}
+	says.All(t, a.get("/api/jobs/02000000").Body.String(), found, `"metadata": {"a": "b"}`)
+	a = toldBy(t, []string{driver, ended}, saved("PENDING", "null"))
+	says.All(t, a.get("/api/jobs/raysubmit_open").Body.String(), `"job_id": "02000000"`,
+		fmt.Sprintf(`"end_time": %d`, rayevents.At("10:30:00")/1e6), `"metadata": {"a": "b"}`)
 }
 
 // TestSubmissionEndsWithItsEvents: between the end of its driver and of a submission whose events tell that, it is

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -151,9 +151,7 @@ func TestFindingsOfAMoment(t *testing.T) {
 			strings.Contains(got.String("summary"), "ended") {
 			t.Errorf("%s: %s", outcome, got.String("summary"))
 		}
-		if want := time.Unix(0, at).UTC().Format(time.RFC3339Nano); got.String("at") != want {
-			t.Errorf("it is about %q, want %q", got.String("at"), want)
-		}
+		says.Equal(t, got.String("at"), time.Unix(0, at).UTC().Format(time.RFC3339Nano), "it is about")
 	}
 	a.at = 0
 	if got := a.data("/api/history/findings"); got.String("at") != "" {
@@ -221,9 +219,7 @@ func TestDatasetsOfMetrics(t *testing.T) {
 		"max_over_time(sum by (dataset, operator) (ray_data_output_rows)[") {
 		t.Errorf("asks %q", metrics.asked)
 	}
-	if after := plain.get(path).Body.String(); after != before {
-		t.Error("what is kept of the snapshot was changed")
-	}
+	says.Equal(t, plain.get(path).Body.String(), before, "what is kept of the snapshot was changed")
 }
 
 func wide(t *testing.T) *asker {
@@ -236,9 +232,7 @@ func TestServeApplicationsByAPI(t *testing.T) {
 	a := wide(t)
 	for query, want := range map[string]int{"": 2, "?api_type=Declarative": 2, "?api_type=imperative": 0} {
 		body := must.Get(pyjson.ParseObject(a.get("/api/serve/applications/" + query).Body.Bytes()))(t)
-		if got := body.Object("applications").Len(); got != want {
-			t.Errorf("%q: %d applications, want %d", query, got, want)
-		}
+		says.Equal(t, body.Object("applications").Len(), want, "%q: applications", query)
 	}
 	w := a.get("/api/serve/applications/?api_type=unknown")
 	if want := "Invalid 'api_type' value: 'unknown'. Must be one of: imperative, declarative"; w.Code != http.StatusBadRequest || w.Body.String() != want {
@@ -251,12 +245,8 @@ func TestSecretsOfTasks(t *testing.T) {
 	a := wide(t)
 	const secret = "not-a-real-secret"
 	for agent, shown := range map[string]bool{"python-requests": true, "Mozilla/5.0": false} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodGet,
-			"/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env", nil)
-		r.Header.Set("User-Agent", agent)
-		a.mux.ServeHTTP(w, r)
-		text := w.Body.String()
+		text := a.with("User-Agent", agent,
+			"/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env")
 		if strings.Contains(text, secret) != shown || strings.Contains(text, "<redacted>") == shown ||
 			!strings.Contains(text, "API_TOKEN") {
 			t.Errorf("%s: %s", agent, text)

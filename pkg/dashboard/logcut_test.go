@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -46,17 +49,14 @@ func TestLogsOfAMoment(t *testing.T) {
 		"prints.log":        "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\nprinted\n" + notice,
 	} {
 		w := a.get("/api/v0/logs/file?lines=-1&node_id=" + node + "&filename=" + file)
-		if w.Code != 200 || w.Body.String() != want {
-			t.Errorf("%s: %d\ngot  %q\nwant %q", file, w.Code, w.Body.String(), want)
-		}
+		says.Equal(t, w.Code, 200, file)
+		says.Equal(t, w.Body.String(), want, file)
 	}
 	lines := strings.Split(long.String(), "\n")
 	for _, n := range []int{0, 1, 99, 5000, 12_345, 19_999} {
 		a.at = at("23:20:00") + int64(n/100)*int64(time.Second) + int64(n%100*10)*int64(time.Millisecond)
 		got := a.get("/api/v0/logs/file?lines=1&node_id=" + node + "&filename=gcs_server.out").Body.String()
-		if got != lines[n]+"\n" {
-			t.Errorf("the last line at that of line %d: %q", n, got)
-		}
+		says.Equal(t, got, lines[n]+"\n", "the last line at that of line %d", n)
 	}
 	a.at = 0
 	if got := a.get("/api/v0/logs/file?lines=-1&node_id=" + node +
@@ -84,9 +84,7 @@ func TestLocalTimesOfDay(t *testing.T) {
 		a := newAsker(t, load(t, dir, ref), Options{})
 		a.at = at("23:30:00")
 		file := "/api/v0/logs/file?lines=-1&node_id=" + rayid.Node{0x11}.String() + "&filename=app.log"
-		if got := a.get(file).Body.String(); got != c.early+" early\n" {
-			t.Errorf("zone %s: %q", offset, got)
-		}
+		says.Equal(t, a.get(file).Body.String(), c.early+" early\n", "zone %s", offset)
 	}
 }
 
@@ -170,4 +168,103 @@ func TestJobLogText(t *testing.T) {
 			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)
 		}
 	}
+}
+
+func TestGlob(t *testing.T) {
+	paths := []string{"raylet.out", "raylet.err", "worker-ab-01-7.out", "serve/replica.log", "serve/deep/x.log",
+		"weird[1].log"}
+	for glob, want := range map[string]string{
+		"*":              "events/ nsight/ old/ profiles/ raylet.err raylet.out rocprof_sys/ serve/ weird[1].log worker-ab-01-7.out",
+		"raylet*":        "raylet.err raylet.out",
+		"raylet.???":     "raylet.err raylet.out",
+		"raylet.[eo]??":  "raylet.err raylet.out",
+		"raylet.[!o]*":   "raylet.err",
+		"weird[[]1].log": "weird[1].log",
+		"serve/*":        "serve/deep/ serve/replica.log",
+		"serve/":         "serve/",
+		"./serve/*.log":  "serve/replica.log",
+		"**/*.log":       "serve/deep/x.log serve/replica.log weird[1].log",
+		"**":             "events/ nsight/ old/ profiles/ rocprof_sys/ serve/ serve/deep/",
+		"nope":           "",
+		"(raylet|x).out": "",
+	} {
+		got, err := globLogs(t.Context(), paths, glob)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, %v, want %s", glob, got, err, want)
+		}
+	}
+	for _, glob := range []string{"", "/etc/*", "../*", "serve/../../*"} {
+		if got, err := globLogs(t.Context(), paths, glob); err == nil {
+			t.Errorf("%q lists %v", glob, got)
+		}
+	}
+}
+
+func TestLogCategories(t *testing.T) {
+	for file, want := range map[string]string{
+		"worker-ab-01-7.out": "worker_out", "worker-ab-01-7.err": "worker_err",
+		"python-core-worker-ab_7.log": "core_worker",
+		"python-core-driver-01_7.log": "driver", "raylet.out": "raylet", "gcs_server.err": "gcs_server",
+		"log_monitor.log": "internal",
+		"monitor.out":     "autoscaler", "dashboard_agent.log": "agent", "runtime_env_agent.log": "agent",
+		"dashboard.log": "dashboard", "serve/": "internal",
+	} {
+		says.Equal(t, logCategory(file), want, file)
+	}
+}
+
+// TestGlobIsBounded: what is long or has many wildcards is refused, what is left takes time as its length and that of
+// the names, and ends when nobody waits for it.
+func TestGlobIsBounded(t *testing.T) {
+	for _, glob := range []string{strings.Repeat("*", 60_000), strings.Repeat("a*", pathglob.MaxWildcards+1),
+		strings.Repeat("a", pathglob.MaxLength+1), strings.Repeat("[a]", 1000), strings.Repeat("**/", 1000)} {
+		if _, err := globLogs(t.Context(), nil, glob); !errors.Is(err, pathglob.ErrLong) {
+			t.Errorf("%.20s: %v", glob, err)
+		}
+	}
+	// Backtracking would take longer than the universe is old.
+	name := strings.Repeat("a", 1000)
+	glob := strings.Repeat("a*", pathglob.MaxWildcards) + "b"
+	says.Equal(t, len(must.Get(globLogs(t.Context(), []string{name, strings.Repeat("a/", 500) + "a"}, glob))(t)), 0)
+	says.Equal(t, len(must.Get(globLogs(t.Context(), []string{strings.Repeat("a/", 500) + "a"},
+		strings.Repeat("**/a/", pathglob.MaxWildcards/2)+"b"))(t)), 0)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := globLogs(gone, []string{name}, "*"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that nobody waits", err)
+	}
+}
+
+func TestAttachment(t *testing.T) {
+	for name, want := range map[string]string{
+		"raylet.out": "raylet.out", "": "file.txt", "..": "file.txt", "../../etc/passwd": "_._.._etc_passwd",
+		".bashrc":               "_bashrc",
+		`a"; filename=evil.exe`: "a_; filename=evil.exe", "a\r\nSet-Cookie: x": "a__Set-Cookie: x", `C:\x`: "C:_x",
+		"Überblick 1.log": "Überblick 1.log",
+		"txt.\u202eexe":   "txt._exe", "a\xffb": "a_b", "\u0085x": "_x",
+	} {
+		kind, fields, err := mime.ParseMediaType(Attachment(name))
+		if err != nil || kind != "attachment" || fields["filename"] != want {
+			t.Errorf("%q: %s: %q %v", name, Attachment(name), fields["filename"], err)
+		}
+	}
+	if got := Attachment(strings.Repeat("ü", 500) + ".log"); len(got) > 1000 || !strings.HasSuffix(got, ".log") {
+		t.Errorf("a long name: %s", got)
+	}
+}
+
+func FuzzAttachment(f *testing.F) {
+	f.Add("raylet.out")
+	f.Add("../\"\r\n")
+	f.Add("@Ь")
+	f.Fuzz(func(t *testing.T, name string) {
+		header := Attachment(name)
+		if strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
+			t.Errorf("%q: %q", name, header)
+		}
+		if _, fields, err := mime.ParseMediaType(header); err != nil || fields["filename"] == "" ||
+			strings.ContainsAny(fields["filename"], `/\`) {
+			t.Errorf("%q: %q: %v", name, header, err)
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -110,24 +111,14 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
+// TestLogHeaders: what is saved has the log's own name, unless the request gives one.
 func TestLogHeaders(t *testing.T) {
-	a, node := withLogs(t, map[string]string{"raylet.out": "x\n"})
-	w := a.get("/api/v0/logs/file?node_id=" + node + `&filename=raylet.out&download_filename=a%22b%0d%0ac.txt`)
-	if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="a_b__c.txt"` {
-		t.Error(got)
-	}
-	if got := w.Header().Get("Content-Type"); got != "text/plain" {
-		t.Error(got)
-	}
-}
-
-// TestLongGlob: globs are bounded.
-func TestLongGlob(t *testing.T) {
-	a, node := withLogs(t, map[string]string{"raylet.out": "x"})
-	if w := a.get("/api/v0/logs?node_id=" + node + "&glob=" +
-		strings.Repeat("*", 60_000)); w.Code != http.StatusBadRequest ||
-		!strings.Contains(w.Body.String(), "64 wildcards") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "serve/replica_Front.log": "x\n"})
+	for file, want := range map[string]string{"raylet.out": "raylet.out", "serve/replica_Front.log": "replica_Front.log",
+		"raylet.out&download_filename=a%22b%0d%0ac.txt": "a_b__c.txt"} {
+		header := a.get("/api/v0/logs/file?node_id=" + node + "&filename=" + file).Header()
+		says.Equal(t, header.Get("Content-Disposition"), `attachment; filename="`+want+`"`, file)
+		says.Equal(t, header.Get("Content-Type"), "text/plain", file)
 	}
 }
 
@@ -135,16 +126,13 @@ func TestLogList(t *testing.T) {
 	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "raylet.out.@00000000000000000002": "y\n",
 		"serve/replica.log": "z\n"})
 	const want = `{"result": true, "msg": "", "data": {"result": {"internal": ["events/", "nsight/", "old/", "profiles/", "rocprof_sys/", "serve/"], "raylet": ["raylet.out"]}}}`
-	if got := a.get("/api/v0/logs?node_id=" + node).Body.String(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got := a.get("/api/v0/logs?glob=serve/*&node_id=" +
-		strings.ToUpper(node)).Body.String(); got != `{"result": true, "msg": "", "data": {"result": {"internal": ["serve/replica.log"]}}}` {
-		t.Error(got)
-	}
+	says.Equal(t, a.get("/api/v0/logs?node_id="+node).Body.String(), want)
+	says.Equal(t, a.get("/api/v0/logs?glob=serve/*&node_id="+strings.ToUpper(node)).Body.String(),
+		`{"result": true, "msg": "", "data": {"result": {"internal": ["serve/replica.log"]}}}`)
 	for url, status := range map[string]int{
 		"/api/v0/logs": 400, "/api/v0/logs?node_id=ffff": 404, "/api/v0/logs?node_ip=1.2.3.4": 404,
-		"/api/v0/logs?glob=../*&node_id=" + node: 400,
+		"/api/v0/logs?glob=../*&node_id=" + node:                                400,
+		"/api/v0/logs?glob=" + strings.Repeat("*", 60_000) + "&node_id=" + node: 400,
 	} {
 		if w := a.get(url); w.Code != status || !strings.Contains(w.Body.String(), `"result": false`) {
 			t.Errorf("%s: %d %s, want %d", url, w.Code, w.Body, status)
@@ -186,9 +174,7 @@ func TestJobsFromLogs(t *testing.T) {
 		"halted": `"STOPPED" "Job was intentionally stopped." null null 1795216860000 1795216865000 null`,
 	}
 	rows := a.body("/api/jobs/").([]any)
-	if len(rows) != len(want) {
-		t.Errorf("%d jobs, want %d", len(rows), len(want))
-	}
+	says.Equal(t, len(rows), len(want), "jobs")
 	for _, v := range rows {
 		row := v.(*pyjson.Object)
 		var got []string
@@ -203,9 +189,7 @@ func TestJobsFromLogs(t *testing.T) {
 	if got := a.body("/api/jobs/good/logs").(*pyjson.Object).String("logs"); !strings.HasSuffix(got, "hello\n") {
 		t.Errorf("log of good: %q", got)
 	}
-	if got := a.body("/api/jobs/good").(*pyjson.Object).String("driver_node_id"); got != node {
-		t.Errorf("node %s", got)
-	}
+	says.Equal(t, a.body("/api/jobs/good").(*pyjson.Object).String("driver_node_id"), node, "node")
 	for url, wantStatus := range map[string]int{"/api/jobs/nope": 404, "/api/jobs/nope/logs": 404} {
 		if w := a.get(url); w.Code != wantStatus || w.Body.String() != "Job nope does not exist" {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)
@@ -221,9 +205,7 @@ func TestJobLogTail(t *testing.T) {
 	defer server.Close()
 	address := strings.Replace(server.URL, "http://", "ws://", 1) + "/api/jobs/"
 	ws, _, err := websocket.Dial(t.Context(), address+"good/logs/tail", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = ws.CloseNow() }()
 	ws.SetReadLimit(4 << 20) // that of aiohttp, which Ray's client is built with
 	var got strings.Builder
@@ -231,9 +213,7 @@ func TestJobLogTail(t *testing.T) {
 		kind, text, err := ws.Read(t.Context())
 		if err != nil {
 			// A connection that ends otherwise is an error to Ray's client.
-			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
-				t.Errorf("it ends with %v", err)
-			}
+			says.Equal(t, websocket.CloseStatus(err), websocket.StatusNormalClosure, "it ends with %v", err)
 			break
 		}
 		if kind != websocket.MessageText || !utf8.Valid(text) {
@@ -272,9 +252,7 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 		Moment: moment.Moment{Session: &session.Session{Logs: set}, Running: stillRunning,
 			Env: moment.NewEnv(silent.Logger(), nil)}}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true},
 		part{file: f, name: "a.log", end: 8, open: true})
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
@@ -320,9 +298,7 @@ func TestFollowersEnd(t *testing.T) {
 			d := New(Options{})
 			time.AfterFunc(10*time.Second, func() { ends(d) })
 			r := &Request{Moment: moment.Moment{Running: stillRunning}, closing: d.closing.Done()}
-			if err := follow(ctx, &sessionlogs.File{}, 0, r, httptest.NewRecorder()); err != want {
-				t.Errorf("%v, want %v", err, want)
-			}
+			says.Equal(t, follow(ctx, &sessionlogs.File{}, 0, r, httptest.NewRecorder()), want)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -112,9 +113,7 @@ func TestMoments(t *testing.T) {
 				slices.Sort(all)
 				got = strings.Join(all, " ")
 			}
-			if got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			says.Equal(t, got, tt.want)
 		})
 	}
 }
@@ -150,9 +149,7 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 		for _, v := range a.data("/nodes?view=summary").List("summary") {
 			id := v.(*pyjson.Object).Object("raylet").String("nodeId")
 			detail := a.data("/nodes/" + id).Object("detail")
-			if detail.Object("raylet").String("nodeId") != id {
-				t.Errorf("%s: no details of node %s", clock, id)
-			}
+			says.Equal(t, detail.Object("raylet").String("nodeId"), id, "%s: no details of node", clock)
 			for actor := range detail.Object("actors").All() {
 				if logical[actor] == "" {
 					t.Errorf("%s: node %s has actor %s, which was not there yet", clock, id, actor)
@@ -270,9 +267,7 @@ func TestOnlyInTheStateAPI(t *testing.T) {
 	a, golden := without(t, "/logical/actors", "/nodes?view=summary")
 	a.session.Actors, a.session.Nodes = nil, nil
 	for _, url := range []string{"/api/v0/actors?detail=1", "/api/v0/nodes?detail=1"} {
-		if got, want := a.get(url).Body.String(), golden[url]; got != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", url, got, want)
-		}
+		says.Equal(t, a.get(url).Body.String(), golden[url], url)
 	}
 	a.at = a.session.Start + int64(time.Second)
 	if got := a.rows("/api/v0/actors"); len(got) > 0 {
@@ -318,8 +313,6 @@ func TestEmptySession(t *testing.T) {
 		"/api/v0/objects": `{"result": true, "msg": "", "data": {"result": {"total": 0, "num_after_truncation": 0, "num_filtered": 0, "result": [], ` +
 			`"partial_failure_warning": null, "warnings": ["The objects of this session were not saved while it ran."]}}}`,
 	} {
-		if got := a.get(url).Body.String(); got != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", url, got, want)
-		}
+		says.Equal(t, a.get(url).Body.String(), want, url)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -28,9 +29,7 @@ func TestNodeWithoutSnapshot(t *testing.T) {
 		"nodeManagerPort": 37683, "objectManagerPort": 42519, "metricsAgentPort": 41911,
 		"dashboardAgentListenPort": 52365, "runtimeEnvAgentPort": 39427,
 	} {
-		if got := raylet.Int(field); got != want {
-			t.Errorf("%s %d, want %d", field, got, want)
-		}
+		says.Equal(t, raylet.Int(field), want, field)
 	}
 	titles := map[string]int64{}
 	for _, v := range detail.List("workers") {
@@ -67,12 +66,8 @@ func TestWithoutNulls(t *testing.T) {
 		`{"pid": 8, "coreWorkerStats": [{"workerId": "cd", "pid": 8, "ipAddress": "10.0.0.1", "jobId": "01"}], "cmdline": [], "memoryInfo": {}}], ` +
 		`"actors": {"ab": {"pid": 8, "jobId": "01", "address": {"workerId": "cd", "ipAddress": "10.0.0.1"}}}, ` +
 		`"diskIoSpeed": [0.0, 0.0, 0.0, 0.0]}`
-	if got := string(pyjson.Append(nil, withoutNulls(node))); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got := string(pyjson.Append(nil, node)); got != before {
-		t.Errorf("the stored answer was changed: %s", got)
-	}
+	says.Equal(t, string(pyjson.Append(nil, withoutNulls(node))), want)
+	says.Equal(t, string(pyjson.Append(nil, node)), before, "the stored answer was changed")
 }
 
 // TestFiguresOfAMoment: what the only snapshots, of the session's end, say of the use of nodes and processes is not

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -31,27 +33,18 @@ func TestFromBrowser(t *testing.T) {
 		name, value, _ := strings.Cut(header, ": ")
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set(name, value)
-		if got := FromBrowser(r); got != want {
-			t.Errorf("%s: %v", header, got)
-		}
+		says.Equal(t, FromBrowser(r), want, header)
 	}
 }
 
 func TestRedact(t *testing.T) {
 	const env = `{"working_dir": "/x", "env_vars": {"B": "secret1", "A": "secret2"}}`
-	if got, want := redactSerialized(env),
-		`{"env_vars": {"A": "<redacted>", "B": "<redacted>"}, "working_dir": "/x"}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	says.Equal(t, redactSerialized(env), `{"env_vars": {"A": "<redacted>", "B": "<redacted>"}, "working_dir": "/x"}`)
 	v, err := pyjson.Parse([]byte(
 		`{"apps": [{"runtime_env": {"env_vars": {"A": "s"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "s"}}}}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const want = `{"apps": [{"runtime_env": {"env_vars": {"A": "<redacted>"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "<redacted>"}}}}}]}`
-	if got := string(pyjson.Append(nil, redactDeep(v.(*pyjson.Object)))); got != want {
-		t.Errorf("got %s", got)
-	}
+	says.Equal(t, string(pyjson.Append(nil, redactDeep(v.(*pyjson.Object)))), want)
 }
 
 // with asks with a header and gives the answer's body.
@@ -70,9 +63,7 @@ func TestNullsForBrowsers(t *testing.T) {
 	for header, want := range map[string]bool{"Referer": false, "X-Tool": true} {
 		answer := must.Get(pyjson.ParseObject([]byte(a.with(header, "http://localhost/", "/nodes/"+id))))(t)
 		workers := string(pyjson.Append(nil, answer.Object("data").Object("detail").List("workers")))
-		if got := strings.Contains(workers, `"pfaults": null`); got != want {
-			t.Errorf("with %s: null is %t, want %t", header, got, want)
-		}
+		says.Equal(t, strings.Contains(workers, `"pfaults": null`), want, "with %s: null", header)
 	}
 }
 
@@ -165,5 +156,75 @@ func TestQueryAsPython(t *testing.T) {
 		if got := parseQuery(raw); !maps.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
+	}
+}
+
+func TestCamelCase(t *testing.T) {
+	for in, want := range map[string]string{
+		"node_id": "nodeId", "CPU": "CPU", "object_store_memory": "objectStoreMemory",
+		"node:__internal_head__": "node:InternalHead",
+		"node_65976f1a5e":        "node65976F1A5E", "CPU_group_0_ab1": "CPUGroup0Ab1", "don't_stop'me": "don'tStop'Me",
+	} {
+		says.Equal(t, camelCase(in), want, "camelCase(%s)", in)
+	}
+	says.Equal(t, snakeCase("actorDiedErrorContext"), "actor_died_error_context")
+}
+
+func TestEnvelope(t *testing.T) {
+	w := httptest.NewRecorder()
+	writeEnvelope(w, http.StatusInternalServerError, "Unknown view ü", nil)
+	if got, want := w.Body.String(), `{"result": false, "msg": "Unknown view \u00fc", "data": {}}`; got != want ||
+		w.Code != 500 || w.Header().Get("Content-Type") != jsonType {
+		t.Errorf("%d %s", w.Code, got)
+	}
+	var decoded map[string]any
+	must.OK(t, json.Unmarshal(w.Body.Bytes(), &decoded))
+}
+
+// TestFinite: wherever Python writes NaN or Infinity, browsers get null, however the answer is cut into parts; texts
+// stay as they are.
+func TestFinite(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a": NaN, "b": [Infinity, -Infinity, -1.5e-3, -0], "c": "NaN \" -Infinity \\"}`: `{"a": null, "b": [null, null, -1.5e-3, -0], "c": "NaN \" -Infinity \\"}`,
+		`NaN`: `null`, `-Infinity`: `null`, `[NaN,NaN]`: `[null,null]`, `"Infinity"`: `"Infinity"`,
+		`{"NaN": NaN, "\u004eaN": true, "x": -5}`: `{"NaN": null, "\u004eaN": true, "x": -5}`,
+		`[true, false, null, {"-": "-"}]`:         `[true, false, null, {"-": "-"}]`,
+	} {
+		for size := 1; size <= len(in); size++ {
+			w := httptest.NewRecorder()
+			w.Header().Set("Content-Type", jsonType)
+			w.Header().Set("Content-Length", "1")
+			f := &finite{ResponseWriter: w}
+			for rest := in; rest != ""; {
+				n := min(size, len(rest))
+				if wrote, err := f.Write([]byte(rest[:n])); err != nil || wrote != n {
+					t.Fatal(wrote, err)
+				}
+				rest = rest[n:]
+			}
+			if got := w.Body.String(); got != want || !json.Valid([]byte(got)) ||
+				w.Header().Get("Content-Length") != "" {
+				t.Errorf("%s in parts of %d: %s, want %s", in, size, got, want)
+			}
+		}
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", textType)
+	if _, err := (&finite{ResponseWriter: w}).Write([]byte("loss is NaN")); err != nil ||
+		w.Body.String() != "loss is NaN" {
+		t.Errorf("a text: %v, %s", err, w.Body)
+	}
+}
+
+func BenchmarkFinite(b *testing.B) {
+	part := []byte(strings.Repeat(
+		`{"task_id": "0123456789abcdef0123456789abcdef", "state": "FINISHED", "attempt_number": 0, "x": -1.5}, `, 600))
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", jsonType)
+	f := &finite{ResponseWriter: w}
+	b.SetBytes(int64(len(part)))
+	for b.Loop() {
+		w.Body.Reset()
+		_, _ = f.Write(part)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -62,15 +63,11 @@ func TestLoggedRuntimeEnvs(t *testing.T) {
 			}
 			var got []string
 			for _, row := range envs.at(at) {
-				if row.String("node_id") != envs.node.String() {
-					t.Errorf("node %q", row.String("node_id"))
-				}
+				says.Equal(t, row.String("node_id"), envs.node.String(), "node")
 				row.Delete("node_id")
 				got = append(got, string(pyjson.Append(nil, row)))
 			}
-			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
-				t.Errorf("got %s\nwant %s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
-			}
+			says.Equal(t, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		})
 	}
 }
