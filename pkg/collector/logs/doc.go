@@ -14,8 +14,8 @@
 // systems give the inode of a removed file to a new one. So a file is identified by its inode and a hash of its first
 // bytes. Both are kept in a state file, for a rotation while the collector is restarted:
 //
-//   - The file was renamed (raylet.out to raylet.out.1): it stays in the stream of raylet.out and is not shipped as
-//     raylet.out.1.
+//   - The file was renamed (raylet.out to raylet.1.out, monitor.log to monitor.log.1): it stays in the stream of
+//     raylet.out and is not shipped as raylet.1.out.
 //   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new
 //     generation begins.
 //   - Its volume was mounted again: it has its inode and another device number, which is taken over (device.go).

@@ -38,6 +38,11 @@ func TestGenerations(t *testing.T) {
 		"rename twice between scans": {
 			`write x a; ship; rename x x.1; write x b; rename x.1 x.2; rename x x.1; write x c`, `x: a b c; x.1:; x.2:`,
 		},
+		"rename twice between scans, as processes in C++ name it": {
+			`mkdir s; write s/x.out a; ship; rename s/x.out s/x.1.out; write s/x.out b
+			rename s/x.1.out s/x.2.out; rename s/x.out s/x.1.out; write s/x.out c; write s/1.out d`,
+			`s/x.out: a b c; s/x.1.out:; s/x.2.out:; s/1.out: d`,
+		},
 		"renamed before it is read": {
 			`write x a; ship; write x tail; rename x x.1; write x b; scan; sleep 5s
 			rename x.1 x.2; rename x x.1; write x c; try; try`, `x: a tail b c`,

@@ -253,17 +253,22 @@ func readsAsEscaped(s string) bool {
 	return err == nil && (b < 0x20 || b >= 0x7f || b == '%')
 }
 
-// rotation splits the name of a rotated file, raylet.out.3, into the path it was rotated from and its number.
-func rotation(path string) (base string, number int, ok bool) {
-	i := strings.LastIndexByte(path, '.')
-	if i <= 0 || path[i-1] == '/' {
-		return "", 0, false
+// rotation splits the name of a rotated file into the path it was rotated from and its number. Ray's parts in Python
+// call it monitor.log.3, those in C++ and the outputs of workers raylet.3.out (spdlog's rotating_file_sink).
+func rotation(p string) (base string, number int, ok bool) {
+	folder, stem := path.Split(p)
+	extension := ""
+	for range 2 {
+		i := strings.LastIndexByte(stem, '.')
+		if i <= 0 {
+			break
+		}
+		if n, err := strconv.ParseUint(stem[i+1:], 10, 16); err == nil {
+			return folder + stem[:i] + extension, int(n), true
+		}
+		stem, extension = stem[:i], stem[i:]
 	}
-	n, err := strconv.ParseUint(path[i+1:], 10, 16)
-	if err != nil {
-		return "", 0, false
-	}
-	return path[:i], int(n), true
+	return "", 0, false
 }
 
 // mayCopy says whether a file at path may be a copy that rotation made of a log: raylet.out.1, raylet.out-2026.

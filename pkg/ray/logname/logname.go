@@ -7,12 +7,13 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// Output is a log of what a worker printed: worker-{worker}-{job}-{pid}.out, or .err (ray/_private/node.py).
+// Output is a log of what a worker printed: worker-{worker}-{job}-{pid}.out, or .err (ray/_private/node.py). Earlier
+// parts of it have a number before .out (spdlog's rotating_file_sink), or behind it.
 type Output struct {
 	Worker, Job string // IDs, hex
 	PID         string
 	Stream      string // out or err
-	Rotated     bool   // an earlier part of the log, with a number behind its name
+	Rotated     bool   // an earlier part of the log
 }
 
 // Core is a log of the core of a worker or a driver: python-core-worker-{worker}_{pid}.log (src/ray/core_worker).
@@ -24,8 +25,8 @@ type Core struct {
 }
 
 var (
-	output = lazyregexp.New(`^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)(\.\d+)?$`)
-	core   = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]+)_(\d+)\.log(\.\d+)?$`)
+	output = lazyregexp.New(`^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)(\.\d+)?\.(out|err)(\.\d+)?$`)
+	core   = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]+)_(\d+)(\.\d+)?\.log(\.\d+)?$`)
 )
 
 // ParseOutput reads the name of a log, without folders. ok is false if a worker did not print it.
@@ -37,7 +38,7 @@ func ParseOutput(name string) (o Output, ok bool) {
 	if m == nil {
 		return o, false
 	}
-	return Output{Worker: m[1], Job: m[2], PID: m[3], Stream: m[4], Rotated: m[5] != ""}, true
+	return Output{Worker: m[1], Job: m[2], PID: m[3], Stream: m[5], Rotated: m[4]+m[6] != ""}, true
 }
 
 // ParseCore reads the name of a log, without folders. ok is false if it is no core's.
@@ -49,5 +50,5 @@ func ParseCore(name string) (c Core, ok bool) {
 	if m == nil {
 		return c, false
 	}
-	return Core{Worker: m[2], PID: m[3], Driver: m[1] == "driver", Rotated: m[4] != ""}, true
+	return Core{Worker: m[2], PID: m[3], Driver: m[1] == "driver", Rotated: m[4]+m[5] != ""}, true
 }
