@@ -33,6 +33,10 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		if err != nil {
 			return remote.Answer{}, remote.OpenError(statusOf(err), err, s.mapError(err, "s3:GetObject"))
 		}
+		whole := offset == 0 && output.ContentRange == nil // servers may ignore ranges
+		if whole && output.ETag != nil && output.ContentLength != nil {
+			return remote.Answer{Body: output.Body, Size: *output.ContentLength, Version: unquote(output.ETag)}, nil
+		}
 		return remote.Part(output.Body, aws.ToString(output.ContentRange), unquote(output.ETag), offset)
 	}
 	stat := func() error {

@@ -123,7 +123,7 @@ func TestEndpoint(t *testing.T) {
 
 // oldServer is an S3 server from before conditional writes: it overwrites, or with refuse set does not know the header.
 type oldServer struct {
-	refuse  bool
+	refuse  int // the status of a request with a condition; 0: it is ignored
 	objects map[string]string
 	puts    int
 }
@@ -132,9 +132,10 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/bucket/")
 	if r.Method == http.MethodPut {
 		s.puts++
-		if s.refuse && r.Header.Get("If-None-Match") != "" {
-			w.WriteHeader(http.StatusNotImplemented)
-			_, _ = io.WriteString(w, "<Error><Code>NotImplemented</Code></Error>")
+		if s.refuse != 0 && r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(s.refuse)
+			_, _ = io.WriteString(w, "<Error><Code>NotImplemented</Code>"+
+				"<Message>Unsupported header 'If-None-Match' received</Message></Error>")
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
@@ -150,7 +151,8 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestServersThatIgnoreConditions(t *testing.T) {
-	for name, refuse := range map[string]bool{"overwrites": false, "refuses": true} {
+	for name, refuse := range map[string]int{"overwrites": 0, "refuses": http.StatusNotImplemented,
+		"refuses by name": http.StatusBadRequest} {
 		t.Run(name, func(t *testing.T) {
 			server := &oldServer{refuse: refuse, objects: map[string]string{}}
 			web := httptest.NewServer(server)
@@ -214,6 +216,24 @@ func TestAnswersOfOtherServers(t *testing.T) {
 				t.Errorf("get: %v", err)
 			}
 		})
+	}
+}
+
+// TestWholeObject: a server may answer a request for a part of an object with all of it.
+func TestWholeObject(t *testing.T) {
+	s := at(t, "bucket", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		_, _ = io.WriteString(w, "0123456789")
+	})
+	for length, want := range map[int64]string{-1: "0123456789", 4: "0123", 20: "0123456789"} {
+		body := must.Get(s.Get(t.Context(), "key", 0, length))(t)
+		if got := must.Get(io.ReadAll(body))(t); string(got) != want {
+			t.Errorf("%d bytes: %q, want %q", length, got, want)
+		}
+		_ = body.Close()
+	}
+	if _, err := s.Get(t.Context(), "key", 5, -1); err == nil {
+		t.Error("its beginning was taken for a later part")
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -28,13 +30,20 @@ const maxUncheckedPut = 64 << 10
 // newWriter tells remote.Writer how S3 writes objects. A create relies on If-None-Match, as far as the server does.
 func (s *Store) newWriter() remote.Writer {
 	return remote.NewWriter(s.put, s.uploadParts, s.find, &remote.Conditions{
-		Unknown: func(err error) bool { return statusOf(err) == http.StatusNotImplemented },
+		Unknown: refusesCondition,
 		Warn: func() {
 			s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
 				"costs one listing per write; do not run two collectors on the same " +
 				"node, nor two history servers")
 		},
 	})
+}
+
+// refusesCondition says whether a server does not know If-None-Match: most answer 501, some 400 with its name.
+func refusesCondition(err error) bool {
+	var apiErr smithy.APIError
+	return statusOf(err) == http.StatusNotImplemented || statusOf(err) == http.StatusBadRequest &&
+		errors.As(err, &apiErr) && strings.Contains(strings.ToLower(apiErr.ErrorMessage()), "if-none-match")
 }
 
 // put stores the body by one request. attempts is how often it was sent.

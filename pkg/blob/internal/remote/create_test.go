@@ -15,6 +15,7 @@ var errUnknown = errors.New("what is If-None-Match?")
 type server struct {
 	taken            map[string]bool
 	ignores, refuses bool // what it makes of conditions
+	locks            bool // what is there must not change
 	finds, writes    int
 }
 
@@ -25,6 +26,8 @@ func (s *server) create(c *Conditions, key string, size int64) error {
 			switch {
 			case absent && s.refuses:
 				return 1, errUnknown
+			case s.locks && s.taken[key]:
+				return 1, Locked(errors.New("immutable"), "bucket b")
 			case absent && !s.ignores && s.taken[key]:
 				return 1, os.ErrExist
 			}
@@ -50,6 +53,7 @@ func TestConditions(t *testing.T) {
 		finds, writes int // of five creations and one in vain
 	}{
 		"honoured": {server{}, 0, 1, 1 + 1 + 4 + 1},
+		"locked":   {server{locks: true}, 0, 1, 1 + 1 + 4 + 1}, // and looked at before conditions
 		"ignored":  {server{ignores: true}, 1, 6, 1 + 1 + 4},
 		"refused":  {server{refuses: true}, 1, 6, 1 + 1 + 4},
 	} {

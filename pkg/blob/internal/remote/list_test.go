@@ -58,3 +58,23 @@ func TestFolderOnTwoPages(t *testing.T) {
 		t.Errorf("listed %q, want %q", keys, want)
 	}
 }
+
+// TestKeysOfOthers: a server that lists more than what begins with the prefix is told of, and none of that is given.
+func TestKeysOfOthers(t *testing.T) {
+	keys := []string{"log/a", "log/b", "other"}
+	var got []string
+	var failed error
+	for o, err := range List("log/", blob.ListOptions{}, func(string) (page []Object, _ string, _ error) {
+		for _, key := range keys {
+			page = append(page, Object{Object: blob.Object{Key: key}})
+		}
+		return page, "", nil
+	}) {
+		if failed = err; err == nil {
+			got = append(got, o.Key)
+		}
+	}
+	if !errors.Is(failed, errElsewhere) || !slices.Equal(got, keys[:2]) {
+		t.Errorf("listed %q, %v", got, failed)
+	}
+}

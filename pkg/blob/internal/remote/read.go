@@ -237,6 +237,10 @@ func List(prefix string, opts blob.ListOptions,
 				first = objects[0].Key
 			}
 			for _, o := range objects {
+				if !strings.HasPrefix(o.Key, prefix) {
+					yield(blob.Object{}, fmt.Errorf("list %s: %w: %q", prefix, errElsewhere, o.Key))
+					return
+				}
 				if o.Key <= opts.StartAfter || o.Key == last {
 					continue
 				}
@@ -251,5 +255,9 @@ func List(prefix string, opts blob.ListOptions,
 		}
 	}
 }
+
+// errElsewhere is the error of a listing with other keys than asked for: who lists to remove must not get them.
+var errElsewhere = errors.New("the server lists a key that does not begin with what was asked for: it, or a proxy " +
+	"before it, changes requests or keys")
 
 var errRepeated = errors.New("the server gives the same page again when it is asked for the next one")

@@ -46,9 +46,14 @@ func NoBucket(err error, bucket, flag string) error {
 
 // Locked makes the error of a change or removal that a bucket's own rules forbid, whoever asks.
 func Locked(err error, bucket string) error {
-	return Refused(err, "a retention policy, lock or hold of %s keeps the object as it is: wait until it ends, or change "+
+	return Refused(lockedError{err}, "a retention policy, lock or hold of %s keeps the object as it is: wait until it ends, or change "+
 		"it", bucket)
 }
+
+// lockedError is the store's error in one of Locked.
+type lockedError struct{ error }
+
+func (e lockedError) Unwrap() error { return e.error }
 
 func wrong(off time.Duration) string {
 	side := "ahead of"

@@ -70,7 +70,7 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	case err == nil && size <= probeSize:
 		// Unlike write this says os.ErrExist also if it finds its own object.
 		_, again := w.one(ctx, key, body, size, true)
-		w.conditions.probed(again)
+		w.conditions.probed(taken(again, true))
 	}
 	return err
 }
@@ -92,9 +92,10 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 		return err
 	}
 	if w.parts != nil && inParts(size, absent) {
-		return w.parts(ctx, key, body, size, absent)
+		return taken(w.parts(ctx, key, body, size, absent), absent)
 	}
 	attempts, err := w.one(ctx, key, body, size, absent)
+	err = taken(err, absent)
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -107,6 +108,15 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 	}
 	if w.Holds(ctx, key, size, sum.Sum(nil)) {
 		return nil
+	}
+	return err
+}
+
+// taken is the error of a write. Locks keep what is there, and a store may look at them before it looks at conditions:
+// a key that must be free is not.
+func taken(err error, absent bool) error {
+	if absent && errors.As(err, new(lockedError)) {
+		return os.ErrExist
 	}
 	return err
 }
