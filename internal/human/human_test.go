@@ -4,39 +4,33 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10239: "10.0 KiB",
 		1 << 20: "1.00 MiB", 1<<20 - 1: "1.00 MiB", 156 << 20: "156 MiB", 3 << 30: "3.00 GiB", 5 << 50: "5.00 PiB"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("%d bytes are %s, want %s", n, got, want)
-		}
+		says.Equal(t, Bytes(n), want, "%d bytes", n)
 	}
 }
 
 func TestCut(t *testing.T) {
 	for most, want := range map[int]string{0: "…", 1: "…", 3: "lä…", 4: "läng"} {
-		if got := Cut("läng", most); got != want {
-			t.Errorf("%d characters: %q, want %q", most, got, want)
-		}
+		says.Equal(t, Cut("läng", most), want, "%d characters", most)
 	}
 }
 
 func TestFirstBytes(t *testing.T) {
 	for most, want := range map[int]string{0: "", 1: "l", 2: "l", 3: "lä", 6: "läng", 9: "läng"} {
-		if got := FirstBytes("läng\xff", most); got != want {
-			t.Errorf("%d bytes: %q, want %q", most, got, want)
-		}
+		says.Equal(t, FirstBytes("läng\xff", most), want, "%d bytes", most)
 	}
 }
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s",
 		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {
-		if got := Duration(d); got != want {
-			t.Errorf("%d ns are %s, want %s", d, got, want)
-		}
+		says.Equal(t, Duration(d), want, "%d ns", d)
 	}
 }
 
@@ -45,21 +39,15 @@ func TestAgo(t *testing.T) {
 	for ago, want := range map[time.Duration]string{-time.Hour: "just now", 59 * time.Second: "just now",
 		90 * time.Second: "1 min ago", 47*time.Hour + 59*time.Minute: "47 h ago", 49 * time.Hour: "2 days ago",
 		30 * 24 * time.Hour: "2026-10-28"} {
-		if got := Ago(now.Add(-ago), now); got != want {
-			t.Errorf("%s before: %q, want %q", ago, got, want)
-		}
+		says.Equal(t, Ago(now.Add(-ago), now), want, "%s before", ago)
 	}
-	if got := Ago(time.Time{}, now); got != "-" {
-		t.Errorf("no time: %q", got)
-	}
+	says.Equal(t, Ago(time.Time{}, now), "-", "no time")
 }
 
 func TestSeconds(t *testing.T) {
 	for s, want := range map[float64]string{0: "0 s", 0.0123: "12.3 ms", 0.9996: "1 s", 1.254: "1.25 s",
 		-34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
-		if got := Seconds(s); got != want {
-			t.Errorf("%v s are %s, want %s", s, got, want)
-		}
+		says.Equal(t, Seconds(s), want, "%v s", s)
 	}
 }
 
@@ -68,8 +56,6 @@ func TestChange(t *testing.T) {
 		now, before float64
 		want        string
 	}{{112, 100, "+12 %"}, {50, 100, "−50 %"}, {7, 7, "+0 %"}, {7, 0, ""}, {0, 4, "−100 %"}, {1, math.NaN(), ""}} {
-		if got := Change(tc.now, tc.before); got != tc.want {
-			t.Errorf("%v after %v: %q", tc.now, tc.before, got)
-		}
+		says.Equal(t, Change(tc.now, tc.before), tc.want, "%v after %v", tc.now, tc.before)
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const stranger = 12345
@@ -54,9 +54,7 @@ func TestOpen(t *testing.T) {
 			must.OK(t, both(os.Mkdir(dir, 0o700), test.make(dir)))
 			got, err := Open(dir)
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("%q, %v", got, err)
-				}
+				says.Error(t, err, test.err, "%q", got)
 				return
 			}
 			if err != nil || got != filepath.Join(dir, test.want) {
@@ -66,9 +64,7 @@ func TestOpen(t *testing.T) {
 			if err != nil || info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("mode %v, %v", info.Mode(), err)
 			}
-			if again, err := Open(dir); again != got || err != nil {
-				t.Errorf("again: %q, %v", again, err)
-			}
+			says.Equal(t, must.Get(Open(dir))(t), got, "again")
 		})
 	}
 }

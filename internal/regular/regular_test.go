@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestRead(t *testing.T) {
@@ -34,10 +35,7 @@ func TestRead(t *testing.T) {
 	} {
 		data, err := ReadFile(filepath.Join(dir, "x", "..", name), 10)
 		if name == "." {
-			root, openErr := os.OpenRoot(dir)
-			if openErr != nil {
-				t.Fatal(openErr)
-			}
+			root := must.Get(os.OpenRoot(dir))(t)
 			data, err = Read(root, ".", 10)
 			_ = root.Close()
 		}
@@ -64,9 +62,7 @@ func TestFolder(t *testing.T) {
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	root := must.Get(os.OpenRoot(dir))(t)
 	defer root.Close()
-	if entries, err := Folder(root, ".", 2); err != nil || len(entries) != 2 {
-		t.Errorf("%v, %v", entries, err)
-	}
+	says.Equal(t, len(must.Get(Folder(root, ".", 2))(t)), 2)
 	for _, name := range []string{"away", "fifo", "a", "none"} {
 		if entries, err := Folder(root, name, 2); err == nil {
 			t.Errorf("%s is a folder with %v", name, entries)

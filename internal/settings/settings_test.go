@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 type config struct {
@@ -145,9 +146,7 @@ func TestMissingFileIsAnError(t *testing.T) {
 	var c config
 	fs := flags(&c)
 	must.OK(t, fs.Parse([]string{"--config-path=/nowhere/data"}))
-	if err := Load(fs, nil); err == nil || !strings.Contains(err.Error(), "/nowhere/data") {
-		t.Errorf("got %v", err)
-	}
+	says.Error(t, Load(fs, nil), "/nowhere/data")
 	byDefault := config{path: "/nowhere/data"}
 	if err := Load(flags(&byDefault), nil); err != nil {
 		t.Errorf("the default's need not be there: %v", err)
@@ -174,12 +173,8 @@ func TestShown(t *testing.T) {
 		fs.String(name, "usual", "")
 	}
 	Secret(fs, "key", "none")
-	if err := fs.Parse([]string{"--same=usual", "--proxy=http://me:hush@p:1/x", "--key=hush", "--none=",
-		"--plain=a b"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fs.Parse([]string{"--same=usual", "--proxy=http://me:hush@p:1/x", "--key=hush", "--none=",
+		"--plain=a b"}))
 	const want = "--key=(a secret)\n--none=\n--plain=a b\n--proxy=http://me:xxxxx@p:1/x\n"
-	if got := Shown(fs); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	says.Equal(t, Shown(fs), want)
 }

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestOnce: one load for all who ask, whatever becomes of the first of them.
@@ -45,9 +48,8 @@ func TestOnce(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		synctest.Wait()
-		if loads.Load() != 1 || got.Load() != 10 {
-			t.Errorf("%d loads, %d got it", loads.Load(), got.Load())
-		}
+		says.Equal(t, loads.Load(), 1, "loads it")
+		says.Equal(t, got.Load(), 10, "loads it")
 		if n, ok := v.Loaded(); n != 7 || !ok {
 			t.Errorf("%d, %v: not kept", n, ok)
 		}
@@ -73,12 +75,8 @@ func TestLeft(t *testing.T) {
 		}()
 		synctest.Wait()
 		leave()
-		if err := <-ended; !errors.Is(err, errLeft) {
-			t.Errorf("the load ended with %v", err)
-		}
-		if n, err := v.Get(t.Context(), func(context.Context) (int, error) { return 3, nil }); n != 3 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
+		says.ErrorIs(t, <-ended, errLeft, "the load ended")
+		says.Equal(t, must.Get(v.Get(t.Context(), func(context.Context) (int, error) { return 3, nil }))(t), 3)
 	})
 }
 
@@ -92,10 +90,7 @@ func TestFailures(t *testing.T) {
 		!strings.Contains(err.Error(), "oh no") {
 		t.Error(err)
 	}
-	if n, err := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }); n != 1 ||
-		err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
+	says.Equal(t, must.Get(v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }))(t), 1)
 	if n, _ := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 2, nil }); n != 1 {
 		t.Errorf("%d: loaded again for the same key", n)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // work takes a slot for a time, or until its turn is ended, and notes its key in order.
@@ -45,9 +46,7 @@ func TestKeysTakeTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		if got := strings.Join(order, ""); got != "abcabaaa" {
-			t.Errorf("served in the order %s", got)
-		}
+		says.Equal(t, strings.Join(order, ""), "abcabaaa", "served in the order")
 	})
 }
 
@@ -83,9 +82,7 @@ func TestOneKeyMayUseAllSlots(t *testing.T) {
 		want := map[string]time.Duration{"a0": 60 * time.Second, "a1": 61 * time.Second, "a2": 62 * time.Second,
 			"b": 70 * time.Second}
 		for key, at := range want {
-			if ended[key] != at {
-				t.Errorf("%s ended after %s, want %s", key, ended[key], at)
-			}
+			says.Equal(t, ended[key], at, "%s ended after", key)
 		}
 		for _, key := range []string{"a3", "a4"} { // nobody waits for theirs
 			if ended[key] < time.Hour {

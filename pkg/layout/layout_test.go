@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"errors"
 	"path"
 	"strings"
 	"testing"
@@ -213,4 +214,115 @@ func FuzzLogKeyRoundTrip(f *testing.F) {
 			t.Fatalf("%q: %+v, %v", key, o, err)
 		}
 	})
+}
+
+func TestRecentKeys(t *testing.T) {
+	s := Session{Namespace: "default", Cluster: "a_b", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	key := RecentKey("log", s, time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC))
+	if key != "log/recent/2026-11-20-23/a_b_default/session_2026-11-20_23-19-45_581717_22125" {
+		t.Errorf("key %s", key)
+	}
+	if got, err := ParseRecent("log", key); err != nil || got != s {
+		t.Errorf("%v, error %v", got, err)
+	}
+	start := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	further := RecentHeadKey("log", s, start)
+	if got, err := ParseRecent("log", further); err != nil || got != s || further <= RecentHour("log", start) {
+		t.Errorf("a further head's %s: %v, error %v", further, got, err)
+	}
+	for _, key := range []string{"", "log/recent/", "log/recent/2026-11-20-23",
+		"log/recent/2026-11-20/lab_default/session_1", "log/recent/2026-11-20-23/lab_default/x",
+		"log/metadir/lab_default/session_1", "log/recent/2026-11-20-23/a/b_default/session_1",
+		"other/recent/2026-11-20-23/lab_default/session_1"} {
+		if got, err := ParseRecent("log", key); !errors.Is(err, ErrForeign) {
+			t.Errorf("%q: %v, error %v", key, got, err)
+		}
+	}
+}
+
+func TestPackKeys(t *testing.T) {
+	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	key := PackKey("a/log", day, 7)
+	if key != "a/log/index/packs/day=2026-11-20/000007.parquet" {
+		t.Errorf("key %s", key)
+	}
+	if got, n, err := ParsePack("a/log", key); err != nil || n != 7 || !got.Equal(day) {
+		t.Errorf("day %s, number %d, error %v", got, n, err)
+	}
+	for _, key := range []string{"", "log/index/packs/day=2026-11-20/0.parquet",
+		"log/index/packs/day=2026-11-20/7.parquet", "log/index/packs/day=2026-11-20/-00001.parquet",
+		"log/index/packs/day=2026-13-20/000001.parquet", "log/index/packs/2026-11-20/000001.parquet",
+		"log/index/packs/day=2026-11-20/000001.parquet/x", "log/index/lab_default/000001.parquet"} {
+		if _, _, err := ParsePack("log", key); !errors.Is(err, ErrForeign) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"session_2026-11-20_23-19-45_581717_22125": "2026-11-20", "session_x": "1970-01-01",
+		"session_1066-10-14_09-00-00_0_1": "1970-01-01",
+	} {
+		if got := PackDay(Session{Name: name}).Format(time.DateOnly); got != want {
+			t.Errorf("%s is packed with %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Sessions of equal names in two Kubernetes clusters have no key in common, and each key leads back to its session.
+func TestNamespacesOfKubernetesClusters(t *testing.T) {
+	const name = "session_2026-11-20_23-19-45_581717_1"
+	start := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	seen := map[string]string{}
+	for _, cluster := range []string{"", "prod-eu", "prod-us", "eu"} {
+		full := JoinNamespace("team-a", cluster)
+		if ns, kc := SplitNamespace(full); ns != "team-a" || kc != cluster {
+			t.Errorf("%s is split into %q and %q", full, ns, kc)
+		}
+		for _, s := range []Session{
+			{Namespace: full, Cluster: "lab", Name: name},
+			{Version: V17, Namespace: full, Cluster: "lab", OwnerKind: "rayjob", OwnerName: "train", Name: name},
+		} {
+			if got, err := ParseMarker("log", MarkerKey("log", s)); err != nil || got != s {
+				t.Errorf("the marker of %+v is read as %+v: %v", s, got, err)
+			}
+			if got, _, err := ParseNote("log", NoteVersionKey("log", s, 3)); err != nil || got != s {
+				t.Errorf("the note on %+v is read as one on %+v: %v", s, got, err)
+			}
+			keys := []string{Prefix("log", s), MarkerKey("log", s), IndexPrefix("log", s), NoteKey("log", s),
+				WebhooksPrefix("log", s)}
+			if s.Version == V16 {
+				if got, err := ParseRecent("log", RecentKey("log", s, start)); err != nil || got != s {
+					t.Errorf("the recent marker of %+v is read as %+v: %v", s, got, err)
+				}
+				keys = append(keys, RecentKey("log", s, start), ClusterMarkers("log", s.Namespace, s.Cluster))
+			}
+			for _, key := range keys {
+				if other := seen[key]; other != "" {
+					t.Errorf("%s is a key of %s and of %s", key, other, s)
+				}
+				seen[key] = s.String()
+			}
+		}
+	}
+}
+
+func TestNamespacesWithoutKubernetesCluster(t *testing.T) {
+	for _, full := range []string{"team-a", "", ".", "team-a.", ".prod-eu"} {
+		if ns, kc := SplitNamespace(full); ns != full || kc != "" {
+			t.Errorf("%q is split into %q and %q", full, ns, kc)
+		}
+	}
+}
+
+func TestCheckKubernetesCluster(t *testing.T) {
+	for _, name := range []string{"a", "prod-eu", "1", strings.Repeat("x", 63)} {
+		if err := CheckKubernetesCluster(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "-a", "a-", "Prod", "a.b", "a_b", "a/b", "a b", "ä", "*",
+		strings.Repeat("x", 64)} {
+		if CheckKubernetesCluster(name) == nil {
+			t.Errorf("%q is allowed", name)
+		}
+	}
 }

@@ -8,10 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // TestCauseChips: of the kinds of findings that sessions have, those that people look for are one click away, until one
@@ -68,5 +73,84 @@ func filtersStay(t *testing.T, value, field string) {
 				t.Errorf("%s lacks %s", page.template(), want)
 			}
 		}
+	}
+}
+
+// TestStyleOfMergedLogs: the style sheet has a colour and a column for each log of those side by side, and no more.
+func TestStyleOfMergedLogs(t *testing.T) {
+	sheet, err := assetFiles.ReadFile("assets/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want bool, rule string, number int) {
+		if rule = fmt.Sprintf(rule, number); strings.Contains(string(sheet), "\n"+rule+" {") != want {
+			t.Errorf("%q is in the style sheet: %v, want %v", rule, !want, want)
+		}
+	}
+	for i := range MaxMerged + 1 { // the last one is one too many
+		has := i < MaxMerged
+		check(has, ".of.c%d", i)
+		if i > 0 { // the first log has the first column, a single one all of the room
+			check(has, ".wide .c%d .text", i)
+			check(has, ".wide.of%d .line", i+1)
+		}
+	}
+}
+
+// TestClocksOfNodes: what nodes cost and jobs took goes by the nodes' clocks, also if these are ahead of the store's.
+func TestClocksOfNodes(t *testing.T) {
+	began := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	ended := began.Add(time.Hour)
+	const ahead = 15 * time.Minute
+	o := Overview{
+		Frame: Frame{Head: &Head{Start: began, End: ended}}, Entry: catalog.Entry{Start: began, End: ended},
+		Began: began, Ended: ended.Add(ahead),
+		Nodes:  []*moment.Node{{Start: began.Add(ahead).UnixNano()}},
+		Report: &findings.Report{Jobs: []findings.Job{{JobID: "01000000"}}},
+		OfJobs: []moment.Job{{ID: "01000000", Start: began.Add(2 * ahead).UnixNano()}},
+		Prices: &fleet.Prices{Currency: "USD", Price: fleet.Price{Node: 2}},
+	}
+	if cost, took := o.Cost(), o.Jobs()[0].Took; cost != "2.00 USD" || took != time.Hour-ahead {
+		t.Errorf("%s, %s", cost, took)
+	}
+}
+
+// TestSuggested: the run before is offered, and the last that succeeded before it if it did not.
+func TestSuggested(t *testing.T) {
+	run := func(name, outcome string) Run {
+		return Run{Entry: catalog.Entry{Ref: layout.Session{Namespace: "ns", Cluster: "c", Name: name},
+			Start: time.Unix(1795341600, 0), Summary: catalog.Summary{Outcome: outcome}}}
+	}
+	runs := []Run{run("a", "succeeded"), run("b", "succeeded"), run("c", "failed"), run("d", "failed"),
+		run("e", "succeeded"), run("f", "failed"), run(catalog.Live, "")}
+	for of, want := range map[string][]string{
+		"a": {"the run after", "b"}, "c": {"the run before", "b", "the run after", "d"},
+		"d":    {"the run before", "c", "the last that succeeded", "b", "the run after", "e"},
+		"f":    {"the run before", "e"},
+		"gone": nil,
+	} {
+		page := Compare{Runs: runs, Frame: Frame{Head: &Head{Ref: layout.Session{Namespace: "ns", Cluster: "c", Name: of}}}}
+		var got []string
+		for _, chip := range page.Suggested() {
+			got = append(got, chip.Name, chip.Link[len(chip.Link)-1:])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of %s: %v, want %v", of, got, want)
+		}
+	}
+}
+
+// TestFiguresOfNeither: hours that neither session had, as of clusters without GPUs, are no rows.
+func TestFiguresOfNeither(t *testing.T) {
+	page := Compare{Report: &compare.Report{
+		With: &compare.Side{Asked: compare.Hours{CPU: 2}}, Session: &compare.Side{}}}
+	var names []string
+	for _, f := range page.Figures() {
+		if strings.Contains(f.Name, "hours") {
+			names = append(names, f.Name)
+		}
+	}
+	if want := []string{"CPU hours, of the nodes"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }

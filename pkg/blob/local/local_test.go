@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -223,4 +224,14 @@ func TestKeysThatNoFileCanHave(t *testing.T) {
 			t.Errorf("List(%.10s…) finds %q", key, names)
 		}
 	}
+}
+
+func TestContract(t *testing.T) {
+	blobtest.Contract{
+		Many: 1000, // a folder is read whole: there are no pages to turn
+		Open: func(t testing.TB) blob.Store {
+			s, _ := open(t)
+			return s
+		},
+	}.Run(t)
 }

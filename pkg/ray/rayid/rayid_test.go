@@ -3,8 +3,11 @@ package rayid
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestParseBothSpellings(t *testing.T) {
@@ -77,5 +80,54 @@ func TestFromProto(t *testing.T) {
 		if id, ok := FromProto(tt.field, tt.value); id != tt.id || ok != (tt.id != "") {
 			t.Errorf("%s %v is %q, %v", tt.field, tt.value, id, ok)
 		}
+	}
+}
+
+func TestRecent(t *testing.T) {
+	var jobs Recent[Job]
+	for _, test := range []struct {
+		text string
+		want Job
+		ok   bool
+	}{
+		{"", Job{}, false},
+		{"AQAAAA==", Job{1}, true},
+		{"AQAAAA==", Job{1}, true},
+		{"01000000", Job{1}, true},
+		{"BAAAAA==", Job{4}, true},
+		{"", Job{}, false},
+		{"not an ID", Job{}, false},
+		{"BAAAAA==", Job{4}, true},
+		{"AQAAAA==", Job{1}, true},
+	} {
+		text := []byte(test.text)
+		got, err := jobs.Parse(text)
+		if got != test.want || (err == nil) != test.ok {
+			t.Errorf("%q: %v, %v; want %v", test.text, got, err, test.want)
+		}
+		clear(text) // nothing of it is kept
+	}
+}
+
+func TestJSON(t *testing.T) {
+	type all struct {
+		Job    Job
+		Actor  Actor
+		Group  PlacementGroup
+		Task   Task
+		Nodes  map[int32]Node
+		Worker map[Worker]bool
+	}
+	in := all{Job: Job{1}, Actor: Actor{2}, Group: PlacementGroup{3}, Task: Task{4}, Nodes: map[int32]Node{1: {5}},
+		Worker: map[Worker]bool{{6}: true}}
+	text := must.Get(json.Marshal(in))(t)
+	var out all
+	must.OK(t, json.Unmarshal(text, &out))
+	if out.Job != in.Job || out.Actor != in.Actor || out.Group != in.Group || out.Task != in.Task ||
+		out.Nodes[1] != in.Nodes[1] || !out.Worker[Worker{6}] {
+		t.Errorf("%s became %+v", text, out)
+	}
+	if err := json.Unmarshal([]byte(`{"Job":"xyz"}`), &out); err == nil {
+		t.Error("xyz is no job")
 	}
 }
