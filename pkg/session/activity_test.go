@@ -7,7 +7,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -60,4 +62,27 @@ func TestActivityOfDamagedTimes(t *testing.T) {
 			t.Errorf("%v: %+v, %v", span, a, err)
 		}
 	}
+}
+
+func TestUnfinished(t *testing.T) {
+	submitted := map[string]string{"job_submission_id": "a"}
+	s := &Session{Set: entities.Set{
+		Jobs: []entities.Job{
+			{Transitions: []entities.JobTransition{{State: "CREATED"}, {State: "FINISHED"}}},
+			{Metadata: submitted, Transitions: []entities.JobTransition{{State: "CREATED"}}},
+			{}, // nothing tells that it began
+		},
+		Submissions: []entities.Submission{
+			{ID: "a", Transitions: []entities.SubmissionTransition{{State: "RUNNING"}}},
+			{ID: "waits", Transitions: []entities.SubmissionTransition{{State: "PENDING"}}},
+			{ID: "failed", Transitions: []entities.SubmissionTransition{{State: "RUNNING"}, {State: "FAILED"}}},
+		},
+		Actors: []entities.Actor{
+			{Transitions: []entities.ActorTransition{{State: "ALIVE"}}},
+			{Transitions: []entities.ActorTransition{{State: "ALIVE"}, {State: "RESTARTING"}}},
+			{Transitions: []entities.ActorTransition{{State: "ALIVE"}, {State: "DEAD"}}},
+		},
+	}}
+	says.Equal(t, s.Unfinished(), (Unfinished{Jobs: 2, Actors: 2}))
+	says.Equal(t, (&Session{}).Unfinished(), (Unfinished{}), "of an empty session")
 }

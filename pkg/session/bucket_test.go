@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // bucket is a store in memory, for what a test wants to go wrong.
@@ -92,8 +93,7 @@ var noTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
 // loadBucket loads the test session; what cannot be read must not be an error.
 func loadBucket(t testing.TB, b *bucket) *Session {
 	t.Helper()
-	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{}))(t)
-	return s
+	return must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{}))(t)
 }
 
 // taskID is the ID of the n-th test task.
@@ -119,4 +119,57 @@ func finishedEvent(n int) string {
 		`"taskLifecycleEvent":{"taskId":%q,"stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:20:01.5Z"},`+
 		`{"state":"FINISHED","timestamp":"2026-11-20T23:20:02.000000001Z"}],"jobId":%q,"taskAttempt":0}}`,
 		testSession.Name, base64Of(id[:]), testJob.Base64())
+}
+
+// dump writes everything a session's tables tell, for comparison.
+func dump(s *Session) string {
+	var b strings.Builder
+	for n := range s.Tasks.Len() {
+		b.WriteString(dumpRow(s.Tasks.Row(n, 0)) + "\n")
+	}
+	for _, table := range []any{s.Actors, s.Nodes, s.Jobs, s.Submissions, s.Workers, s.PlacementGroups,
+		s.PlatformEvents} {
+		fmt.Fprintf(&b, "%+v\n", table)
+	}
+	return b.String()
+}
+
+func dumpRow(r tasktable.Row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d job=%s state=%s", r.ID(), r.Attempt(), r.Job(), r.State())
+	for _, s := range r.States(nil) {
+		fmt.Fprintf(&b, " %s@%d", s.State, s.Time)
+	}
+	fmt.Fprintf(&b, " node=%x worker=%x pid=%d", r.Node(), r.Worker(), r.PID())
+	if r.Defined() {
+		site, called := r.CallSite()
+		fmt.Fprintf(&b, " type=%s language=%s name=%q given=%q function=%q resources=%s labels=%s fallback=%s env=%q site=%q,%t group=%x parent=%x actor=%x",
+			r.Type(), r.Language(), r.Name(), r.GivenName(), r.Function(), r.Resources(), r.Labels(), r.Fallback(),
+			r.RuntimeEnv(), site, called,
+			r.PlacementGroup(), r.Parent(), r.Actor())
+	}
+	if paused, told := r.Paused(); told {
+		fmt.Fprintf(&b, " paused=%t", paused)
+	}
+	if kind, text, ok := r.Failure(); ok {
+		fmt.Fprintf(&b, " error=%s %q", kind, text)
+	}
+	if info, ok := r.LogInfo(); ok {
+		fmt.Fprintf(&b, " log=%s %s", info.StdoutFile, info.StderrFile)
+		for _, offset := range []*int64{info.StdoutStart, info.StdoutEnd, info.StderrStart, info.StderrEnd} {
+			if offset != nil {
+				fmt.Fprintf(&b, " %d", *offset)
+			} else {
+				b.WriteString(" -")
+			}
+		}
+	}
+	var p tasktable.Profile
+	if r.Profile(&p) {
+		fmt.Fprintf(&b, " profile=%s %x %s", p.Kind, p.ID, p.IP)
+		for _, e := range p.Events {
+			fmt.Fprintf(&b, " %s %d-%d %s", e.Name, e.Start, e.End, e.Extra)
+		}
+	}
+	return b.String()
 }

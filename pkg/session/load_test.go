@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -69,6 +70,10 @@ func TestLoadForms(t *testing.T) {
 	third := strings.Index(half[len(half)/3:], "\n") + len(half)/3 + 1
 	key := func(offset int, c layout.Compression) string { return layout.ChunkKey(testWhole, int64(offset), c) }
 	plain := func(text string) []byte { return []byte(text) }
+	long := func(n int) string { // five tasks, one of them with so long an event
+		return lines(0, 1) + definitionEvent(1) + "\n" + strings.Replace(finishedEvent(1), `"eventId"`,
+			`"message":"`+strings.Repeat("x", n)+`","eventId"`, 1) + "\n" + lines(2, 5)
+	}
 	for _, tt := range []struct {
 		name     string
 		objects  map[string][]byte
@@ -149,6 +154,12 @@ func TestLoadForms(t *testing.T) {
 		}, nil, []string{"is damaged at byte", "the last event is cut"}},
 		{"no gzip at all", map[string][]byte{key(0, layout.Gzip): plain("no gzip"), key(7, 0): plain(lines(20, 25))},
 			span(20, 25), []string{"is damaged"}},
+		{"a line longer than a block", map[string][]byte{key(0, 0): plain(long(3 * blockBytes))}, span(0, 5), nil},
+		{"a line longer than allowed", map[string][]byte{key(0, 0): plain(long(2*maxEventBytes + blockBytes))},
+			[]int{0, 2, 3, 4}, []string{"damaged part"}},
+		// Where a chunk says that it begins makes neither parts nor memory.
+		{"a forged offset", map[string][]byte{key(0, 0): plain(lines(0, 10)), key(1<<62, 0): plain(lines(10, 20))},
+			span(0, 20), []string{"are missing"}},
 		{"keys of others", map[string][]byte{
 			layout.Prefix(layout.DefaultRoot, testSession) + "job_events/what/ever": plain(half),
 			key(0, 0): plain(half),
@@ -158,12 +169,10 @@ func TestLoadForms(t *testing.T) {
 			b := newBucket()
 			b.objects = tt.objects
 			s := loadBucket(t, b)
-			if got := finished(s); tt.want != nil && !slices.Equal(got, tt.want) {
-				t.Errorf("finished tasks %v, want %v", got, tt.want)
+			if tt.want != nil {
+				says.EqualSlices(t, finished(s), tt.want, "finished tasks")
 			}
-			if len(tt.warnings) != len(s.Warnings) {
-				t.Errorf("warnings %q, want %q", s.Warnings, tt.warnings)
-			}
+			says.Equal(t, len(tt.warnings), len(s.Warnings), "warnings %q, want %q", s.Warnings, tt.warnings)
 			for i, w := range s.Warnings {
 				if i < len(tt.warnings) && !strings.Contains(w, tt.warnings[i]) {
 					t.Errorf("warning %q, want %q in it", w, tt.warnings[i])
@@ -203,9 +212,7 @@ func TestWrongClocks(t *testing.T) {
 		if got.Start != want.Start || got.End != test.end {
 			t.Errorf("%s: from %s to %s", name, time.Unix(0, got.Start).UTC(), time.Unix(0, got.End).UTC())
 		}
-		if got.Tasks.Len() != want.Tasks.Len()+1 {
-			t.Errorf("%s: %d tasks", name, got.Tasks.Len())
-		}
+		says.Equal(t, got.Tasks.Len(), want.Tasks.Len()+1, "%s: tasks", name)
 	}
 }
 
@@ -239,9 +246,7 @@ func TestLoadVanishedObject(t *testing.T) {
 	b.objects[gone], b.gone[gone] = []byte(lines(0, 5)), true
 	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 5))), layout.Plain)] = []byte(lines(5, 9))
 	s := loadBucket(t, b)
-	if got := finished(s); !slices.Equal(got, span(5, 9)) {
-		t.Errorf("finished tasks %v, want 5 to 8", got)
-	}
+	says.EqualSlices(t, finished(s), span(5, 9), "finished tasks")
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "is gone") {
 		t.Errorf("warnings %q", s.Warnings)
 	}
@@ -271,36 +276,6 @@ func TestLoadFailsWithTheStore(t *testing.T) {
 	})
 }
 
-func TestLoadLongLines(t *testing.T) {
-	long := func(n int) string {
-		return strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", n)+`","eventId"`, 1) +
-			"\n"
-	}
-	for _, tt := range []struct {
-		name string
-		text string
-		want []int
-		warn bool
-	}{
-		{"longer than a block", lines(0, 1) + definitionEvent(1) + "\n" + long(3*blockBytes) + lines(2, 5), span(0, 5),
-			false},
-		{"longer than allowed", lines(0, 1) + definitionEvent(1) + "\n" + long(2*maxEventBytes+blockBytes) +
-			lines(2, 5), []int{0, 2, 3, 4}, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newBucket()
-			b.objects[testWhole] = []byte(tt.text)
-			s := loadBucket(t, b)
-			if got := finished(s); !slices.Equal(got, tt.want) {
-				t.Errorf("finished tasks %v, want %v", got, tt.want)
-			}
-			if (len(s.Warnings) > 0) != tt.warn {
-				t.Errorf("warnings %q", s.Warnings)
-			}
-		})
-	}
-}
-
 // TestLoadLargeWhole: what is replayed in parts is replayed whole, in each form and with chunks cut anywhere.
 func TestLoadLargeWhole(t *testing.T) {
 	pad := `"message":"` + strings.Repeat(`{\"eventId\":`, 4000) + `",`
@@ -328,15 +303,9 @@ func TestLoadLargeWhole(t *testing.T) {
 					b.objects[layout.ChunkKey(testWhole, int64(from), layout.Plain)] = []byte(tt.text[from:to])
 				}
 				s := loadBucket(t, b)
-				if got := finished(s); len(got) != tasks {
-					t.Errorf("%d chunks: %d tasks finished, want %d", len(cuts), len(got), tasks)
-				}
-				if len(s.Warnings) > 0 {
-					t.Errorf("%d chunks: warnings %q", len(cuts), s.Warnings)
-				}
-				if got, want := s.source.counts.Events, int64(2*tasks); got != want {
-					t.Errorf("%d chunks: %d events read, want %d", len(cuts), got, want)
-				}
+				says.Equal(t, len(finished(s)), tasks, "%d chunks: tasks finished", len(cuts))
+				says.EqualSlices(t, s.Warnings, nil, "%d chunks: warnings", len(cuts))
+				says.Equal(t, s.source.counts.Events, int64(2*tasks), "%d chunks: events read", len(cuts))
 			}
 		})
 	}
@@ -356,9 +325,7 @@ func TestLoadLargeStreamWithoutItsFirstBytes(t *testing.T) {
 			b.broken[testWhole] = io.EOF // it has become empty since
 		}
 		s := loadBucket(t, b)
-		if got := finished(s); !slices.Equal(got, span(0, tasks)) {
-			t.Errorf("finished tasks %v, want 0 to %d", got, tasks-1)
-		}
+		says.EqualSlices(t, finished(s), span(0, tasks), "finished tasks")
 		if len(s.Warnings) == 0 {
 			t.Error("nothing is said about the missing bytes")
 		}
@@ -423,9 +390,7 @@ func TestProgress(t *testing.T) {
 	var p progress.Counter
 	must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Progress: &p}))(t)
 	got := [...]int64{p.ObjectsTotal.Load(), p.ObjectsDone.Load(), p.BytesTotal.Load(), p.BytesDone.Load()}
-	if want := [...]int64{2, 2, size, size}; got != want {
-		t.Errorf("objects total and done, bytes total and done: %v, want %v", got, want)
-	}
+	says.Equal(t, got, [...]int64{2, 2, size, size}, "objects total and done, bytes total and done")
 }
 
 func TestWarningsAreBounded(t *testing.T) {

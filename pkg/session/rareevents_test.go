@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -19,8 +20,7 @@ func loadLines(t testing.TB, events []string) *Session {
 	t.Helper()
 	b := newBucket()
 	b.objects[rayevents.Key()] = []byte(strings.Join(events, "\n") + "\n")
-	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, rayevents.Session, Options{}))(t)
-	return s
+	return must.Get(Load(t.Context(), b, layout.DefaultRoot, rayevents.Session, Options{}))(t)
 }
 
 // TestPlatformEvents: every field of an event of the platform is read, and each delivery is a row.
@@ -29,9 +29,7 @@ func TestPlatformEvents(t *testing.T) {
 	if len(s.Warnings) > 0 {
 		t.Error(s.Warnings)
 	}
-	if len(s.PlatformEvents) != len(rayevents.Of("PLATFORM")) {
-		t.Errorf("%d deliveries, want %d", len(s.PlatformEvents), len(rayevents.Of("PLATFORM")))
-	}
+	says.Equal(t, len(s.PlatformEvents), len(rayevents.Of("PLATFORM")), "deliveries")
 	want := entities.PlatformEvent{
 		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES",
 		Component: "default-scheduler",
@@ -117,9 +115,7 @@ func TestDamagedPlatformEvents(t *testing.T) {
 			if tt.row != nil {
 				want = append(want, *tt.row)
 			}
-			if got, want := fmt.Sprintf("%+v", s.PlatformEvents), fmt.Sprintf("%+v", want); got != want {
-				t.Errorf("got  %.300s\nwant %.300s", got, want)
-			}
+			says.Equal(t, fmt.Sprintf("%+v", s.PlatformEvents), fmt.Sprintf("%+v", want))
 			if warnings := strings.Join(s.Warnings, ", "); (tt.warning == "") != (warnings == "") ||
 				!strings.Contains(warnings, tt.warning) {
 				t.Errorf("warnings %q, want one about %q", warnings, tt.warning)

@@ -3,13 +3,13 @@ package session
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -19,8 +19,7 @@ func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	b := newBucket()
 	b.objects[layout.JobEventsKey(layout.DefaultRoot, ref, testJob, testNode, testHour)] = []byte(strings.Join(events,
 		"\n"))
-	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
-	return s
+	return must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 }
 
 func layoutJob(n int) (j [4]byte) { j[0] = byte(n + 1); return j }
@@ -41,9 +40,7 @@ func diff(t *testing.T, what, got, want string) {
 		t.Errorf("%s: line %d (%.60s), byte %d:\n got …%s\nwant …%s", what, i, w[i], at, around(g[i]), around(w[i]))
 		return
 	}
-	if len(g) != len(w) {
-		t.Errorf("%s: %d lines, want %d", what, len(g), len(w))
-	}
+	says.Equal(t, len(g), len(w), "%s: lines", what)
 }
 
 // TestRefresh: a session that grows is what a load of the whole would be, whatever came when.
@@ -89,23 +86,12 @@ func TestRefreshReadsOnlyWhatIsNew(t *testing.T) {
 	b.gone[testWhole] = false
 	b.objects[layout.ChunkKey(testWhole, int64(len(first)-20), layout.Plain)] = []byte(first[len(first)-20:] + lines(10,
 		12))
-	next, err := s.Refresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := finished(next); !slices.Equal(got, span(0, 12)) {
-		t.Errorf("finished tasks %v, want 0 to 11", got)
-	}
-	if read, want := next.source.counts.Events, int64(24); read != want {
-		t.Errorf("%d events read, want each of %d once", read, want)
-	}
+	next := must.Get(s.Refresh(t.Context()))(t)
+	says.EqualSlices(t, finished(next), span(0, 12), "finished tasks")
+	says.Equal(t, next.source.counts.Events, 24, "events read, each once")
 
 	// After an object changed the session is what is stored now.
 	b.objects[testWhole] = []byte(lines(20, 25))
-	if next, err = next.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := finished(next); !slices.Equal(got, append(span(10, 12), span(20, 25)...)) {
-		t.Errorf("finished tasks %v, want 10, 11 and 20 to 24", got)
-	}
+	says.EqualSlices(t, finished(must.Get(next.Refresh(t.Context()))(t)), append(span(10, 12), span(20, 25)...),
+		"finished tasks")
 }

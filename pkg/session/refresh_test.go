@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -23,15 +24,10 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			b.objects[testWhole] = []byte(lines(0, 10))
 			log := layout.LogKey(layout.DefaultRoot, testSession, testNode, "worker.out")
 			b.objects[log] = []byte("first\n")
-			s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Reserve: room})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Reserve: room}))(t)
 			refresh := func() {
 				t.Helper()
-				if s, err = s.Refresh(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				s = must.Get(s.Refresh(t.Context()))(t)
 			}
 			tags := map[string]bool{s.Fingerprint(): true}
 			changed := func(what string) {
@@ -62,9 +58,7 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			}
 			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12))
 			changed("late events")
-			if got := finished(s); !slices.Equal(got, span(0, 12)) {
-				t.Errorf("finished tasks %v, want 0 to 11", got)
-			}
+			says.EqualSlices(t, finished(s), span(0, 12), "finished tasks")
 			b.objects[layout.SnapshotKey(layout.DefaultRoot, testSession, "/nodes")] = []byte("{}")
 			changed("a late snapshot")
 			if urls := s.Snapshots.URLs("/nodes"); len(urls) != 1 {
@@ -112,9 +106,7 @@ func TestRefreshAfterOneThatFailed(t *testing.T) {
 			b.objects[testWhole] = []byte(lines(0, 10))
 			b.objects[workers(1000)] = []byte(`{}`)
 			s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Concurrency: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12) +
 				foreign)
 			key := failing(b)
@@ -132,12 +124,8 @@ func TestRefreshAfterOneThatFailed(t *testing.T) {
 			if key == other {
 				want = span(0, 13)
 			}
-			if got := finished(s); !slices.Equal(got, want) {
-				t.Errorf("finished tasks %v, want %v", got, want)
-			}
-			if want := []string{"1 event of another session skipped"}; !slices.Equal(s.Warnings, want) {
-				t.Errorf("warnings %q, want %q", s.Warnings, want)
-			}
+			says.EqualSlices(t, finished(s), want, "finished tasks")
+			says.EqualSlices(t, s.Warnings, []string{"1 event of another session skipped"}, "warnings")
 		})
 	}
 }
@@ -151,9 +139,7 @@ func TestRefreshWithinMemory(t *testing.T) {
 	room := int64(1 << 40)
 	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
 		Options{Reserve: func(held int64) bool { return held <= room }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, tasks))
 	room = s.Tasks.MemoryBytes()
 	if s, err = s.Refresh(t.Context()); err != nil {
@@ -204,9 +190,7 @@ func TestRefreshAfterChunksWereJoined(t *testing.T) {
 					t.Errorf("%s: %+v, %q, want %+v, %q", how, got.source.counts, got.Warnings, want.source.counts,
 						want.Warnings)
 				}
-				if got := finished(got); !slices.Equal(got, span(0, 14)) {
-					t.Errorf("%s: finished tasks %v, want 0 to 13", how, got)
-				}
+				says.EqualSlices(t, finished(got), span(0, 14), "%s: finished tasks", how)
 			}
 		})
 	}
@@ -238,8 +222,7 @@ func TestRefreshOfAStreamThatPanicked(t *testing.T) {
 	b.objects[testWhole], b.objects[other] = []byte(lines(0, 10)), []byte(lines(20, 25))
 	load := func(o Options) *Session {
 		t.Helper()
-		s := must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, o))(t)
-		return s
+		return must.Get(Load(t.Context(), b, layout.DefaultRoot, testSession, o))(t)
 	}
 	s := load(Options{})
 	counts, warnings := s.source.counts, s.Warnings

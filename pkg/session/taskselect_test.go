@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -274,15 +275,13 @@ func TestSummarize(t *testing.T) {
 		return fmt.Sprintf("%s %+v %d %d", strings.Join(all, " "), got.TaskCounts, got.Listed, got.Matching)
 	}
 	counts := " {Tasks:4 ActorTasks:1 ActorsScheduled:1} 6 6"
-	if got, want := show(false), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] renamed(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
-		"Counter(n=0).inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+
-		counts; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	if got, want := show(true), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] sub(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
-		"Counter.inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+counts; got != want {
-		t.Errorf("by function: got %s\nwant %s", got, want)
-	}
+	says.Equal(t, show(false),
+		"add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] renamed(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
+			"Counter(n=0).inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+
+			counts)
+	says.Equal(t, show(true),
+		"add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] sub(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
+			"Counter.inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+counts, "by function")
 }
 
 func TestLineage(t *testing.T) {
@@ -326,9 +325,7 @@ func TestLineage(t *testing.T) {
 		"NORMAL_TASK outer@5[{FINISHED 2} {FAILED 1}](GROUP inner@6[{FINISHED 1} {FAILED 1}](NORMAL_TASK inner@7[{FAILED 1}]; NORMAL_TASK inner@6[{FINISHED 1}])); " +
 		"GROUP many@26[{FINISHED 5}](NORMAL_TASK many@26[{FINISHED 1}]; NORMAL_TASK many@27[{FINISHED 1}]; NORMAL_TASK many@28[{FINISHED 1}]; " +
 		"NORMAL_TASK many@29[{FINISHED 1}]; NORMAL_TASK many@30[{FINISHED 1}])"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	says.Equal(t, got, want)
 	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 ||
 		l.Matching != 12 || l.Cut || l.Orphans != 1 {
 		t.Errorf("counts %+v", l)
@@ -356,9 +353,7 @@ func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
 		}
 		l, err := loadTasks(t, tasks).Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" },
 			10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		shown, deepest := 0, 0
 		var walk func(all []*tasktable.Node, depth int)
 		walk = func(all []*tasktable.Node, depth int) {
@@ -487,9 +482,7 @@ func TestWhatIsToldAtTheEnd(t *testing.T) {
 		} {
 			r := s.Tasks.Row(0, (testStart+second)*1e9)
 			log, began, err := s.Tasks.Log(id, 0, (testStart+second)*1e9)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got := "none"
 			if info := log.Info; began {
 				got = fmt.Sprint(number(info.StdoutStart), " ", number(info.StdoutEnd), " ", number(info.StderrStart),
@@ -562,9 +555,7 @@ func TestAbandoned(t *testing.T) {
 			if kind, text, ok := r.Failure(); ok {
 				got += fmt.Sprintf(" %s %s", kind, text)
 			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			says.Equal(t, got, tt.want)
 			states := r.States(nil)
 			if last := states[len(states)-1]; tt.at != 0 && last.Time != int64(testStart+tt.at)*1e9 {
 				t.Errorf("ended %d ns after the start, want %d s", last.Time-testStart*1e9, tt.at)
@@ -605,6 +596,5 @@ func TestLostDeath(t *testing.T) {
 // rowOf gives the i-th row of a selection.
 func rowOf(t *testing.T, s *tasktable.Selection, i int) tasktable.Row {
 	t.Helper()
-	r := must.Get(s.Row(i))(t)
-	return r
+	return must.Get(s.Row(i))(t)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -13,10 +14,7 @@ import (
 // BenchmarkRun: two sessions of 100,000 tasks each, which are open already, in memory and from an index.
 func BenchmarkRun(b *testing.B) {
 	dir := b.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Ended: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Ended: true}))(b)
 	session := catalog.Entry{Ref: stats.Session}
 	with := session
 	with.Ref.Cluster += "-2"
@@ -26,13 +24,9 @@ func BenchmarkRun(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				first, _, err := store.open(b.Context(), session) // again: findings are kept
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, err)
 				second, _, err := store.open(b.Context(), session)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, err)
 				b.StartTimer()
 				r, err := compare.Comparer{Open: func(_ context.Context, e catalog.Entry) (*moment.Moment, func(),
 					error) {

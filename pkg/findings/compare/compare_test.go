@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -78,11 +79,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 
 func (b *bench) run(t *testing.T, q compare.Question, metrics compare.Metrics) *compare.Report {
 	t.Helper()
-	r, err := compare.Comparer{Open: b.open, Findings: findings.Reader{Metrics: metrics}}.Run(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(compare.Comparer{Open: b.open, Findings: findings.Reader{Metrics: metrics}}.Run(t.Context(), q))(t)
 }
 
 // attempt is what the stored events say of an attempt of a task.
@@ -167,9 +164,7 @@ func attempts(t *testing.T, dir string, ref layout.Session) map[string]*attempt 
 		}
 		return lines.Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -286,9 +281,7 @@ func TestReport(t *testing.T) {
 	session, with := cluster(t, dir, "fine-2.60"), cluster(t, dir, "fine-2.55")
 	b := bench{dir: dir}
 	opened, _, err := b.open(t.Context(), session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	node := opened.Session.Nodes[0]
 	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Asked: compare.Asked{Top: 2}},
 		used{node.IP})
@@ -305,9 +298,8 @@ func TestReport(t *testing.T) {
 	in := map[string][]string{}
 	for _, f := range r.Findings {
 		in[f.In] = append(in[f.In], f.Title)
-		if (f.Session == nil) != (f.In == compare.InWith) || (f.With == nil) != (f.In == compare.InSession) {
-			t.Errorf("%s is in %s: %v, %v", f.Title, f.In, f.Session, f.With)
-		}
+		says.Equal(t, f.Session == nil, f.In == compare.InWith, "%s is in %s: %v, %v", f.Title, f.In, f.Session, f.With)
+		says.Equal(t, f.With == nil, f.In == compare.InSession, "%s is in %s: %v, %v", f.Title, f.In, f.Session, f.With)
 	}
 	if len(in[compare.InBoth]) != 2 || len(in[compare.InSession]) != 1 || len(in[compare.InWith]) != 1 {
 		t.Errorf("findings %q", in)
@@ -410,15 +402,9 @@ func TestRunsOfJobs(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if got := r.Session.Cluster + " " + r.Session.Job.Name(); got != tc.job {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.job)
-		}
-		if got := r.With.Cluster + " " + r.With.Job.Name(); got != tc.with {
-			t.Errorf("%s: with %s, want %s", tc.name, got, tc.with)
-		}
-		if !slices.Equal(b.opened, tc.opened) {
-			t.Errorf("%s: opened %v, want %v", tc.name, b.opened, tc.opened)
-		}
+		says.Equal(t, r.Session.Cluster+" "+r.Session.Job.Name(), tc.job, tc.name)
+		says.Equal(t, r.With.Cluster+" "+r.With.Job.Name(), tc.with, tc.name)
+		says.EqualSlices(t, b.opened, tc.opened, "%s: opened", tc.name)
 		if r.Session.Tasks.Attempts != 2 || r.Session.Seconds > 20 || r.Session.Outcome != "failed" {
 			t.Errorf("%s: %+v", tc.name, r.Session)
 		}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -46,9 +48,7 @@ func TestCausesFirst(t *testing.T) {
 		got = append(got, f.In+" "+f.Title)
 	}
 	want := []string{"session z raised", "session a followed", "with y raised", "with b followed", "both both"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	says.EqualSlices(t, got, want)
 }
 
 // TestRunsOfOneJob: which submissions are runs of one job.
@@ -69,9 +69,7 @@ func TestRunsOfOneJob(t *testing.T) {
 		{Job{ID: "01000000"}, Job{ID: "02000000"}, false},
 		{Job{SubmissionID: "1"}, Job{SubmissionID: "2"}, false},
 	} {
-		if got := tc.a.sameAs(&tc.b); got != tc.same {
-			t.Errorf("%+v and %+v: %t", tc.a, tc.b, got)
-		}
+		says.Equal(t, tc.a.sameAs(&tc.b), tc.same, "%+v and %+v", tc.a, tc.b)
 	}
 }
 
@@ -120,9 +118,7 @@ func TestNodeSettings(t *testing.T) {
 		{Name: "nodes gpu", Session: "3 × 16 CPU, 2 GPU, 64.0 GiB", With: "2 × 16 CPU, 2 GPU, 128 GiB"},
 		{Name: "nodes w", Session: "1 × 2 CPU, 4.00 GiB + 2 × 4 CPU, 8.00 GiB", With: "2 × 4 CPU, 8.00 GiB"},
 	}
-	if got := differences(now, before); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	says.EqualSlices(t, differences(now, before), want)
 }
 
 // TestSettings: what was set differently is listed by its path, the versions first, and what is the same is not. Of
@@ -151,24 +147,18 @@ func TestSettings(t *testing.T) {
 				{prefix + "runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
 			}
 		}
-		if got, want := newReport(now, before, 1).Settings, want(""); !slices.Equal(got, want) {
-			t.Errorf("hidden %t: %q, want %q", hide, got, want)
-		}
+		says.EqualSlices(t, newReport(now, before, 1).Settings, want(""), "hidden %t", hide)
 		// with another job on one side, which side does not matter
 		path := strings.Repeat("/a", maxName)
 		now.settings.addJob(path, &moment.Job{Entrypoint: "python y.py"}, hide)
 		ends := path[:maxName/4] + "…" + path[len(path)-maxName/4:]
 		more := append([]Setting{{"Ray", "2.60.0", "2.55.1"}, {ends + ": entrypoint", "python y.py", ""}},
 			want("nightly: ")[1:]...)
-		if got := newReport(now, before, 1).Settings; !slices.Equal(got, more) {
-			t.Errorf("hidden %t, of two jobs: %q, want %q", hide, got, more)
-		}
+		says.EqualSlices(t, newReport(now, before, 1).Settings, more, "hidden %t, of two jobs", hide)
 		for i, s := range more {
 			more[i] = Setting{s.Name, s.With, s.Session}
 		}
-		if got := newReport(before, now, 1).Settings; !slices.Equal(got, more) {
-			t.Errorf("hidden %t, of two jobs before: %q, want %q", hide, got, more)
-		}
+		says.EqualSlices(t, newReport(before, now, 1).Settings, more, "hidden %t, of two jobs before", hide)
 	}
 	few := &Side{settings: settings{{"x", "entrypoint"}: {text: "a"}}, settingsCut: true}
 	more := &Side{settings: settings{{"x", "entrypoint"}: {text: "b"}, {"y", "entrypoint"}: {text: "c"}}}
@@ -202,9 +192,7 @@ func TestNamesOfJobs(t *testing.T) {
 			t.Errorf("%q is cut within a letter, or too long", one.Name)
 		}
 	}
-	if len(names) != 3 {
-		t.Errorf("%v", names)
-	}
+	says.Equal(t, len(names), 3, "%v", names)
 	for range 20 {
 		again := ""
 		for _, one := range differences(s, &Side{}) {
@@ -213,5 +201,22 @@ func TestNamesOfJobs(t *testing.T) {
 		if again != "0123" || again != order {
 			t.Fatalf("the order is %s, then %s", order, again)
 		}
+	}
+}
+
+// TestAskedForm: what is asked is the same after it was sent, and has no parameters that a server refuses.
+func TestAskedForm(t *testing.T) {
+	for _, a := range []Asked{{Top: 1}, {"a b", "c&d", MaxTop}, {}} {
+		form := a.Form()
+		for name := range form {
+			if !slices.Contains(Params, name) {
+				t.Errorf("%+v has the parameter %s", a, name)
+			}
+		}
+		want := a
+		if want.Top == 0 {
+			want.Top = DefaultTop
+		}
+		says.Equal(t, must.Get(ParseAsked(form))(t), want, "%+v is read as", a)
 	}
 }

@@ -3,6 +3,8 @@ package output
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestLastWords: a record at level error of any library is a program's last words, and what is logged below that level
@@ -98,9 +100,7 @@ func TestLastWords(t *testing.T) {
 		"behind a bar": {"\r 10%|# | 1/10\r 20%|## | 2/10\rERROR:train:batch 3 has 0 rows\n\r\n",
 			"ERROR:train:batch 3 has 0 rows"},
 	} {
-		if got := LastWords(c.log); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, LastWords(c.log), c.want, name)
 	}
 }
 
@@ -121,20 +121,13 @@ func TestLastError(t *testing.T) {
 		"Ray's own":               {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
 		"Ray's in Python":         {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
 	} {
-		if got := LastError(c.log); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, LastError(c.log), c.want, name)
 	}
 	const plain = ":job_id:04000000\nlist of part 4: slow down\n"
-	if got := LastErrorOrLine(plain); got != "list of part 4: slow down" {
-		t.Errorf("a line of stderr without a level: %q", got)
-	}
-	if got := LastErrorOrLine(plain + "- (ip=10.0.0.1, pid=7) world_rank=0\n"); got != "list of part 4: slow down" {
-		t.Errorf("the same line before one of Ray Train's: %q", got)
-	}
-	if got := LastError(plain); got != "" {
-		t.Errorf("the same line where others do not count: %q", got)
-	}
+	says.Equal(t, LastErrorOrLine(plain), "list of part 4: slow down", "a line of stderr without a level")
+	says.Equal(t, LastErrorOrLine(plain+"- (ip=10.0.0.1, pid=7) world_rank=0\n"), "list of part 4: slow down",
+		"the same line before one of Ray Train's")
+	says.Equal(t, LastError(plain), "", "the same line where others do not count")
 }
 
 // TestErrorBefore: above the error that is known, or at the end, the last one that is not known counts if it is near.
@@ -153,9 +146,7 @@ func TestErrorBefore(t *testing.T) {
 		"cannot find b\n" + strings.Repeat("WARNING:root:could not reach a\n", maxLastLines) + last + "\n": "WARNING:root:could not reach a",
 		"loading\n" + last + "\n": "",
 	} {
-		if got := ErrorBefore(log, "Job a failed: "+last); got != want {
-			t.Errorf("%.60q: %q, want %q", log, got, want)
-		}
+		says.Equal(t, ErrorBefore(log, "Job a failed: "+last), want, "%.60q", log)
 	}
 }
 
@@ -355,9 +346,7 @@ func TestWithoutFrames(t *testing.T) {
 		"Traceback (most recent call last):\nbad": "bad",
 		"a\n\n  b indented":                       "a b indented",
 	} {
-		if got := FirstSentence(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		says.Equal(t, FirstSentence(text), want, "%q", text)
 	}
 }
 
@@ -370,9 +359,7 @@ func TestEndsInError(t *testing.T) {
 		"saved, errors: 0\n":                                      false,
 		"":                                                        false,
 	} {
-		if got := EndsInError(log); got != want {
-			t.Errorf("%q: %v", log, got)
-		}
+		says.Equal(t, EndsInError(log), want, "%q", log)
 	}
 }
 
@@ -386,9 +373,7 @@ func TestLogsError(t *testing.T) {
 		"[2024-03-20 20:31:29,269] [ERROR] [launch.py:321:f] ['a.py'] exits with return code = 1\n": false,
 		"INFO:root:tar failed\n": false,
 	} {
-		if got := LogsError(text); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		says.Equal(t, LogsError(text), want, "%q", text)
 	}
 }
 
@@ -409,8 +394,6 @@ func TestBeforeSignal(t *testing.T) {
 		if kept {
 			want += "\n" + line
 		}
-		if got := BeforeSignal("loading\n" + line + "\n\n"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		says.Equal(t, BeforeSignal("loading\n"+line+"\n\n"), want)
 	}
 }

@@ -3,6 +3,8 @@ package output
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const (
@@ -28,9 +30,7 @@ func TestPassing(t *testing.T) {
 		"a driver of a network": "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': cannot open shared object file\n" + connectedLine,
 		"pip that succeeds":     "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\nfoo 1.0 requires bar<2, but you have bar 3.0 which is incompatible.\nSuccessfully installed bar-3.0\n" + connectedLine,
 	} {
-		if got := LastWords("loading\n" + log + tooLow + "\n"); got != tooLow {
-			t.Errorf("%s: %q", name, got)
-		}
+		says.Equal(t, LastWords("loading\n"+log+tooLow+"\n"), tooLow, name)
 	}
 }
 
@@ -64,9 +64,7 @@ func TestNotPassing(t *testing.T) {
 		"an error behind one":    {metricsAgent + failed + "\nbye\n", failed},
 		"a warning, then errors": {"etl.c:3:5: warning: unused variable 'error'\netl.c:9:1: error: expected ';'\nbye\n", "etl.c:9:1: error: expected ';'"},
 	} {
-		if got := LastWords(c.log); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, LastWords(c.log), c.want, name)
 	}
 }
 
@@ -76,9 +74,7 @@ func TestPassingBefore(t *testing.T) {
 		noSocket + noCuDNN + "step 1\n":                                         "",
 		"gzip: rows.gz: not in gzip format\n" + connectedLine + "read 0 rows\n": "gzip: rows.gz: not in gzip format",
 	} {
-		if got := ErrorBefore(log+tooLow+"\n", tooLow); got != want {
-			t.Errorf("%q: %q, want %q", log, got, want)
-		}
+		says.Equal(t, ErrorBefore(log+tooLow+"\n", tooLow), want, "%q", log)
 	}
 }
 
@@ -124,9 +120,7 @@ func TestEndsInPassedOn(t *testing.T) {
 		"saved\n" + metricsAgent + own: true,
 		raisedText("ValueError: x"):    true,
 	} {
-		if got := EndsInError(log); got != want {
-			t.Errorf("%q: %v", log, got)
-		}
+		says.Equal(t, EndsInError(log), want, "%q", log)
 	}
 }
 
@@ -153,9 +147,7 @@ func TestFramesInRecords(t *testing.T) {
 		"error in File \"a.cfg\", line 3\nerror: unexpected indent\nloaded\n": "error: unexpected indent",
 	} {
 		want = strings.Join(strings.Fields(want), " ")
-		if got := strings.Join(strings.Fields(LastError(log)), " "); got != want {
-			t.Errorf("%q: %q, want %q", log, got, want)
-		}
+		says.Equal(t, strings.Join(strings.Fields(LastError(log)), " "), want, "%q", log)
 	}
 }
 
@@ -175,9 +167,7 @@ func TestPassedTracebacks(t *testing.T) {
 		if text, at := LastTraceback("loading\n" + passing + "saved\n"); at >= 0 {
 			t.Errorf("%q", text)
 		}
-		if got := LastWords("loading\n" + passing + "quality gate failed\n" + passing); got != "quality gate failed" {
-			t.Errorf("%q", got)
-		}
+		says.Equal(t, LastWords("loading\n"+passing+"quality gate failed\n"+passing), "quality gate failed")
 		if text, _ := LastTraceback(raisedText("OSError: no shard") + passing); !strings.Contains(text, "OSError") {
 			t.Errorf("%q", text)
 		}
@@ -185,5 +175,25 @@ func TestPassedTracebacks(t *testing.T) {
 	aborted := strings.Replace(ignoredBlock, "Ignoring this exception with remaining max_errored_blocks=9", "Dataset execution will now abort", 1)
 	if text, at := LastTraceback(aborted); at < 0 || ExceptionOf(text).String() != "ValueError: x is odd" {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestOwnLines: what Ray copied has a colour or another node's address before it; without both the lines are of
+// processes of the program itself.
+func TestOwnLines(t *testing.T) {
+	for line, own := range map[string]bool{
+		"\x1b[36m(f pid=7)\x1b[0m saved\n":                                                   false,
+		"\x1b[36m(pid=7)\x1b[0m no module\n":                                                 false,
+		"\x1b[36m(pid=gcs_server)\x1b[0m [2026-11-27 02:40:33,862 E 30 30] a.cc:5: closed\n": false,
+		"(Map(f)->Write pid=7, ip=10.0.0.2) saved\n":                                         false,
+		"(pid=7, ip=10.0.0.2) saved\n":                                                       false,
+		"\x1b[33m(raylet, ip=10.0.0.2)\x1b[0m a task died":                                   false,
+		"(autoscaler +3s) no node\n":                                                         false,
+		"(EngineCore_DP0 pid=7) saved\n":                                                     true,
+		"\x1b[1;36m(EngineCore pid=7)\x1b[0;0m saved\n":                                      true,
+		"(3 workers) saved\n":                                                                true,
+		"started (f pid=7, ip=10.0.0.2), and (raylet) too ":                                  true,
+	} {
+		says.Equal(t, OwnLines(line), map[bool]string{true: line}[own], "%q", line)
 	}
 }

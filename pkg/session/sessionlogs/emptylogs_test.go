@@ -2,21 +2,27 @@ package sessionlogs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // addList stores a list of empty logs, and adds it to the set.
@@ -42,9 +48,7 @@ func TestEmptyLogs(t *testing.T) {
 	}
 	read(set, nil)
 	want := []string{"a.err", "b.out", "serve/x.log", "worker.err"}
-	if got := set.Paths(logNode); !slices.Equal(got, want) {
-		t.Errorf("the logs are %q", got)
-	}
+	says.EqualSlices(t, set.Paths(logNode), want, "the logs")
 	for _, path := range want {
 		f := open(t, set, path)
 		r := must.Get(set.NewReader(t.Context(), logNode, path, chunks.Options{}))(t)
@@ -65,9 +69,8 @@ func TestEmptyLogs(t *testing.T) {
 	addList(t, next, store, 200, "late.err\n")
 	delete(store.Objects, layout.EmptyLogsKey("log", logSession, logNode))
 	read(next, set)
-	if got := next.Paths(logNode); !slices.Equal(got, []string{"b.out", "late.err", "serve/x.log", "worker.err"}) {
-		t.Errorf("later the logs are %q", got)
-	}
+	says.EqualSlices(t, next.Paths(logNode), []string{"b.out", "late.err", "serve/x.log", "worker.err"},
+		"later the logs")
 }
 
 // TestManyEmptyLogs: the memory of their names counts, and reading ends when it is too much.
@@ -123,9 +126,7 @@ func TestEmptyLogGrows(t *testing.T) {
 	} {
 		store := must.Get(local.Open(t.TempDir()))(t)
 		empty := &File{store: store, stream: layout.LogKey("log", logSession, logNode, "a.gz")}
-		if f, err := empty.Refresh(t.Context()); err != nil || f != empty {
-			t.Errorf("%s: %v, %v", name, f, err)
-		}
+		says.Equal(t, must.Get(empty.Refresh(t.Context()))(t), empty, name)
 		compression := layout.Plain
 		if name == "compressed" {
 			compression = layout.Zstd
@@ -135,6 +136,102 @@ func TestEmptyLogGrows(t *testing.T) {
 		f, err := empty.Refresh(t.Context())
 		if err != nil || readRange(t, f, 0, 10) != "now\n" {
 			t.Errorf("%s: %d bytes, %v", name, f.Size(), err)
+		}
+	}
+}
+
+// TestLogChunkTakenAwayWhileRead: what is left of a chunk that compaction removes while it is read comes from the
+// joined object.
+func TestLogChunkTakenAwayWhileRead(t *testing.T) {
+	store := must.Get(local.Open(t.TempDir()))(t)
+	defer store.Close()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	key := layout.LogKey("log", ref, rayid.Node{1}, "grown.log")
+	content := strings.Repeat("0123456\n", 100)
+	logs := New(&takenAway{Store: store, half: len(content) / 2, join: func() {
+		if err := store.Put(t.Context(), layout.LogChunkKey(key, 0, layout.Plain),
+			strings.NewReader("begin\n"+content)); err != nil {
+			t.Error(err)
+		}
+	}})
+	for offset, body := range map[int64]string{0: "begin\n", 6: content} {
+		chunk := layout.LogChunkKey(key, offset, layout.Plain)
+		must.OK(t, store.Create(t.Context(), chunk, strings.NewReader(body)))
+		o := must.Get(layout.ParseObject("log", ref, chunk))(t)
+		logs.Add(o, blob.Object{Key: chunk, Size: int64(len(body))})
+	}
+	file := must.Get(logs.Open(t.Context(), rayid.Node{1}, "grown.log"))(t)
+	got, err := file.ReadRange(t.Context(), 6, file.Size())
+	if string(got) != content || err != nil {
+		t.Errorf("reads %d bytes of %d, %v", len(got), len(content), err)
+	}
+}
+
+// takenAway is a store in which a compaction joins chunks and removes those read from past their start when half of one
+// is read.
+type takenAway struct {
+	*local.Store
+	half int
+	join func()
+	gone bool
+}
+
+func (s *takenAway) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil || s.gone {
+		return body, err
+	}
+	s.gone = true
+	s.join()
+	if err := s.Delete(ctx, key); err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(body, int64(s.half)), iotest.ErrReader(os.ErrNotExist)), body}, nil
+}
+
+// TestRefresh: chunks stored after a log was opened are found, those of other logs are not.
+func TestRefresh(t *testing.T) {
+	store := must.Get(local.Open(t.TempDir()))(t)
+	whole := layout.LogKey(layout.DefaultRoot, logSession, logNode, "raylet.out")
+	put := func(key, text string) {
+		t.Helper()
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(text)))
+	}
+	logs := New(store)
+	put(whole, "first\n")
+	logs.Add(layout.Object{Kind: layout.Log, Node: logNode, Path: "raylet.out", Stream: whole},
+		blob.Object{Key: whole, Size: 6, ModTime: time.Unix(1, 0)})
+	f, err := logs.Open(t.Context(), logNode, "raylet.out")
+	must.OK(t, err)
+	read := func() string {
+		t.Helper()
+		if f, err = f.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text := must.Get(f.ReadRange(t.Context(), 0, f.Size()))(t)
+		return string(text)
+	}
+	for _, step := range []struct {
+		name, key, text, want string
+	}{
+		{"nothing new", "", "", "first\n"},
+		{"another log", layout.LogKey(layout.DefaultRoot, logSession, logNode, "raylet.out.1"), "other\n", "first\n"},
+		{"a chunk", layout.LogChunkKey(whole, 6, layout.Plain), "second\n", "first\nsecond\n"},
+		{"a compressed chunk", layout.LogChunkKey(whole, 13, layout.Zstd),
+			string(layouttest.Pack(t, "third\n", layout.Zstd)), "first\nsecond\nthird\n"},
+		{"one after it", layout.LogChunkKey(whole, 19, layout.Plain), "fourth\n", "first\nsecond\nthird\nfourth\n"},
+	} {
+		if step.key != "" {
+			put(step.key, step.text)
+		}
+		if got := read(); got != step.want {
+			t.Fatalf("%s: %q, want %q", step.name, got, step.want)
+		}
+		if stored := f.StoredBy(math.MaxInt64); stored != f.Size() {
+			t.Errorf("%s: %d bytes of %d had been stored in the end", step.name, stored, f.Size())
 		}
 	}
 }

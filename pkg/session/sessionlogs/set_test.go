@@ -3,12 +3,12 @@ package sessionlogs
 import (
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -44,8 +44,7 @@ func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *storetest.Sto
 
 func open(t *testing.T, set *Set, path string) *File {
 	t.Helper()
-	f := must.Get(set.Open(t.Context(), logNode, path))(t)
-	return f
+	return must.Get(set.Open(t.Context(), logNode, path))(t)
 }
 
 func readRange(t *testing.T, f *File, start, end int64) string {
@@ -120,10 +119,8 @@ func TestTextWithGap(t *testing.T) {
 					text.Bytes, err, c.text)
 			}
 			for i, want := range c.offsets {
-				if got := text.Offset(i); got != want {
-					t.Errorf("compression %d, %d bytes of [%d, %d): byte %d was at %d, want %d", compression, c.most,
-						c.start, c.end, i, got, want)
-				}
+				says.Equal(t, text.Offset(i), want,
+					"compression %d, %d bytes of [%d, %d): byte %d was at", compression, c.most, c.start, c.end, i)
 			}
 		}
 	}
@@ -155,9 +152,7 @@ func TestTailOfLongLines(t *testing.T) {
 	set, store := logOf(t, "bar.log", testChunk{0, "one\n" + strings.Repeat("\r12%", size/4) + "\n", layout.Plain})
 	f := open(t, set, "bar.log")
 	for n, want := range map[int]int64{1: f.Size() - most, 1000: f.Size() - most} {
-		if start, err := f.TailStart(t.Context(), f.Size(), n, most); err != nil || start != want {
-			t.Errorf("last %d lines start at %d, %v, want %d", n, start, err, want)
-		}
+		says.Equal(t, must.Get(f.TailStart(t.Context(), f.Size(), n, most))(t), want, "last %d lines start at", n)
 	}
 	if store.Read.Load() > 10*most {
 		t.Errorf("read %d bytes for %d", store.Read.Load(), most)
@@ -171,12 +166,8 @@ func TestTailOfLongLines(t *testing.T) {
 
 func TestLogSetNames(t *testing.T) {
 	set, _ := logOf(t, "serve/replica.log", testChunk{0, "x\n", layout.Plain}, testChunk{2, "y\n", layout.Plain})
-	if nodes := set.Nodes(); !slices.Equal(nodes, []rayid.Node{logNode}) {
-		t.Errorf("nodes %v", nodes)
-	}
-	if paths := set.Paths(logNode); !slices.Equal(paths, []string{"serve/replica.log"}) {
-		t.Errorf("paths %v", paths)
-	}
+	says.EqualSlices(t, set.Nodes(), []rayid.Node{logNode}, "nodes")
+	says.EqualSlices(t, set.Paths(logNode), []string{"serve/replica.log"}, "paths")
 	if set.Paths(rayid.Node{1}) != nil {
 		t.Error("an unknown node has paths")
 	}
@@ -199,7 +190,5 @@ func TestBrokenChunk(t *testing.T) {
 	if _, err := f.ReadRange(t.Context(), 0, 4); err == nil || !strings.Contains(err.Error(), "a.log.@") {
 		t.Errorf("error %v", err)
 	}
-	if got := readRange(t, f, 4, 8); got != "two\n" {
-		t.Errorf("the chunk after it: %q", got)
-	}
+	says.Equal(t, readRange(t, f, 4, 8), "two\n", "the chunk after")
 }

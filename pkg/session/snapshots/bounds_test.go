@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -174,9 +175,7 @@ func TestSeriesIsReadOnce(t *testing.T) {
 		return names
 	}
 	for i := range 5 {
-		if got := nodes(set, hour.Add(time.Duration(i+2)*time.Minute)); !slices.Equal(got, []string{"a", "b"}) {
-			t.Errorf("nodes %q", got)
-		}
+		says.EqualSlices(t, nodes(set, hour.Add(time.Duration(i+2)*time.Minute)), []string{"a", "b"}, "nodes")
 	}
 	if want := int64(len(before) + len(now)); store.Read.Load() != want {
 		t.Errorf("%d bytes read, want each once: %d", store.Read.Load(), want)
@@ -191,7 +190,5 @@ func TestSeriesIsReadOnce(t *testing.T) {
 		store.Read.Load() != read+int64(len(added)) {
 		t.Errorf("nodes %q; %d bytes read, want the new ones: %d", got, store.Read.Load()-read, len(added))
 	}
-	if got := nodes(set, hour.Add(3*time.Minute)); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("the former session's nodes changed: %q", got)
-	}
+	says.EqualSlices(t, nodes(set, hour.Add(3*time.Minute)), []string{"a", "b"}, "the former session's nodes changed")
 }

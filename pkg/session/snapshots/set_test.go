@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -85,10 +85,8 @@ func TestSnapshotURLs(t *testing.T) {
 		layout.SnapshotKey("log", testSession, "/api/v0/workers"):                      `2`,
 		layout.SnapshotKey("log", testSession, "/api/v0/nodes"):                        `3`,
 	})
-	if got := set.URLs("/api/v0/workers"); !slices.Equal(got,
-		[]string{"/api/v0/workers", "/api/v0/workers?detail=1&limit=10000"}) {
-		t.Errorf("URLs %v", got)
-	}
+	says.EqualSlices(t, set.URLs("/api/v0/workers"),
+		[]string{"/api/v0/workers", "/api/v0/workers?detail=1&limit=10000"}, "URLs")
 }
 
 func TestMalformedSnapshot(t *testing.T) {
@@ -136,9 +134,7 @@ func TestSnapshotsHeld(t *testing.T) {
 		t.Errorf("%d bytes held, want at most %d", held, maxCachedBytes)
 	}
 	read(urls[len(urls)-1])
-	if store.Read.Load() != int64(9*len(big)) {
-		t.Error("the last used was forgotten")
-	}
+	says.Equal(t, store.Read.Load(), int64(9*len(big)), "the last used was forgotten")
 }
 
 func TestSamplesAt(t *testing.T) {
@@ -165,9 +161,7 @@ func TestSamplesAt(t *testing.T) {
 		for node, s := range samples {
 			cpu[node] = s.CPU
 		}
-		if got := fmt.Sprint(cpu); got != want {
-			t.Errorf("minute %d: %s, want %s", minute, got, want)
-		}
+		says.Equal(t, fmt.Sprint(cpu), want, "minute %d", minute)
 	}
 }
 

@@ -115,9 +115,7 @@ func TestRunsSayTheSame(t *testing.T) {
 			}
 			for range 1 + random.IntN(most) {
 				merge(400 / most)
-				if err := spilled.spill(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, spilled.spill(t.Context()))
 			}
 			if len(spilled.runs) >= maxRuns {
 				t.Fatalf("%d runs", len(spilled.runs))
@@ -125,9 +123,7 @@ func TestRunsSayTheSame(t *testing.T) {
 			compare := func(what string) (inMemory, inFile *Table) {
 				t.Helper()
 				inMemory, err := memory.Table(t.Context(), ends)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if inFile, err = spilled.Table(t.Context(), ends); err != nil {
 					t.Fatal(err)
 				}
@@ -183,9 +179,7 @@ func TestRunsSayTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := spilled.Table(t.Context(), ends)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if want := tableText(t, inMemory); got.InMemory() || !slices.Equal(tableText(t, got), want) {
 				t.Fatalf("without memory for a copy the rows are not the same, or are in memory: %t", got.InMemory())
 			}
@@ -224,9 +218,7 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 			t.Errorf("row %d: failed %t with %d bytes, want %d", n, failed, len(message), want)
 		}
 	}
-	if err := table.Err(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, table.Err())
 }
 
 // TestDamagedRun: what is read back from disk is checked like any input.
