@@ -1,15 +1,22 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 func TestSettings(t *testing.T) {
@@ -172,5 +179,106 @@ func TestHelp(t *testing.T) {
 	}
 	if !strings.Contains(storage, "S3_BUCKET") {
 		t.Errorf("help of storage:\n%s", storage)
+	}
+}
+
+// TestEnv: a shell that evaluates what is printed has each of Ray's variables.
+func TestEnv(t *testing.T) {
+	var script strings.Builder
+	must.OK(t, writeEnv(&script, "sh", 9084, ""))
+	shell := exec.Command("sh", "-c", script.String()+"env")
+	shell.Env = []string{"PATH=" + os.Getenv("PATH")}
+	told := string(must.Get(shell.Output())(t))
+	types := strings.Join(event.TypeNames(), ",")
+	for _, want := range []string{
+		"RAY_enable_ray_event=true", "RAY_enable_core_worker_ray_event_to_aggregator=true",
+		"RAY_DASHBOARD_AGGREGATOR_AGENT_EVENTS_EXPORT_ADDR=http://127.0.0.1:9084/v1/events",
+		"RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES=" + types,
+		"RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES=" + types,
+	} {
+		if !strings.Contains("\n"+told, "\n"+want+"\n") {
+			t.Errorf("no %s in\n%s", want, told)
+		}
+	}
+	for shell, want := range map[string]string{
+		"fish":    "set -gx RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES 'ALL';\n",
+		"systemd": "\nRAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES='ALL'\n",
+	} {
+		var out strings.Builder
+		must.OK(t, writeEnv(&out, shell, 8084, "2.60.0"))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %s", shell, &out)
+		}
+	}
+}
+
+func TestEnvMistakes(t *testing.T) {
+	t.Setenv("RAYHISTORY_ROLE", "head") // the collector's variables are known to the command
+	for _, tt := range []struct {
+		args []string
+		want string // of the error
+	}{
+		{args: nil},
+		{args: []string{"--shell=csh"}, want: "want one of fish, sh, systemd"},
+		{args: []string{"--events-port=0"}, want: "--events-port=0"},
+		{args: []string{"head"}, want: "head"},
+	} {
+		cmd := envCommand()
+		cmd.SetArgs(append([]string{}, tt.args...))
+		cmd.SetOut(new(strings.Builder))
+		err := cmd.Execute()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%q: %v, want %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestMemoryFits: what may be held at a time fits the limit, whatever it is, down to what Ray's batches need.
+func TestMemoryFits(t *testing.T) {
+	for _, limit := range []int64{0, 128 << 20, 144 << 20, 256 << 20, 1 << 30} {
+		for _, uploads := range []int{1, 4} {
+			m := divide(limit, uploads, 8<<20)
+			held := baseMemory + int64(uploads)*8<<20 + bodyCopies*m.eventBody
+			if m.eventBody < minEventBody || m.eventBody > sink.DefaultMaxBody || m.soft < held {
+				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
+			}
+			if limit > 0 && (m.soft > limit*9/10 || limit < m.wanted) {
+				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
+			}
+		}
+	}
+	if m := divide(256<<20, 4, 8<<20); m.eventBody != sink.DefaultMaxBody {
+		t.Errorf("within the manifests' 256 MiB bodies may have %d bytes", m.eventBody)
+	}
+	if m := divide(64<<20, 4, 8<<20); m.wanted <= 64<<20 || m.eventBody != minEventBody || m.soft > 58<<20 {
+		t.Errorf("64 MiB: %+v", m)
+	}
+}
+
+func TestLimitMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	root := func(limit string) fstest.MapFS {
+		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")},
+			"sys/fs/cgroup/memory.max": {Data: []byte(limit)}}
+	}
+	o, _, err := read([]string{"--ray-cluster-name=lab"}, nil)
+	must.OK(t, err)
+	log, logged := logtest.NewNullLogger()
+	t.Setenv("GOMEMLIMIT", "")
+	if body := o.limitMemory(root("167772160"), log); body != 32<<20 || debug.SetMemoryLimit(-1) != 144<<20 {
+		t.Errorf("160 MiB: bodies of %d bytes, soft limit %d", body, debug.SetMemoryLimit(-1))
+	}
+	if len(logged.AllEntries()) > 0 {
+		t.Errorf("warned: %s", logged.LastEntry().Message)
+	}
+	o.limitMemory(root("67108864"), log)
+	if e := logged.LastEntry(); e == nil || !strings.Contains(e.Message, "give the container") {
+		t.Errorf("no warning of a limit that is too low: %v", e)
+	}
+	t.Setenv("GOMEMLIMIT", "200MiB")
+	debug.SetMemoryLimit(200 << 20)
+	if body := o.limitMemory(root("max"), log); body != 50<<20 || debug.SetMemoryLimit(-1) != 200<<20 {
+		t.Errorf("GOMEMLIMIT: bodies of %d bytes, soft limit %d", body, debug.SetMemoryLimit(-1))
 	}
 }

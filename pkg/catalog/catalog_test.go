@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -103,9 +104,7 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 		first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
 		t.Errorf("session with metadata: %+v", first)
 	}
-	if got := first.Duration(time.Now()); got != 20*time.Minute+20*time.Second {
-		t.Errorf("duration %s", got)
-	}
+	says.Equal(t, first.Duration(time.Now()), 20*time.Minute+20*time.Second, "duration")
 	second := entriesOf(l)[1]
 	if second.Ref != newer || second.OwnerKind != RayService || second.OwnerName != "svc" ||
 		second.RayVersion != "2.55.1" || second.Running || !second.End.Equal(second.LastWrite) {
@@ -143,9 +142,7 @@ func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	last := entriesOf(fresh(t, c))[0].LastWrite
 	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true,
 		lateWrites - time.Second: true, lateWrites + time.Second: false} {
-		if got := c.Growing(ref, last.Add(since)); got != want {
-			t.Errorf("read %s after the last write: growing %v, want %v", since, got, want)
-		}
+		says.Equal(t, c.Growing(ref, last.Add(since)), want, "read %s after the last write: growing", since)
 	}
 }
 

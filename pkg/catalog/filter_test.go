@@ -1,6 +1,9 @@
 package catalog
 
 import (
+	"bytes"
+	"fmt"
+	"math/bits"
 	"net/url"
 	"reflect"
 	"slices"
@@ -8,7 +11,11 @@ import (
 	"testing"
 	"time"
 
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -137,9 +144,7 @@ func TestFilterKubernetesCluster(t *testing.T) {
 			got = append(got, e.Ref.Namespace)
 		}
 		slices.Sort(got)
-		if strings.Join(got, " ") != want {
-			t.Errorf("%q finds %v, want %s", query, got, want)
-		}
+		says.Equal(t, strings.Join(got, " "), want, "%q finds %v", query, got)
 	}
 }
 
@@ -168,7 +173,69 @@ func TestUnexplained(t *testing.T) {
 	for e := range (Listing{list: tab.list(time.Minute)}).Unexplained(7, now) {
 		got = append(got, e.Ref.Cluster)
 	}
-	if strings.Join(got, " ") != "unknown older old-rules packed-before-versions" {
-		t.Errorf("%v", got)
+	says.Equal(t, strings.Join(got, " "), "unknown older old-rules packed-before-versions", "%v", got)
+}
+
+// TestLookup: a cluster's sessions are found without a look at them, and those of an owner by what they say, which
+// takes long, so that the log says it. A command's names are looked up among the same sessions, whose entries are made
+// once.
+func TestLookup(t *testing.T) {
+	store := storetest.New()
+	ref := layout.Session{Namespace: "default", Cluster: "nightly-x7k2p", Name: "session_2026-11-20_23-19-45_581717_1"}
+	begun(t, store, ref, `{"ownerKind": "RayJob", "ownerName": "nightly"}`, "")
+	log, said := logtest.NewNullLogger()
+	c := open(store, func(o *Options) { o.Log = log })
+	lookup := c.Lookup(t.Context())
+	for _, test := range []struct {
+		name  string
+		looks bool
+	}{{"nightly-x7k2p", false}, {ref.Name, false}, {"nightly", true}, {"default/nightly/latest", true}} {
+		found, err := Select(lookup, []string{test.name})
+		if err != nil || len(found) != 1 || found[0].Ref != ref || found[0].Described != test.looks {
+			t.Errorf("%s: %+v, %v", test.name, found, err)
+		}
+		if told := len(said.AllEntries()) > 0; told != test.looks {
+			t.Errorf("%s: told of the look: %v", test.name, told)
+		}
+	}
+	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, ref)))
+	must.OK(t, c.Refresh(t.Context()))
+	if found, err := lookup(Filter{Cluster: ref.Cluster}); err != nil || len(found) != 1 || len(said.AllEntries()) != 1 {
+		t.Errorf("the same name again: %v, %v; logged %v", found, err, said.AllEntries())
+	}
+}
+
+func TestGramsLeaveNothingOut(t *testing.T) {
+	var b block
+	for i := range blockRows {
+		b.text = append(b.text, "a cause\n"...)
+		b.text = fmt.Appendf(b.text, "raysubmit_%08x\ntrain.py é%d\n", i*i*7919, i)
+		b.rows = append(b.rows, row{causeLen: uint16(len("a cause")), textEnd: uint32(len(b.text))})
+	}
+	every := 0
+	for i := range b.rows {
+		text := b.text[b.nameFrom(i):b.rows[i].textEnd]
+		for _, n := range []int{1, 3, 4, 5, 18} {
+			word := text[i%5 : min(i%5+n, len(text))]
+			groups := b.groups(word)
+			if groups&(1<<(i/groupRows)) == 0 {
+				t.Fatalf("%q of row %d is searched in %b", word, i, groups)
+			}
+			every += boolToInt(groups == ^uint32(0))
+		}
+	}
+	if every == 5*len(b.rows) {
+		t.Error("each word is searched everywhere")
+	}
+	passed := 0
+	for i := range 1000 {
+		word := fmt.Appendf(nil, "raysubmit_z%07d", i)
+		if bytes.Contains(b.text, word) {
+			t.Fatalf("%q is in the text", word)
+		}
+		passed += bits.OnesCount32(b.groups(word))
+	}
+	if passed > 10*32 {
+		t.Errorf("1000 words that are not there are searched for in %d groups", passed)
 	}
 }

@@ -71,10 +71,9 @@ func TestListTellsFailedJobs(t *testing.T) {
 		}
 		table := mustRun(t, "ls", "--local-dir="+dir, args)
 		running := args != "--quiet=1ns"
-		if (found[0].FailedJobs == 1) != running || strings.Contains(out, "failedJobs") != running ||
-			strings.Contains(table, "failed jobs: 1") != running {
-			t.Errorf("ls %s: %s\n%s", args, out, table)
-		}
+		says.Equal(t, found[0].FailedJobs == 1, running, "ls %s: %s\n%s", args, out, table)
+		says.Equal(t, strings.Contains(out, "failedJobs"), running, "ls %s: %s\n%s", args, out, table)
+		says.Equal(t, strings.Contains(table, "failed jobs: 1"), running, "ls %s: %s\n%s", args, out, table)
 		if found[0].NotKnownYet == running || strings.Contains(table, "not known yet") == running {
 			t.Errorf("ls %s: %s\n%s", args, out, table)
 		}
@@ -85,9 +84,7 @@ func TestListTellsFailedJobs(t *testing.T) {
 // TestFormats: the formats of ls name the same sessions.
 func TestFormats(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
-	if out := mustRun(t, "ls", "-o", "name", dir); out != recorded+"\n" {
-		t.Errorf("names: %q", out)
-	}
+	says.Equal(t, mustRun(t, "ls", "-o", "name", dir), recorded+"\n", "names")
 	rows, err := csv.NewReader(strings.NewReader(mustRun(t, "ls", "-o", "csv", dir))).ReadAll()
 	if err != nil || len(rows) != 2 || rows[0][2] != "session" || !strings.HasSuffix(recorded, rows[1][2]) {
 		t.Errorf("CSV: %v, %v", rows, err)
@@ -145,17 +142,13 @@ func TestLongLines(t *testing.T) {
 	const line = "log/metadir/lab_default/session_1/end.json  cut JSON\n"
 	var out strings.Builder
 	must.OK(t, terminal{width: 20}.writeTable(&out, line))
-	if out.String() != line {
-		t.Errorf("%q", out.String())
-	}
+	says.Equal(t, out.String(), line)
 }
 
 // TestPaint: words of a table's cells are coloured, and none within a text.
 func TestPaint(t *testing.T) {
 	painted := terminal{colour: true}.paint("default  lab  failed  it failed twice\nERROR  x\n")
-	if want := "default  lab  \x1b[31mfailed\x1b[0m  it failed twice\n\x1b[31mERROR\x1b[0m  x\n"; painted != want {
-		t.Errorf("%q, want %q", painted, want)
-	}
+	says.Equal(t, painted, "default  lab  \x1b[31mfailed\x1b[0m  it failed twice\n\x1b[31mERROR\x1b[0m  x\n")
 	if text := "failed  x"; (terminal{}).paint(text) != text {
 		t.Error("coloured where there is no terminal")
 	}

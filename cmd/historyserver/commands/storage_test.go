@@ -2,12 +2,19 @@ package commands
 
 import (
 	"bytes"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestStorageErrorsAreToldOnce: a command without credentials says so once, in what it returns or in its log, and one
@@ -43,6 +50,52 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 		}
 		if _, err := os.Stat(typo); err == nil {
 			t.Fatalf("%q made the folder", args)
+		}
+	}
+}
+
+// TestRemovalInTheFuture: an age below zero would remove sessions that are still written.
+func TestRemovalInTheFuture(t *testing.T) {
+	if _, err := runCommand(t, "rm", "--older-than=-1h", "default/lab/latest",
+		"--local-dir="+t.TempDir()); err == nil || !strings.Contains(err.Error(), "--older-than=-1h") {
+		t.Error(err)
+	}
+}
+
+func TestShardOf(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	for _, n := range []int{1, 3, math.MaxUint32 + 1, math.MaxInt} {
+		if i := shardOf(ref, n); i < 0 || i >= n {
+			t.Errorf("shard %d of %d", i, n)
+		}
+	}
+}
+
+// TestTargetOfACopy: in a pod the file of settings describes the source. The target takes nothing from it, unless it is
+// named as the target's.
+func TestTargetOfACopy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	must.OK(t, os.WriteFile(file, []byte(`{"storage-backend": "s3", "s3Bucket": "history", "storage-root-dir": "ray"}`),
+		0o600))
+	for _, test := range []struct {
+		to              []string
+		backend, bucket string
+	}{
+		{[]string{"local-dir=copy"}, "local", ""},
+		{[]string{"storage-backend=gcs", "gcs-bucket=copy"}, "gcs", ""},
+		{[]string{"storage-backend-config-path=" + file}, "s3", "history"},
+		{[]string{"runtime-class-config-path=" + file}, "s3", "history"},
+		{[]string{"storage-backend-config-path=" + file, "s3-bucket=copy"}, "s3", "copy"},
+	} {
+		var config backend.Config
+		fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
+		config.AddFlags(fs)
+		if err := fs.Lookup("storage-backend-config-path").Value.Set(file); err != nil { // as if the default named it
+			t.Fatal(err)
+		}
+		if err := (&copyOptions{to: test.to}).set(fs); err != nil || config.Backend != test.backend ||
+			config.S3.Bucket != test.bucket {
+			t.Errorf("%q: backend %q, bucket %q, %v", test.to, config.Backend, config.S3.Bucket, err)
 		}
 	}
 }

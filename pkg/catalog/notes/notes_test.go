@@ -1,14 +1,18 @@
 package notes
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -67,9 +71,7 @@ func TestUntrusted(t *testing.T) {
 	for _, body := range []string{"", "{", "null", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
 		put(body)
 		damaged := Note{Pinned: true, Damaged: true}
-		if n, err := Read(t.Context(), store, "log", session); err != nil || n != damaged {
-			t.Errorf("%.30q is read as %+v, %v", body, n, err)
-		}
+		says.Equal(t, must.Get(Read(t.Context(), store, "log", session))(t), damaged, "%.30q is read as", body)
 		b := bookOf(store)
 		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
@@ -78,27 +80,127 @@ func TestUntrusted(t *testing.T) {
 			b.Of(session) != (Note{Text: "another"}) {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
-		if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Text: "another"}) {
-			t.Errorf("after %.30q, another is read as %+v, %v", body, n, err)
-		}
+		says.Equal(t, must.Get(Read(t.Context(), store, "log", session))(t), (Note{Text: "another"}),
+			"after %.30q, another is read as", body)
 	}
 	put(`{"damaged":true}`)
 	if n, err := Read(t.Context(), store, "log", session); err != nil || !n.Empty() || n.Damaged {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if err := write(t, bookOf(store), Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err, ErrTooLong) {
-		t.Errorf("%v", err)
-	}
+	says.ErrorIs(t, write(t, bookOf(store), Note{Text: strings.Repeat("ä", MaxText+1)}), ErrTooLong)
 }
 
 // TestPinDuringRemoval: who pins a session that somebody may be removing learns so.
 func TestPinDuringRemoval(t *testing.T) {
 	store := storetest.New()
 	must.OK(t, store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")))
-	if err := write(t, bookOf(store), Note{Text: "not pinned"}); err != nil {
-		t.Error(err)
+	must.OK(t, write(t, bookOf(store), Note{Text: "not pinned"}))
+	says.ErrorIs(t, write(t, bookOf(store), Note{Pinned: true}), ErrBusy)
+}
+
+var errSeen = errors.New("the note is not the one that was seen")
+
+// TestReplicas: of several who change the note that all of them have seen, at the same moment at two servers, one is
+// told that the note is stored. Changes of different parts are all kept.
+func TestReplicas(t *testing.T) {
+	store := storetest.New()
+	books := []*Book{bookOf(store), bookOf(store)}
+	last := ""
+	for round := range 30 {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var told []string
+		begin := make(chan struct{})
+		for i := range 6 {
+			all.Go(func() {
+				<-begin
+				mine := fmt.Sprintf("%d by %d", round, i)
+				_, err := books[i%2].Change(t.Context(), session, func(n *Note) error {
+					if n.Text != last {
+						return errSeen
+					}
+					n.Text = mine
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					told = append(told, mine)
+				} else if !errors.Is(err, errSeen) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() { // without having seen any
+			<-begin
+			if _, err := books[0].Change(t.Context(), session,
+				func(n *Note) error { n.Pinned = true; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		close(begin)
+		all.Wait()
+		n, err := books[1].Read(t.Context(), session)
+		if err != nil || len(told) != 1 || n.Text != told[0] || !n.Pinned {
+			t.Fatalf("%q were told that their note is stored; it is %+v, %v", told, n, err)
+		}
+		last = n.Text
 	}
-	if err := write(t, bookOf(store), Note{Pinned: true}); !errors.Is(err, ErrBusy) {
-		t.Errorf("%v", err)
+	v, err := list(t.Context(), store, "log", session)
+	if err != nil || len(v.keys) > 2 {
+		t.Errorf("%d versions are stored, %v", len(v.keys), err)
+	}
+}
+
+// TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again,
+// does not lose its change.
+func TestStalledWriter(t *testing.T) {
+	inner := storetest.New()
+	pin := func(n *Note) error { n.Pinned = true; return nil }
+	for others := range 4 {
+		must.OK(t, Remove(t.Context(), inner, "log", session))
+		var once sync.Once
+		write := func() {
+			for i := range others {
+				if err := write(t, bookOf(inner), Note{Text: fmt.Sprint(i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		stalled := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create,
+			func(context.Context, string) error {
+				once.Do(write)
+				return nil
+			})}
+		must.Get(Change(t.Context(), stalled, "log", session, pin))(t)
+		want := Note{Pinned: true}
+		if others > 0 {
+			want.Text = fmt.Sprint(others - 1)
+		}
+		says.Equal(t, must.Get(Read(t.Context(), inner, "log", session))(t), want, "after %d others", others)
+	}
+}
+
+// TestEarlierForm: a note without a number is read, and replaced by the next one.
+func TestEarlierForm(t *testing.T) {
+	store := storetest.New()
+	beside := session
+	beside.Name += "0"
+	for _, ref := range []layout.Session{session, beside} {
+		must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref),
+			strings.NewReader(`{"pinned":true,"text":"old"}`)))
+	}
+	says.Equal(t, must.Get(Read(t.Context(), store, "log", session))(t), (Note{Pinned: true, Text: "old"}))
+	must.Get(Change(t.Context(), store, "log", session, func(n *Note) error { n.Text += " and new"; return nil }))(t)
+	var keys []string
+	for o, err := range store.List(t.Context(), "log/notes/", blob.ListOptions{}) {
+		must.OK(t, err)
+		keys = append(keys, o.Key)
+	}
+	want := fmt.Sprint([]string{layout.NoteVersionKey("log", session, 1), layout.NoteKey("log", beside)})
+	says.Equal(t, fmt.Sprint(keys), want, "%s", keys)
+	b := bookOf(store)
+	if err := b.Refresh(t.Context()); err != nil || b.Of(session).Text != "old and new" || b.Of(beside).Text != "old" {
+		t.Errorf("%+v, %+v, %v", b.Of(session), b.Of(beside), err)
 	}
 }

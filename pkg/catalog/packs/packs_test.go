@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -57,8 +58,7 @@ func open(t testing.TB) Packs {
 
 func (p Packs) mustList(t testing.TB) []Pack {
 	t.Helper()
-	all := must.Get(p.List(t.Context()))(t)
-	return all
+	return must.Get(p.List(t.Context()))(t)
 }
 
 // read merges what all packs tell; packs that cannot be used are skipped.
@@ -160,9 +160,7 @@ func TestJoinedText(t *testing.T) {
 	want := earlier
 	want.Outcome, want.Version, want.Cause = explained.Outcome, explained.Version, explained.Cause
 	want.Findings = explained.Findings
-	if got := p.read(t, true)[earlier.Ref].Text; got != want.search() {
-		t.Errorf("%q, want %q", got, want.search())
-	}
+	says.Equal(t, p.read(t, true)[earlier.Ref].Text, want.search())
 }
 
 func TestWritersOfADay(t *testing.T) {
@@ -297,9 +295,7 @@ func TestDamagedPacks(t *testing.T) {
 		t.Errorf("damaged packs stay: %v", left)
 	}
 	whole.Key = layout.PackKey(p.Root, day, 2)
-	if err := p.ReadBrief(t.Context(), whole, nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a pack that was removed: %v", err)
-	}
+	says.ErrorIs(t, p.ReadBrief(t.Context(), whole, nil), os.ErrNotExist, "a pack that was removed")
 }
 
 // What a session's metadata says about it must not keep others of its day from being read.

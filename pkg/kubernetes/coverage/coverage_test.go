@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 )
 
@@ -59,9 +60,7 @@ func TestOf(t *testing.T) {
 			r := Of([]kube.Cluster{tt.cluster}, f)
 			want := map[State]int{Uncovered: 0, Silent: 0, Old: 0, Starting: 0, Covered: 0}
 			want[tt.want] = 1
-			if diff := cmp.Diff(want, r.Counts); diff != "" {
-				t.Error(diff)
-			}
+			says.Equal(t, cmp.Diff(want, r.Counts), "")
 			for _, c := range r.Clusters {
 				if c.State != tt.want || (c.Why == "") != (tt.want == Covered) || c.LastWrite.IsZero() == tt.stored {
 					t.Errorf("%+v", c)
@@ -75,7 +74,5 @@ func TestOf(t *testing.T) {
 func TestAnyVersion(t *testing.T) {
 	c := kube.Cluster{Namespace: "team", Name: "lab", State: "ready", Collectors: []string{"collector:x"}}
 	r := Of([]kube.Cluster{c}, Facts{Running: map[Key]time.Time{{"team", "lab"}: {}}})
-	if r.Counts[Covered] != 1 {
-		t.Errorf("%+v", r)
-	}
+	says.Equal(t, r.Counts[Covered], 1, "%+v", r)
 }

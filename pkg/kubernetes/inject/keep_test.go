@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
 )
 
@@ -39,9 +40,7 @@ func TestKeepUnchanged(t *testing.T) {
 			must.Get(Mutate(before, o))(t)
 			Keep(after, before, newer(o))
 			must.Get(Mutate(after, newer(o)))(t)
-			if diff := cmp.Diff(before, after); diff != "" {
-				t.Errorf("%s, %s (-before +after):\n%s", file, form, diff)
-			}
+			says.Equal(t, cmp.Diff(before, after), "", "%s, %s (-before +after)", file, form)
 			compared++
 		}
 	}
@@ -88,9 +87,7 @@ func TestKeepChanged(t *testing.T) {
 			o.Image = now
 			Keep(after, before, o)
 			must.Get(Mutate(after, o))(t)
-			if diff := cmp.Diff(tt.want, collectorImages(after)); diff != "" {
-				t.Error(diff)
-			}
+			says.Equal(t, cmp.Diff(tt.want, collectorImages(after)), "")
 		})
 	}
 }
@@ -141,9 +138,7 @@ func TestKeepSurroundings(t *testing.T) {
 			if tt.kept {
 				want = []string{o.Image, o.Image}
 			}
-			if diff := cmp.Diff(want, collectorImages(after)); diff != "" {
-				t.Error(diff)
-			}
+			says.Equal(t, cmp.Diff(want, collectorImages(after)), "")
 		})
 	}
 }
@@ -226,9 +221,7 @@ func TestKeepWithoutVolume(t *testing.T) {
 		}
 		Keep(after, before, s3())
 		must.Get(Mutate(after, s3()))(t)
-		if diff := cmp.Diff(want, after); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", volume, diff)
-		}
+		says.Equal(t, cmp.Diff(want, after), "", "%s (-want +got)", volume)
 	}
 }
 
@@ -265,9 +258,7 @@ func TestKeepOwn(t *testing.T) {
 	must.Get(Mutate(after, o))(t)
 	Keep(after, before, s3())
 	must.Get(Mutate(after, s3()))(t)
-	if diff := cmp.Diff([]string{"own", "own"}, collectorImages(after)); diff != "" {
-		t.Error(diff)
-	}
+	says.Equal(t, cmp.Diff([]string{"own", "own"}, collectorImages(after)), "")
 }
 
 // TestDropLeaves: a whole collector, which a manifest may have itself, stays, and so does what was never a collector's.
@@ -283,9 +274,7 @@ func TestDropLeaves(t *testing.T) {
 	for name, object := range map[string]func() map[string]any{"with": with, "without": without} {
 		after := object()
 		Drop(after, object())
-		if diff := cmp.Diff(object(), after); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		says.Equal(t, cmp.Diff(object(), after), "", "%s (-want +got)", name)
 	}
 }
 
@@ -306,9 +295,7 @@ func TestOthersCollectorStays(t *testing.T) {
 		} {
 			after := rayService(t, "", "", changed, changed)
 			of(after, rayService(t, "", "", with, with))
-			if diff := cmp.Diff(want, after); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", function, name, diff)
-			}
+			says.Equal(t, cmp.Diff(want, after), "", "%s, %s (-want +got)", function, name)
 		}
 	}
 }
@@ -325,9 +312,7 @@ func TestKubeRaysOwnCollector(t *testing.T) {
 	must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)["initContainers"] = had["initContainers"]
 	Keep(after, before, o)
 	changes := must.Get(Mutate(after, o))(t)
-	if diff := cmp.Diff(rayService(t, "", options, group, group), after); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	says.Equal(t, cmp.Diff(rayService(t, "", options, group, group), after), "", "-want +got")
 	if len(changes) != 1 || len(changes[0].Done) != 0 || len(changes[0].Warnings) != 1 ||
 		!strings.Contains(changes[0].Warnings[0], "historyServerOptions") {
 		t.Errorf("%+v", changes)

@@ -83,16 +83,12 @@ func TestManifest(t *testing.T) {
 			}
 			want, err := os.ReadFile(golden)
 			must.OK(t, err)
-			if diff := cmp.Diff(string(want), string(out)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", golden, diff)
-			}
+			says.Equal(t, cmp.Diff(string(want), string(out)), "", "%s (-want +got)", golden)
 			again, _, err := Manifest(out, o)
 			if err != nil {
 				t.Fatalf("a second time: %v", err)
 			}
-			if diff := cmp.Diff(string(out), string(again)); diff != "" {
-				t.Errorf("a second time changed:\n%s", diff)
-			}
+			says.Equal(t, cmp.Diff(string(out), string(again)), "", "a second time changed")
 			var warnings []string
 			for _, c := range changes {
 				warnings = append(warnings, c.Warnings...)
@@ -133,9 +129,8 @@ func TestLineEnds(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", file, name, err)
 			}
-			if diff := cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), []byte("\r\n"))), string(got)); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", file, name, diff)
-			}
+			says.Equal(t, cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), []byte("\r\n"))), string(got)), "",
+				"%s, %s (-want +got)", file, name)
 		}
 	}
 }
@@ -258,9 +253,7 @@ func TestOptionsCheck(t *testing.T) {
 			tt.change(&o)
 			err := o.Check()
 			if tt.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				must.OK(t, err)
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -314,7 +307,6 @@ func TestLabels(t *testing.T) {
 	must.Get(Mutate(object, s3()))(t)
 	text := must.Get(json.Marshal(object))(t)
 	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`
-	if strings.Count(string(text), want) != 1 || strings.Count(string(text), "CLUSTER_LABELS") != 1 {
-		t.Errorf("%s", text)
-	}
+	says.Equal(t, strings.Count(string(text), want), 1, "%s", text)
+	says.Equal(t, strings.Count(string(text), "CLUSTER_LABELS"), 1, "%s", text)
 }

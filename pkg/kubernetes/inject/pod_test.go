@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // injected adds the collector to a cluster whose head has the pod's specification, in JSON.
@@ -31,9 +33,7 @@ func TestUser(t *testing.T) {
 		_, collector, _ := injected(t, `{"securityContext":`+context+`,"containers":[{"name":"ray"}]}`, s3())
 		secured := collector["securityContext"].(map[string]any)
 		got := []any{secured["runAsUser"], secured["runAsGroup"], secured["runAsNonRoot"]}
-		if diff := cmp.Diff([]any{want, want, true}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", context, diff)
-		}
+		says.Equal(t, cmp.Diff([]any{want, want, true}, got), "", "%s (-want +got)", context)
 	}
 }
 
@@ -163,9 +163,7 @@ func TestResources(t *testing.T) {
 			_, collector, _ := injected(t, `{"containers":[{"name":"ray","resources":{`+tt.rays+
 				`}},{"name":"other","resources":{`+tt.other+`}}]}`, o)
 			want := map[string]any{"requests": tt.wanted, "limits": tt.limits}
-			if diff := cmp.Diff(want, collector["resources"]); diff != "" {
-				t.Error(diff)
-			}
+			says.Equal(t, cmp.Diff(want, collector["resources"]), "")
 		})
 	}
 }
@@ -198,8 +196,49 @@ func TestNamesThatKubeRayMakes(t *testing.T) {
 			`{"key":"auth_token","name":"train-x-abc","optional":true}}}`
 		after := written()
 		rest := strings.Replace(strings.ReplaceAll(after, owner, ""), token, "", 1)
-		if strings.Count(after, owner) != 2 || rest != before {
-			t.Errorf("%s, want owner and token, and else %s", after, before)
-		}
+		says.Equal(t, strings.Count(after, owner), 2, "%s", after)
+		says.Equal(t, rest, before, "%s", after)
+	}
+}
+
+// TestKeepsEvents: variables that are set already are left alone, and those that keep events from the collector are
+// told.
+func TestKeepsEvents(t *testing.T) {
+	const address = "http://127.0.0.1:8084/v1/events"
+	from := map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": "k"}}
+	for name, tt := range map[string]struct {
+		env  []any
+		want string // of one warning; empty: none
+	}{
+		"nothing":               {},
+		"on":                    {env: []any{map[string]any{"name": event.EnvEnable, "value": "1"}}},
+		"on, as a YAML boolean": {env: []any{map[string]any{"name": event.EnvEnable, "value": true}}},
+		"off": {env: []any{map[string]any{"name": event.EnvEnableWorker, "value": "false"}},
+			want: event.EnvEnableWorker + " is already set to false"},
+		"of a Secret": {env: []any{map[string]any{"name": event.EnvEnable, "valueFrom": from}},
+			want: event.EnvEnable + " depends on variable " + event.EnvEnable + " (valueFrom)"},
+		"address": {env: []any{map[string]any{"name": event.EnvExportAddr,
+			"value": "http://localhost:8084/v1/events"}}},
+		"address by a reference": {env: []any{map[string]any{"name": "P", "value": "8084"},
+			map[string]any{"name": event.EnvExportAddr, "value": "http://127.0.0.1:$(P)/v1/events"}}},
+		"other address": {env: []any{map[string]any{"name": event.EnvExportAddr, "value": "http://elsewhere/"}},
+			want: "Ray sends its events there"},
+		"address of a Secret": {env: []any{map[string]any{"name": event.EnvExportAddr, "valueFrom": from}},
+			want: "events are stored only if it is " + address},
+		"not published": {env: []any{map[string]any{"name": event.EnvPublish, "value": "False"}},
+			want: event.EnvPublish + " is already set to False"},
+		"published":    {env: []any{map[string]any{"name": event.EnvPublish, "value": "true"}}},
+		"no log files": {env: []any{map[string]any{"name": envLogToStderr, "value": "1"}}, want: "none are stored"},
+		"log files":    {env: []any{map[string]any{"name": envLogToStderr, "value": "0"}}},
+		"types":        {env: []any{map[string]any{"name": event.EnvTypes, "value": "NODE_LIFECYCLE_EVENT"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, warnings, err := exportEnv(map[string]any{"env": tt.env}, address, "ALL")
+			must.OK(t, err)
+			if tt.want == "" && len(warnings) != 0 || tt.want != "" &&
+				(len(warnings) != 1 || !strings.Contains(warnings[0], tt.want)) {
+				t.Errorf("%q, want %q", warnings, tt.want)
+			}
+		})
 	}
 }

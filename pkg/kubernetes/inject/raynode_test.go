@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // place is what the collector of a group is told of Ray.
@@ -215,16 +216,12 @@ func checkPlace(t *testing.T, what string, g groupCase, got place, warnings []st
 			t.Errorf("%s: warnings %q, want one with %q", what, said, w)
 		}
 	}
-	if len(said) != len(want.Warnings) {
-		t.Errorf("%s: warnings %q, want %d", what, said, len(want.Warnings))
-	}
+	says.Equal(t, len(said), len(want.Warnings), "%s: warnings %q", what, said)
 	for _, s := range said {
 		if len(s) > 250 {
 			t.Errorf("a warning has %d characters, Kubernetes passes on 256: %s", len(s), s)
 		}
 	}
 	want.Warnings = nil
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	says.Equal(t, cmp.Diff(want, got), "", "%s (-want +got)", what)
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
@@ -114,23 +115,17 @@ func TestForward(t *testing.T) {
 		"Impersonate-User": {"admin"}, "X-Ray-Authorization": {"Bearer forged"}, "User-Agent": {"test"},
 	}
 	resp, body := send(t, req)
-	if resp.StatusCode != http.StatusTeapot || body != "{}" {
-		t.Errorf("%d %q", resp.StatusCode, body)
-	}
+	says.Equal(t, resp.StatusCode, http.StatusTeapot)
+	says.Equal(t, body, "{}")
 	if resp.Header.Get("Set-Cookie") != "" || !slices.Equal(resp.Header["X-Frame-Options"], []string{"SAMEORIGIN"}) {
 		t.Errorf("answer's headers %v", resp.Header)
 	}
-	if seen.URL.String() != "/api/v0/logs/file?filename=a%2Fb&lines=5" || seen.Host != "10.96.7.7:8265" {
-		t.Errorf("asked %s of %s", seen.URL, seen.Host)
-	}
+	says.Equal(t, seen.URL.String(), "/api/v0/logs/file?filename=a%2Fb&lines=5", "asked %s", seen.URL)
+	says.Equal(t, seen.Host, "10.96.7.7:8265", "asked %s", seen.URL)
 	seen.Header.Del("Accept-Encoding")
 	want := http.Header{"Accept": {"application/json"}, "Range": {"bytes=0-1"}, "User-Agent": {"test"}}
-	if diff := cmp.Diff(want, seen.Header); diff != "" {
-		t.Errorf("headers, -want +got:\n%s", diff)
-	}
-	if got := dialled(); !slices.Equal(got, []string{"10.96.7.7:8265"}) {
-		t.Errorf("dialled %v", got)
-	}
+	says.Equal(t, cmp.Diff(want, seen.Header), "", "headers, -want +got")
+	says.EqualSlices(t, dialled(), []string{"10.96.7.7:8265"}, "dialled")
 }
 
 func TestForwardPaths(t *testing.T) {
@@ -370,7 +365,5 @@ func TestForwardUnknownCluster(t *testing.T) {
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/",
 		func(err error) { got = err })
-	if !errors.Is(got, errNoCluster) {
-		t.Errorf("%v", got)
-	}
+	says.ErrorIs(t, got, errNoCluster)
 }

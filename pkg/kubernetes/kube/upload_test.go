@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
@@ -39,18 +40,14 @@ func TestForwardUploads(t *testing.T) {
 	must.OK(t, err)
 	go func() {
 		_, _ = io.WriteString(writer, "first")
-		if got := <-begun; got != "first" {
-			t.Errorf("the dashboard got %q", got)
-		}
+		says.Equal(t, <-begun, "first", "the dashboard")
 		_, _ = writer.Write(make([]byte, 3<<20)) // now that the first have come
 		_ = writer.Close()
 	}()
 	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
-	if n := <-rest; n != 3<<20 {
-		t.Errorf("%d bytes came, want %d", n, 3<<20)
-	}
+	says.Equal(t, <-rest, 3<<20, "bytes came")
 
 	for _, told := range []bool{true, false} {
 		var large io.Reader = bytes.NewReader(make([]byte, 5<<20))
@@ -86,9 +83,7 @@ func TestForwardReadsBringNothing(t *testing.T) {
 	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
-	if got := <-came; got != "" {
-		t.Errorf("the dashboard got %q", got)
-	}
+	says.Equal(t, <-came, "", "the dashboard")
 }
 
 // A dashboard's headers are in memory before anything of its answer is passed on, for as long as it likes to send them.
@@ -106,9 +101,7 @@ func TestHeadersAreBounded(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		if (err == nil) != taken {
-			t.Errorf("%d bytes: %v", n, err)
-		}
+		says.Equal(t, err == nil, taken, "%d bytes: %v", n, err)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
@@ -110,9 +111,7 @@ func TestOnlyChosenNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := follow(t, apiServerWith(t, rayCluster("a", "one"), rayCluster("b", "two"),
 			rayCluster("c", "three")), "a", "c")
-		if diff := cmp.Diff([]string{"a/one", "c/three"}, names(clusters.List(t.Context()))); diff != "" {
-			t.Error(diff)
-		}
+		says.Equal(t, cmp.Diff([]string{"a/one", "c/three"}, names(clusters.List(t.Context()))), "")
 	})
 }
 
@@ -157,9 +156,7 @@ func TestSuspended(t *testing.T) {
 		}
 		clusters := follow(t, apiServerWith(t, all...))
 		listed := clusters.List(t.Context())
-		if diff := cmp.Diff([]string{"a/made-false", "a/ran-false", "a/seen-false"}, names(listed)); diff != "" {
-			t.Error(diff)
-		}
+		says.Equal(t, cmp.Diff([]string{"a/made-false", "a/ran-false", "a/seen-false"}, names(listed)), "")
 		for _, c := range all {
 			cluster := c.(*rayv1.RayCluster)
 			if runs := !cluster.Spec.Suspend; reachable(clusters, "a", "", cluster.Name) != runs {
@@ -170,9 +167,8 @@ func TestSuspended(t *testing.T) {
 			}
 		}
 		for _, c := range listed.Clusters {
-			if (c.State == Ready) != c.ReadySince.Equal(since.Time) {
-				t.Errorf("%s is %q since %s", c.Name, c.State, c.ReadySince)
-			}
+			says.Equal(t, c.State == Ready, c.ReadySince.Equal(since.Time),
+				"%s is %q since %s", c.Name, c.State, c.ReadySince)
 		}
 	})
 }
@@ -183,9 +179,7 @@ func TestOnlySelected(t *testing.T) {
 		mine.Labels = map[string]string{"team": "a"}
 		selector := must.Get(labels.Parse("team=a"))(t)
 		clusters := followSelected(t, apiServerWith(t, rayCluster("a", "other"), mine), selector)
-		if diff := cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))); diff != "" {
-			t.Error(diff)
-		}
+		says.Equal(t, cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))), "")
 	})
 }
 
@@ -294,10 +288,9 @@ func TestWatchGoesOn(t *testing.T) {
 		first.Stop()
 		(<-watches).Delete(two)
 		synctest.Wait()
-		if diff := cmp.Diff([][]string{{"", "more"}, {"5", "9"}, {"a/one"}},
-			[][]string{pages, versions, names(clusters.List(t.Context()))}); diff != "" {
-			t.Errorf("pages, versions and clusters, -want +got:\n%s", diff)
-		}
+		says.Equal(t, cmp.Diff([][]string{{"", "more"}, {"5", "9"}, {"a/one"}},
+			[][]string{pages, versions, names(clusters.List(t.Context()))}), "",
+			"pages, versions and clusters, -want +got")
 		if _, kept := clusters.find("a", "one"); kept.Annotations != nil || kept.ManagedFields != nil {
 			t.Errorf("kept is %+v", kept.ObjectMeta)
 		}
@@ -451,9 +444,7 @@ func TestClusterOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, clusterOf(tt.in)); diff != "" {
-				t.Error(diff)
-			}
+			says.Equal(t, cmp.Diff(tt.want, clusterOf(tt.in)), "")
 		})
 	}
 	for image, want := range map[string]string{
@@ -464,9 +455,7 @@ func TestClusterOf(t *testing.T) {
 	} {
 		c := rayCluster("a", "lab")
 		c.Spec.HeadGroupSpec.Template.Spec.Containers = []rayv1.Container{{Image: image}}
-		if got := rayVersion(c); got != want {
-			t.Errorf("version of %s is %q, want %q", image, got, want)
-		}
+		says.Equal(t, rayVersion(c), want, "version of %s", image)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
@@ -201,9 +202,7 @@ func TestSyncSaysWhatIsMissing(t *testing.T) {
 	} {
 		c := replica(installed(t))
 		change(c)
-		if err := c.syncOnce(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v, want %q in it", err, name)
-		}
+		says.Error(t, c.syncOnce(t.Context()), name, "in it")
 	}
 }
 
@@ -244,9 +243,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%+v", answer.Response)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-ended)
 }
 
 // A replica that ends is asked for some time: it serves until everybody knows.
@@ -262,15 +259,10 @@ func TestServesAfterItsEnd(t *testing.T) {
 			t.Error("it ended at once")
 		}
 		<-serving.Done()
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("it ended after %s", took)
-		}
+		says.Equal(t, time.Since(began), 5*time.Second, "it ended after")
 	})
 }
 
 func TestRunRefusesAddress(t *testing.T) {
-	if err := Run(t.Context(), Options{Listen: "9443"}); err == nil ||
-		!strings.Contains(err.Error(), "--webhook-listen") {
-		t.Error(err)
-	}
+	says.Error(t, Run(t.Context(), Options{Listen: "9443"}), "--webhook-listen")
 }

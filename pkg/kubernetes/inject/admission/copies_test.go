@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -163,9 +164,7 @@ func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
 		config.Labels["app.kubernetes.io/managed-by"] != owner || len(account.Secrets) != 0 {
 		t.Errorf("%+v %+v", config, account)
 	}
-	if diff := cmp.Diff(map[string]string{"eks.amazonaws.com/role-arn": "role"}, account.Annotations); diff != "" {
-		t.Error(diff)
-	}
+	says.Equal(t, cmp.Diff(map[string]string{"eks.amazonaws.com/role-arn": "role"}, account.Annotations), "")
 }
 
 // A namespace that is deleted and made again under its name has nothing: it gets everything again.
@@ -293,8 +292,6 @@ func TestAccountThatGivesLess(t *testing.T) {
 func TestCheckCopies(t *testing.T) {
 	must.OK(t, CheckCopies([]string{"configmaps/a", "secrets/b", "networkpolicies/c"}))
 	for _, wrong := range []string{"pods/a", "secrets", "secrets/"} {
-		if err := CheckCopies([]string{wrong}); err == nil || !strings.Contains(err.Error(), wrong) {
-			t.Errorf("%s: %v", wrong, err)
-		}
+		says.Error(t, CheckCopies([]string{wrong}), wrong)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // set changes the tree at a path of keys and indices; -1 appends to a list.
@@ -89,9 +90,7 @@ func TestEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree := must.Get(Decode([]byte(tt.in)))(t)
 			got := must.Get(Edit([]byte(tt.in), set(tree, tt.value, tt.path...)))(t)
-			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			says.Equal(t, cmp.Diff(tt.want, string(got)), "", "-want +got")
 		})
 	}
 }
@@ -102,9 +101,8 @@ func TestEditRemoves(t *testing.T) {
 		map[string]any{"name": "a", "x": int64(1)}, map[string]any{"name": "c"}, map[string]any{"name": "d"},
 	}}
 	got := must.Get(Edit([]byte(in), want))(t)
-	if diff := cmp.Diff("l:\n- name: a # first\n  x: 1\n\n# about b\n- name: c\n- name: d\n", string(got)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	says.Equal(t, cmp.Diff("l:\n- name: a # first\n  x: 1\n\n# about b\n- name: c\n- name: d\n", string(got)), "",
+		"-want +got")
 }
 
 func TestEditSame(t *testing.T) {
@@ -113,9 +111,7 @@ func TestEditSame(t *testing.T) {
 	if want := map[string]any{"a": []any{int64(1), int64(2)}, "when": "2026-11-20"}; !reflect.DeepEqual(tree, want) {
 		t.Errorf("decoded %v, want %v", tree, want)
 	}
-	if got, err := Edit([]byte(in), tree); err != nil || string(got) != in {
-		t.Errorf("got %q, %v", got, err)
-	}
+	says.Equal(t, string(must.Get(Edit([]byte(in), tree))(t)), in)
 }
 
 func TestEditErrors(t *testing.T) {
