@@ -37,7 +37,7 @@ func command() *cobra.Command {
 		SilenceErrors:      true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				return fmt.Errorf("unknown command %q: see collector --help", args[0])
+				return settings.UnknownCommand(cmd, args[0])
 			}
 			o, _, _ := read(args, os.Environ()) // run reads them again, and reports mistakes
 			switch {
@@ -55,6 +55,9 @@ func command() *cobra.Command {
 	doctor := doctorCommand()
 	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), doctor, backend.Help())
 	settings.Help(cmd, doctor)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return settings.FlagError(err, cmd.Flags(), cmd.CommandPath())
+	})
 	return cmd
 }
 

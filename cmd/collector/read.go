@@ -58,7 +58,7 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 	})
 	var noFlag *pflag.NotExistError
 	if errors.As(err, &noFlag) {
-		unknown = fmt.Errorf("%w; `collector --help` lists the flags of this version", err)
+		unknown = settings.FlagError(err, fs, "collector")
 		err = again
 	}
 	if i := slices.IndexFunc(args, isUnknownRedaction(fs)); i >= 0 {

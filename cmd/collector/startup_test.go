@@ -352,7 +352,8 @@ func TestExitOnError(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help": "", "-h": "", "--version": "", "help": "", "inject --help": "", "--nonsense --help": "",
-		"injectt -f x": "unknown command", "inject --nonsense": "unknown flag",
+		"injectt -f x": "did you mean inject?", "inject --imagee=x": "did you mean --image?",
+		"inject x.yaml":          "name the manifest with -f",
 		"inject -f /nonexistent": "--storage-backend is not set",
 	} {
 		cmd := command()

@@ -148,9 +148,10 @@ func TestWhichHistory(t *testing.T) {
 		{[]string{"ls", "--server=history.example.com"}, 0, "want an address such as https"},
 		{[]string{"du"}, 0, ""},
 		{[]string{"rm", "--server=" + server.URL}, 0, "unknown flag: --server"},
-		{[]string{"grep", "x", "lab"}, 2, "no such session is stored: lab"},
+		{[]string{"grep", "x", "lab"}, 5, "no such session is stored: lab"},
 		{[]string{"lss"}, 0, "did you mean ls?"},
-		{[]string{"frobnicate"}, 0, "historyserver --help lists them"},
+		{[]string{"ls", "--namepsace=a"}, 0, "unknown flag: --namepsace (did you mean --namespace?"},
+		{[]string{"frobnicate"}, 0, "`historyserver --help` lists them"},
 	} {
 		before := asked
 		_, said, err := run(t, test.args...)

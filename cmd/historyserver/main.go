@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -44,11 +43,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
-	if alike := cmd.SuggestionsFor(args[0]); len(alike) > 0 {
-		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(alike, " or "))
-	}
-	return fmt.Errorf("there is no command %q; historyserver --help lists them", args[0])
+	return settings.UnknownCommand(cmd, args[0])
 }
 
 func command() *cobra.Command {

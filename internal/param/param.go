@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Error is a parameter whose value cannot be used.
@@ -32,7 +34,8 @@ func (e *UnknownError) Error() string {
 	if len(e.Takes) == 0 {
 		return fmt.Sprintf("unknown parameter %.40q: this address takes none", e.Name)
 	}
-	return fmt.Sprintf("unknown parameter %.40q: this address takes %s", e.Name, strings.Join(e.Takes, ", "))
+	return fmt.Sprintf("unknown parameter %.40q: this address takes %s", e.Name, strings.Join(e.Takes, ", ")) +
+		human.Suggest(e.Name, e.Takes)
 }
 
 // Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, unless it

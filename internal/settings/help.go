@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // annotationGroup is the heading that a flag stands under in --help, annotationTopic the page that lists it.
@@ -73,6 +75,16 @@ func Help(commands ...*cobra.Command) {
 			return writeUsage(c.OutOrStderr(), c)
 		})
 	}
+}
+
+// UnknownCommand is the error about an argument that should be the name of a command below cmd.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("there is no command %q%s; `%s --help` lists them", name, human.Suggest(name, names),
+		cmd.CommandPath())
 }
 
 // writeUsage writes how a command is used: its examples, and the commands below it or else its flags.

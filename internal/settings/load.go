@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's
@@ -190,7 +192,21 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 	}
 	slices.Sort(unknown)
 	return fmt.Errorf("unknown environment variable %s: see --help for the settings; a setting's variable is %s and "+
-		"its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
+		"its flag's name in upper case%s", strings.Join(unknown, ", "), envPrefix,
+		human.Suggest(unknown[0], slices.Sorted(maps.Keys(known))))
+}
+
+// FlagError says more about what is wrong on the command line of a command with these flags: which flag an unknown one
+// is like, and how to list them.
+func FlagError(err error, fs *pflag.FlagSet, command string) error {
+	like := ""
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		fs.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		like = human.Suggest("--"+unknown.GetSpecifiedName(), names)
+	}
+	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, like, command)
 }
 
 // namesOf are the names of all settings of some flag sets, in the environment or in the file.
@@ -232,7 +248,7 @@ func readFile(path string, flagSets []*pflag.FlagSet) (values map[string]string,
 		if !known[name] {
 			unknown = errors.Join(unknown,
 				fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such "+
-					"as \"s3Bucket\"", name))
+					"as \"s3Bucket\"%s", name, human.Suggest(name, slices.Sorted(maps.Keys(known)))))
 			continue
 		}
 		switch value := value.(type) {

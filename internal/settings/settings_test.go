@@ -101,7 +101,7 @@ func TestLoad(t *testing.T) {
 			change: func(c *config) { c.hosts, c.labels = []string{"a", "b"}, map[string]string{"a": "1", "b": "2"} }},
 		"bad variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"},
 			err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
-		"unknown in file":     {file: `{"s3bucket":"c"}`, err: `unknown setting "s3bucket"`},
+		"unknown in file":     {file: `{"s3bucket":"c"}`, err: `as "s3Bucket" (did you mean s3Bucket?`},
 		"bad value in file":   {file: `{"push-interval":"often"}`, err: "push-interval"},
 		"structure in file":   {file: `{"s3Bucket":["c"]}`, err: "s3Bucket"},
 		"broken file":         {file: `{"s3Bucket"`, err: "want one JSON object"},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Name is how people name sessions: SESSION, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Instead of
@@ -64,8 +66,9 @@ func In(entries []Entry) Lookup {
 		for _, e := range entries {
 			if (f.Namespace == "" || f.Namespace == e.Ref.Namespace) &&
 				(f.Cluster == "" || f.Cluster == e.Ref.Cluster) &&
-				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words,
-				func(w string) bool { return !strings.Contains(e.Ref.Name, w) }) {
+				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words, func(w string) bool {
+				return !strings.Contains(strings.ToLower(e.Ref.String()+" "+e.OwnerName), w)
+			}) {
 				found = append(found, e)
 			}
 		}
@@ -78,14 +81,18 @@ func In(entries []Entry) Lookup {
 func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if n.Cluster == "" {
 		found, err := lookup(Filter{Words: []string{n.Session}})
-		return n.found(slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session }), err, nil)
+		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })
+		if err == nil && len(found) == 0 {
+			err = n.missing("")
+		}
+		return found, err
 	}
 	// Of all namespaces, so that an error can say where the cluster is.
 	everywhere, err := lookup(Filter{Cluster: n.Cluster})
 	if err != nil {
 		return nil, err
 	}
-	found, place := n.in(everywhere), func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
+	found, place := n.in(everywhere), clusterOf
 	if len(found) == 0 {
 		owned, err := lookup(Filter{Owner: n.Cluster})
 		if err != nil {
@@ -105,7 +112,13 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 	default:
 		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })
 	}
-	return n.found(found, nil, everywhere)
+	if len(found) > 0 {
+		return found, nil
+	}
+	if places := distinct(everywhere, clusterOf); len(places) > 0 {
+		return nil, n.missing("; stored are sessions of " + listed(places))
+	}
+	return nil, n.missing(n.suggestion(lookup))
 }
 
 // One returns the session that has the name: of a cluster the latest.
@@ -129,18 +142,37 @@ func (n Name) in(entries []Entry) []Entry {
 		func(e Entry) bool { return n.Namespace != "" && n.Namespace != e.Ref.Namespace })
 }
 
-// found returns what has the name, or an error that says what is like it.
-func (n Name) found(found []Entry, err error, alike []Entry) ([]Entry, error) {
-	if err != nil || len(found) > 0 {
-		return found, err
-	}
-	next := "`historyserver ls` lists the stored sessions"
-	places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster })
-	if len(places) > 0 {
-		next = "stored are sessions of " + listed(places) + "; `historyserver ls` lists them"
-	}
-	return nil, fmt.Errorf("%w: %s; %s", ErrNoSession, n, next)
+// missing is the error about a name that nothing has; like says what is like it.
+func (n Name) missing(like string) error {
+	return fmt.Errorf("%w: %s%s; `historyserver ls` lists the stored sessions", ErrNoSession, n, like)
 }
+
+// suggestion says which cluster or owner is spelled nearly like the one that is named, or else in which clusters
+// sessions have the name otherwise, as that of a job; "" if there are none.
+func (n Name) suggestion(lookup Lookup) string {
+	word := strings.ToLower(n.Cluster)
+	search := func(text string) []Entry {
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			return nil
+		}
+		found, _ := lookup(Filter{Words: words}) // what cannot be listed is not suggested
+		return found
+	}
+	// Who mistypes a name has one half of it right.
+	alike := append(search(word[:len(word)/2]), search(word[len(word)/2:])...)
+	names := append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
+		distinct(alike, func(e Entry) string { return e.OwnerName })...)
+	if like := human.Suggest(n.Cluster, names); like != "" {
+		return like
+	}
+	if places := distinct(search(word), clusterOf); len(places) > 0 {
+		return "; it is found in sessions of " + listed(places)
+	}
+	return ""
+}
+
+func clusterOf(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
 
 // distinct are the texts of entries, in their order, each once.
 func distinct(entries []Entry, text func(Entry) string) (all []string) {

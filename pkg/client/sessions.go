@@ -101,7 +101,11 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 
 // Entries lists the sessions that a filter passes, newest first. Those that run and are not stored have no name.
 func (c *Client) Entries(ctx context.Context, f catalog.Filter) ([]catalog.Entry, error) {
-	found, err := c.Sessions(ctx, f.Form())
+	return c.entries(ctx, f.Form())
+}
+
+func (c *Client) entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
+	found, err := c.Sessions(ctx, form)
 	entries := make([]catalog.Entry, len(found))
 	for i, s := range found {
 		entries[i] = s.Entry
@@ -136,9 +140,18 @@ func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, 
 	return all, answer.Header.Get("Warning"), nil
 }
 
+// maxFound is how many sessions are looked at, the newest, that have some words in what is known of them.
+const maxFound = "1000"
+
 // Lookup returns a catalog.Lookup that asks the server.
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
-	return func(f catalog.Filter) ([]catalog.Entry, error) { return c.Entries(ctx, f) }
+	return func(f catalog.Filter) ([]catalog.Entry, error) {
+		form := f.Form()
+		if len(f.Words) > 0 {
+			form.Set("limit", maxFound)
+		}
+		return c.entries(ctx, form)
+	}
 }
 
 // Find finds the session of a name. One that is named in full and not listed is taken as it is named: asked for it, the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -44,7 +45,7 @@ func ExitCode(err error) int {
 // Arguments makes wrong flags and arguments of a command, and of those below it, end with the code for wrong usage.
 func Arguments(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return UsageError(fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath()))
+		return UsageError(settings.FlagError(err, cmd.Flags(), cmd.CommandPath()))
 	})
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

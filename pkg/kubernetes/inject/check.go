@@ -126,7 +126,8 @@ func (o *Options) checkEnv(m *mistakes) {
 	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
 		m.wrong("--storage-backend=%s: want one of %s", named, strings.Join(o.Backends, ", "))
 	case named == "" && o.Complete():
-		m.wrong("--storage-backend is not set: the collector needs to know where to store data")
+		m.wrong("--storage-backend is not set: say where data is stored (%s), or name with "+
+			"--env-from-configmap, --env-from-secret or --config-map what says it", strings.Join(o.Backends, ", "))
 	}
 }
 

@@ -34,7 +34,12 @@ storage-backend: s3; those of the command line come first.`,
 		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
   kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history
   collector inject -f manifests/ --diff --env-from-configmap=ray-history-storage     # with -o manifests/ instead of --diff it changes the files`,
-		Args:          cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q: name the manifest with -f", args[0])
+			}
+			return nil
+		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

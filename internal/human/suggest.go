@@ -1,0 +1,47 @@
+package human
+
+import "strings"
+
+// maxSuggested is how long a name is at most, in bytes, that is compared with others.
+const maxSuggested = 100
+
+// Suggest returns " (did you mean NAME?)" with the name of some that is most like a mistyped one, in upper or lower
+// case; "" if none is like it. A name is like it if at most a quarter of its letters are wrong, and at least one is.
+func Suggest(typed string, names []string) string {
+	best, like := max(1, len(typed)/4)+1, ""
+	for _, name := range names {
+		if name == "" || max(len(name), len(typed)) > maxSuggested {
+			continue
+		}
+		if d := typos(strings.ToLower(typed), strings.ToLower(name)); d < best {
+			best, like = d, name
+		}
+	}
+	if like == "" {
+		return ""
+	}
+	return " (did you mean " + like + "?)"
+}
+
+// typos is how many letters are wrong, missing, too many or in the order of the next (optimal string alignment).
+func typos(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
