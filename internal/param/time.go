@@ -79,12 +79,8 @@ func (t Times) ParseEnd(text string) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Nanos is as Parse, as Unix nanoseconds; "" is 0.
-func (t Times) Nanos(text string) (ns int64, ok bool) {
-	if text == "" {
-		return 0, true
-	}
-	at, ok := t.Parse(text)
+// nanos is what was parsed as Unix nanoseconds.
+func nanos(at time.Time, ok bool) (int64, bool) {
 	if !ok || !at.After(time.Unix(0, 0)) || at.After(time.Unix(0, math.MaxInt64)) {
 		return 0, false
 	}
@@ -92,9 +88,14 @@ func (t Times) Nanos(text string) (ns int64, ok bool) {
 }
 
 // Time reads a time as Unix nanoseconds.
-func (f *Form) Time(name string, times Times) (ns int64) {
+func (f *Form) Time(name string, times Times) int64 { return f.nanos(name, times.Parse) }
+
+// EndTime is as Time, but a date is its end.
+func (f *Form) EndTime(name string, times Times) int64 { return f.nanos(name, times.ParseEnd) }
+
+func (f *Form) nanos(name string, parse func(string) (time.Time, bool)) (ns int64) {
 	f.Parse(name, func(text string) (ok bool) {
-		ns, ok = times.Nanos(text)
+		ns, ok = nanos(parse(text))
 		return ok
 	}, WantTime)
 	return ns
@@ -103,7 +104,10 @@ func (f *Form) Time(name string, times Times) (ns int64) {
 // ParseAt reads the moment at which a session is shown, before anything is known of the session, as Unix nanoseconds.
 // The empty string is 0, the session's end.
 func ParseAt(text string) (ns int64, err error) {
-	ns, ok := Times{}.Nanos(text)
+	if text == "" {
+		return 0, nil
+	}
+	ns, ok := nanos(Times{}.Parse(text))
 	if !ok {
 		return 0, &Error{Name: "at", Value: text, Want: "a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds"}
 	}

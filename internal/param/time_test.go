@@ -1,6 +1,7 @@
 package param
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -61,12 +62,12 @@ func TestTimes(t *testing.T) {
 		"0900-01-01":                      "none",
 		strings.Repeat("1s ", 50) + "ago": "none",
 	} {
-		at, ok := of.Nanos(text)
-		got := "none"
-		if ok {
+		form := &Form{Values: url.Values{"time": {text}}}
+		at, got := form.Time("time", of), "none"
+		if form.Err == nil {
 			got = time.Unix(0, at).In(zone).Format(time.RFC3339Nano)
 		}
-		if ok && at == 0 {
+		if form.Err == nil && at == 0 {
 			got = ""
 		}
 		says.Equal(t, got, want, "%q", text)

@@ -16,7 +16,7 @@ func answerBars(w http.ResponseWriter, r *Request) error {
 	q := bars.Question{Node: query.Get("node_id")}
 	form := param.Form{Values: query}
 	times := r.Times(r.Context())
-	if q.From, q.To = form.Time("from", times), form.Time("to", times); form.Err != nil {
+	if q.From, q.To = form.Time("from", times), form.EndTime("to", times); form.Err != nil {
 		return badRequest("%s", form.Err)
 	}
 	pixels, err := intOr(r, "pixels", 0)

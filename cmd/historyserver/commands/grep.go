@@ -46,7 +46,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&flags.level, "level", "",
 		"only lines of this level or a more serious one: "+logline.AllLevels())
 	fs.StringVar(&q.from, "from", "", "only lines from this time on, such as 02:18, '10m ago' or 2026-11-20T23:20:00Z")
-	fs.StringVar(&q.to, "to", "", "only lines before this time")
+	fs.StringVar(&q.to, "to", "", "only lines before this time, or on or before this date")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
 	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines,
 		"maximum number of matching lines to print; more are only counted")

@@ -46,7 +46,7 @@ type logQuery struct {
 // readTimes reads the times as those of a session, or of now.
 func (q *logQuery) readTimes(times param.Times) error {
 	form := param.Form{Values: url.Values{"--from": {q.from}, "--to": {q.to}}}
-	if q.From, q.To = form.Time("--from", times), form.Time("--to", times); form.Err != nil {
+	if q.From, q.To = form.Time("--from", times), form.EndTime("--to", times); form.Err != nil {
 		return form.Err
 	}
 	return q.Prepare()

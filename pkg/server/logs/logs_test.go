@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"slices"
 	"sync"
@@ -205,5 +206,10 @@ func TestSearchForm(t *testing.T) {
 		if !reflect.DeepEqual(again, &q) {
 			t.Errorf("%+v is read as %+v", q, again)
 		}
+	}
+	day := must.Get(searchQuery(url.Values{"q": {"x"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}},
+		param.Times{Zone: time.UTC}))(t)
+	if day.To-day.From != int64(24*time.Hour) {
+		t.Errorf("a day's lines are those from %d to %d", day.From, day.To)
 	}
 }

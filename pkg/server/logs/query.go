@@ -36,7 +36,7 @@ func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 	p := param.Form{Values: form}
 	q := &logsearch.Query{
 		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selection(form),
-		From: p.Time("from", times), To: p.Time("to", times),
+		From: p.Time("from", times), To: p.EndTime("to", times),
 		Before: count(&p, "before"), After: count(&p, "after"),
 		Lines: count(&p, "limit"), FileLines: count(&p, "file_limit"),
 		Timeout: time.Duration(count(&p, "timeout")) * time.Second,

@@ -282,14 +282,15 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
 	} else {
 		for _, limit := range []struct {
-			name string
-			at   *time.Time
-		}{{"from", &from}, {"to", &to}} {
+			name  string
+			at    *time.Time
+			parse func(string) (time.Time, bool)
+		}{{"from", &from, typed.Parse}, {"to", &to, typed.ParseEnd}} {
 			text := query.Get(limit.name)
 			if text == "" || relative(text) {
 				continue
 			}
-			at, ok := typed.Parse(text)
+			at, ok := limit.parse(text)
 			if !ok {
 				wrong.Error = param.Error{Name: limit.name, Value: text, Want: param.WantTime}
 				break

@@ -196,6 +196,8 @@ func TestRange(t *testing.T) {
 		{"what its form asks for", "from=now-5m&to=now&last=5m", false, none, at(25), at(30), "15"},
 		{"longer than there are times", "last=20000w", false, none, at(0), at(30), "15"},
 		{"what its address asks for", "from=" + at(3) + "&to=" + at(4), false, none, at(3), at(4), "15"},
+		{"a day", "from=" + begin.Format(time.DateOnly) + "&to=" + begin.Format(time.DateOnly), false, none, at(0), at(30),
+			"15"},
 		{"events outside", "", false, events, at(-1), at(31), "15"},
 		{"ten days", "", false, long, at(0), at(14400), "2895"},
 		{"no such times", "from=x&to=now-99999999w", true, none, at(0), at(30), "15"},
