@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
 const docsRoot = "https://docs.ray.io/en/latest/"
@@ -59,6 +61,15 @@ const (
 
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helps().Kinds)) }
+
+// CheckKind refuses a filter by a kind of findings that there is none of.
+func CheckKind(f catalog.Filter) error {
+	kinds := Kinds()
+	if f.Finding == "" || slices.Contains(kinds, f.Finding) {
+		return nil
+	}
+	return &param.Error{Name: "finding", Value: f.Finding, Want: "one of " + strings.Join(kinds, ", ")}
+}
 
 // ofKind holds kinds whose own advice fits whatever else their titles say.
 var ofKind = map[string]bool{NodeDied: true, GCSDied: true, OutOfMemory: true, Pod: true, Starved: true,

@@ -203,4 +203,7 @@ func TestFilterByTags(t *testing.T) {
 		}
 	}
 	f.ask(t, http.MethodGet, "/clusters?label=,", ann).wants(t, http.StatusBadRequest, "team=search")
+	for _, path := range []string{"/clusters", "/homepage", "/api/history/fleet", "/fleet"} {
+		f.ask(t, http.MethodGet, path+"?finding=oom", ann, asBrowser).wants(t, http.StatusBadRequest, "out_of_memory")
+	}
 }

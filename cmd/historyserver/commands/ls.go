@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // listed is an entry of `ls --output=json`.
@@ -250,7 +251,9 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 				form.Set(name, value)
 			}
 		}
-		f, err = catalog.ParseFilter(form, time.Now())
+		if f, err = catalog.ParseFilter(form, time.Now()); err == nil {
+			err = findings.CheckKind(f)
+		}
 		var wrong *param.Error
 		if errors.As(err, &wrong) {
 			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
@@ -107,7 +108,10 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog
 		return nil, "", form.Err
 	}
 	q := catalog.Query{Now: now, Limit: int(min(cmp.Or(limit, maxPart), maxPart)), After: v.Get("continue")}
-	if q.Filter, err = catalog.ParseFilter(v, now); err != nil {
+	if q.Filter, err = catalog.ParseFilter(v, now); err == nil {
+		err = findings.CheckKind(q.Filter)
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	if limit == 0 && q.After == "" {

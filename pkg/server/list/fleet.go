@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
@@ -89,7 +90,6 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	if why := cmp.Or(l.Err, l.AccessErr); why != nil {
 		page.Trouble = problem.Of(why, h.opts.Storage).Detail
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, page)
 	return nil
 }
@@ -97,6 +97,9 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 // report adds up the sessions that the caller may see; with whole not before all are known.
 func (h *Handlers) report(r *http.Request, form url.Values, whole bool) (*fleet.Report, visible.Listing, error) {
 	q, err := fleet.ParseQuery(form, time.Now())
+	if err == nil {
+		err = findings.CheckKind(q.Filter)
+	}
 	if err != nil {
 		return nil, visible.Listing{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -32,6 +33,9 @@ var HomepageParams = slices.Concat(catalog.FilterParams, []string{"sort", "group
 // used stands for the default, and the error, a *param.Error, names the first one.
 func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	filter, err := catalog.ParseFilter(v, now)
+	if err == nil {
+		err = findings.CheckKind(filter)
+	}
 	form := param.Form{Values: v, Err: err}
 	q := listQuery{Query: catalog.Query{Filter: filter, Now: now, Limit: pageSizes[0], Sort: "start", Descending: true},
 		Given: v}
