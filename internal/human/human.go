@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
 // Bytes writes a size in units of 1024 with about three digits: 17 B, 4.25 KiB, 1.21 GiB.
@@ -130,6 +132,11 @@ func Printable(line string) string {
 		return c
 	}, line)
 }
+
+var colour = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
+
+// WithoutColours removes the sequences by which terminals choose colours and move their cursor.
+func WithoutColours(text string) string { return colour().ReplaceAllString(text, "") }
 
 // PrintableLines is Printable for a text of several lines.
 func PrintableLines(text string) string {

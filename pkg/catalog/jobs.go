@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
@@ -85,7 +86,7 @@ func failures(jobs []packs.Job) (n int, cause string) {
 	}
 	cause = "Job " + name + " failed"
 	lines := strings.Split(strings.TrimSpace(first.Message), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+	if last := strings.TrimSpace(human.WithoutColours(lines[len(lines)-1])); last != "" {
 		cause += ": " + last
 	}
 	return n, packs.Line(cause)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
@@ -70,7 +71,7 @@ const ofNotebook = " Traceback (most recent call last)"
 // ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another
 // exception was raised because of it: asyncio cancels what took too long, and then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
-	text = colour().ReplaceAllString(text, "")
+	text = human.WithoutColours(text)
 	if group := groupStart().FindStringIndex(text); group != nil {
 		if e = inGroup(text[group[0]:]); e.Type != "" {
 			if m := remote().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {

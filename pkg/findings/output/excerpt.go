@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Limits of what is shown, in bytes.
@@ -14,8 +14,6 @@ const (
 	MaxTitle   = 300
 	MaxMessage = 200 // of an exception
 )
-
-var colour = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
 
 // Clip cuts a text after the given number of bytes, but not inside a character.
 func Clip(text string, most int) string {
@@ -35,7 +33,7 @@ func Printable(text string) string {
 			return -1
 		}
 		return r
-	}, colour().ReplaceAllString(text, ""))
+	}, human.WithoutColours(text))
 }
 
 // Excerpt returns a text as evidence shows it: printable, and only the beginning and the end of a long text.
@@ -54,8 +52,8 @@ func Excerpt(text string) string {
 // FirstSentence returns the part of Ray's message that says what happened, without the general advice after it and
 // without frames of tracebacks.
 func FirstSentence(text string) string {
-	text = WithoutFrames(colour().ReplaceAllString(Clip(text, 4*MaxText), ""))
-	text = strings.Join(strings.Fields(colour().ReplaceAllString(Clip(text, MaxText), "")), " ")
+	text = WithoutFrames(human.WithoutColours(Clip(text, 4*MaxText)))
+	text = strings.Join(strings.Fields(human.WithoutColours(Clip(text, MaxText))), " ")
 	for _, end := range []string{" Some common causes include", " Refer to the documentation",
 		" To see more information", " Unintentional worker failures", " This is most often caused by"} {
 		text, _, _ = strings.Cut(text, end)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -342,7 +343,7 @@ func CopiedCause(log, wrapper string) Exception {
 	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
 		if strings.Contains(log[end:min(len(log), end+maxCopied)], wrapper+": ") {
 			from := max(0, end-maxCopied, strings.LastIndex(log[:end], directCause)+1)
-			return raisedIn(colour().ReplaceAllString(log[from:end], ""), "")
+			return raisedIn(human.WithoutColours(log[from:end]), "")
 		}
 	}
 	return Exception{}
