@@ -68,7 +68,6 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -131,7 +132,7 @@ func (s *Server) prepare(next http.Handler) http.Handler {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close") // the client's next request goes to another replica
 		}
-		next.ServeHTTP(out, r)
+		next.ServeHTTP(out, r.WithContext(visible.WithNotes(r.Context(), s.opts.Notes)))
 	})
 }
 

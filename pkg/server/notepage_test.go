@@ -45,8 +45,10 @@ func TestNotes(t *testing.T) {
 	for path, holds := range map[string][]string{
 		page: {"a&lt;b&gt;\nsecond", "checked", "pinned"},
 		lab + name + "/at/2026-11-20T23:21:00Z/note": {"a&lt;b&gt;\nsecond"},
-		lab + name + "/": {`data-kept="pinned"`, `data-note="a&lt;b&gt;`},
-		"/homepage":      {">pinned<", `title="a&lt;b&gt;`},
+		lab + name + "/":         {`data-kept="pinned"`, `data-note="a&lt;b&gt;`},
+		"/homepage":              {">pinned<", `title="a&lt;b&gt;`},
+		lab + name + "/findings": {`<p class="noted"><span class="chip">pinned</span>`, `title="a&lt;b&gt;`},
+		lab + name + "/search":   {`<p class="noted"><span class="chip">pinned</span>`, `title="a&lt;b&gt;`},
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
 		for _, want := range holds {

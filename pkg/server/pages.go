@@ -77,7 +77,6 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *dashboard.Request) (web.
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	return web.Timeline{Frame: visible.FrameOf(r.Request, s.entryOf(r, report), "timeline"),
 		Findings: report.Findings}, nil
 }
@@ -147,7 +146,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.
 	page.Entry = s.entryOf(r, page.Report)
 	page.Began, page.Ended = r.Life(ctx)
 	page.Frame = visible.FrameOf(r.Request, page.Entry, "overview")
+	page.Kept = s.notes.Kept(page.Entry)
 	page.Runs = s.lists.RunsOf(ctx, page.Entry)
-	w.Header().Set("Cache-Control", "no-store")
 	return page, nil
 }

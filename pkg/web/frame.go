@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -29,6 +30,7 @@ type Head struct {
 	Start, End time.Time // zero if not known
 	Running    bool
 	Outcome    string // how it ended; "" if not known
+	Note       notes.Note
 	Tab        string // the address of the page's tab
 }
 

@@ -29,6 +29,7 @@ type Overview struct {
 	OfJobs       []moment.Job
 	Logs         int
 	LogBytes     int64         // of the logs, as stored
+	Kept         string        // how long the session is kept, such as "expires in 12 days"; "" if nothing limits it
 	Prices       *fleet.Prices // nil: nothing has one
 	Runs         []Run         // the newest of the same RayJob, RayService or cluster
 }

@@ -69,13 +69,15 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
-// Write answers with a page. It panics before anything is written if the page's template does not fit its data.
+// Write answers with a page. It panics before anything is written if the page's template does not fit its data. Pages
+// are not to be cached: what stands around them, such as people's notes, changes.
 func Write(w http.ResponseWriter, status int, p Page) {
 	var body bytes.Buffer
 	if err := templateOf(p.template()).Execute(&body, p); err != nil {
 		panic(err)
 	}
 	h := w.Header()
+	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	w.WriteHeader(status)

@@ -64,7 +64,6 @@ func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, page)
 	return nil
 }

@@ -52,7 +52,6 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		page.AccessTrouble = problem.Sentence(l.AccessErr)
 	}
 	page.Totals, page.Versions, page.DashboardDir = l.Totals(now), h.opts.Frontends.Versions(), h.opts.Frontends.Dir
-	w.Header().Set("Cache-Control", "no-store")
 	var wrong *param.Error
 	if errors.As(wrongErr, &wrong) {
 		page.Wrong = web.Wrong{Error: *wrong}

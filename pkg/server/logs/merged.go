@@ -74,7 +74,6 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Se
 		page.Rows, page.Dated, page.Starts, page.Ends = merged.rows, merged.dated, merged.starts(), merged.ends()
 		page.Earlier, page.Later = merged.before(), merged.after()
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }

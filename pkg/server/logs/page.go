@@ -66,7 +66,6 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 		return err
 	}
 	page.Show(begin.line, begin.beyond, begin.last)
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }

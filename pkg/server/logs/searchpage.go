@@ -47,7 +47,6 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 			return err
 		}
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }

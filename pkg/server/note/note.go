@@ -75,7 +75,6 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, web.Note{
 		Frame: visible.FrameOf(r, e, "note"), Path: e.Ref.Path(), Note: n, Kept: h.Kept(e),
 		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,

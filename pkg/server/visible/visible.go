@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -173,11 +174,21 @@ func Frame(r *http.Request) web.Frame {
 	return f
 }
 
+type notesKey struct{}
+
+// WithNotes has FrameOf show the notes of a book on the pages of a context's requests.
+func WithNotes(ctx context.Context, book *notes.Book) context.Context {
+	return context.WithValue(ctx, notesKey{}, book)
+}
+
 // FrameOf is that of a page of a session. tab is the address of the page's tab, relative to the session's.
 func FrameOf(r *http.Request, e catalog.Entry, tab string) web.Frame {
 	f := Frame(r)
 	f.Head = &web.Head{Ref: e.Ref, Start: e.Start, End: e.End, Running: e.Running, Outcome: e.Outcome,
 		Tab: tab}
+	if book, ok := r.Context().Value(notesKey{}).(*notes.Book); ok {
+		f.Head.Note = book.Of(e.Ref)
+	}
 	if at := moment.FindStringSubmatch(r.URL.EscapedPath()); at != nil {
 		f.Head.Moment = at[1]
 	}
