@@ -22,7 +22,7 @@ func (c *controllerLog) applicationsDeleted() {
 	b := c.b
 	for _, m := range b.matches(c.log, appDeleted()) {
 		if len(b.deletions) < maxDeletions {
-			b.deletions = append(b.deletions, deletion{m.groups[1], m.at, b.evidence(c.log, m.from, m.to)})
+			b.deletions = append(b.deletions, deletion{m.groups[1], m.at, b.lineOf(m)})
 		}
 	}
 }

@@ -124,9 +124,7 @@ var (
 func (c *controllerLog) applicationsUnbuilt() {
 	b := c.b
 	later := b.matches(c.log, aboutApp())
-	for _, file := range b.nodeFiles(maxReplicaLogs,
-		func(path string) bool { return strings.HasPrefix(path, "serve/controller_build_") }) {
-		log := b.read(file)
+	for log := range b.nodeLogs(maxReplicaLogs, begins("serve/controller_build_")) {
 		all := b.matches(log, importing())
 		if len(all) == 0 {
 			continue
@@ -143,7 +141,7 @@ func (c *controllerLog) applicationsUnbuilt() {
 		f.addEntity(b.applicationEntity(app))
 		f.lasted(m.at)
 		f.lasted(until)
-		f.addEvidence(b.evidence(log, m.from, m.to))
+		f.addEvidence(b.lineOf(m))
 		f.Severity = b.severityAlone()
 	}
 }

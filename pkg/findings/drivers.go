@@ -234,7 +234,7 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 			f.addEvidence(b.evidence(e.log, at, len(e.log.text)))
 			return
 		}
-		f.addEvidence(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
+		f.addEvidence(b.tail(e.log, 12))
 	}
 }
 

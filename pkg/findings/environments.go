@@ -29,26 +29,19 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	if j.id.Nil() && !starts {
 		return nil
 	}
-	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "runtime_env_agent.log" }) {
-		setup := moment.LogFile{Node: file.Node, Path: b.setupLog(file, j)}
-		if setup.Path == "" {
-			continue
-		}
-		agent := b.read(file)
-		from, to, env := b.unfinishedEnv(agent, until)
-		since := b.logTime(agent.text[from:to])
-		if env == nil || until-since < longEnv {
+	for agent := range b.nodeLogs(maxRaylets, called(moment.RuntimeEnvAgent)) {
+		setup := b.setupLog(agent.file, j)
+		begun, env := b.unfinishedEnv(agent, until)
+		if setup == "" || env == nil || until-begun.at < longEnv {
 			continue
 		}
 		f := b.find(RuntimeEnv, "making "+j.name())
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(),
-			envParts(env), time.Duration(until-since).Round(time.Second))
+			envParts(env), time.Duration(until-begun.at).Round(time.Second))
 		f.SubmissionID = j.SubmissionID
-		printed := b.read(setup)
 		f.add(occurrence{
-			at: since, job: j.id, name: "the runtime environment", entity: b.nodeEntity(file.Node),
-			evidence: []Evidence{b.evidence(printed, printed.lastLines(5), len(printed.text)),
-				b.evidence(agent, from, to)},
+			at: begun.at, job: j.id, name: "the runtime environment", entity: b.nodeEntity(agent.file.Node),
+			evidence: []Evidence{b.tail(b.log(agent.file.Node, setup), 5), b.lineOf(begun)},
 		})
 		f.last = max(f.last, until)
 		return f
@@ -70,7 +63,7 @@ func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 
 // unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make at a time (Unix
 // ns) and neither made nor given up; nil if there is none.
-func (b *builder) unfinishedEnv(agent *logText, until int64) (from, to int, env *pyjson.Object) {
+func (b *builder) unfinishedEnv(agent *logText, until int64) (last match, env *pyjson.Object) {
 	var begun []match
 	for _, m := range b.matches(agent, madeEnv()) {
 		switch {
@@ -82,14 +75,11 @@ func (b *builder) unfinishedEnv(agent *logText, until int64) (from, to int, env 
 		}
 	}
 	if len(begun) == 0 {
-		return 0, 0, nil
+		return last, nil
 	}
-	m := begun[len(begun)-1]
-	env, err := pyjson.ParseObject([]byte(m.groups[1]))
-	if err != nil {
-		return 0, 0, nil
-	}
-	return m.from, m.to, env
+	last = begun[len(begun)-1]
+	env, _ = pyjson.ParseObject([]byte(last.groups[1])) // nil if it is none
+	return last, env
 }
 
 // envParts says what of a runtime environment takes time to make: "pip (torch, vllm)".

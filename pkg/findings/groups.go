@@ -119,8 +119,7 @@ func (b *builder) loggedGroups(known map[string]*group) {
 		if n, err := strconv.Atoi(m.groups[3]); err == nil && n < len(strategies) && g.Strategy == "" {
 			g.Strategy = strategies[n]
 		}
-		from, to := m.log.line(m.from)
-		g.evident = append(g.evident, b.evidence(m.log, from, to))
+		g.evident = append(g.evident, b.lineOf(m))
 	}
 }
 
@@ -141,7 +140,7 @@ func (b *builder) loggedEnds(known map[string]*group) {
 			}
 			if strings.Contains(line, "because its job") {
 				g.withJob = true
-				g.evident = append(g.evident, b.evidence(m.log, m.from, m.to))
+				g.evident = append(g.evident, b.lineOf(m))
 			}
 		case strings.Contains(line, "placement group id={") || strings.Contains(line, "Successfully created"):
 			g.Placed = g.Placed || len(g.Bundles) == 0 || strings.Contains(line, "Successfully created")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -50,7 +49,7 @@ func (b *builder) readSilentHead() {
 	}
 	last, shown := int64(0), Evidence{}
 	for _, path := range headLogs {
-		log := b.read(moment.LogFile{Node: head, Path: path})
+		log := b.log(head, path)
 		if at, from, to := b.lastTime(log); at > last {
 			last, shown = at, b.evidence(log, from, to)
 		}
@@ -58,12 +57,8 @@ func (b *builder) readSilentHead() {
 	if last == 0 {
 		return
 	}
-	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.out" }) {
-		if file.Node == head {
-			continue
-		}
-		log := b.read(file)
-		if end, _, _ := b.lastTime(log); end-last < silence {
+	for log := range b.nodeLogs(maxRaylets, called("raylet.out")) {
+		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < silence {
 			continue
 		}
 		for _, m := range b.matches(log, lostGCS()) {
@@ -74,10 +69,10 @@ func (b *builder) readSilentHead() {
 			if f.Count == 0 {
 				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not "+
 					"reach it any more",
-					b.nodeTitle(head), b.clock(last), b.nodeName(file.Node))
+					b.nodeTitle(head), b.clock(last), b.nodeName(log.file.Node))
 				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
 			}
-			f.addEvidence(b.evidence(log, m.from, m.to))
+			f.addEvidence(b.lineOf(m))
 			break
 		}
 	}
@@ -129,19 +124,17 @@ func (b *builder) gcsEnded() *finding {
 	if head.Nil() {
 		return nil
 	}
-	ended, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "gcs_server.out"}))
+	ended, _, _ := b.lastTime(b.log(head, "gcs_server.out"))
 	if ended == 0 {
 		return nil
 	}
-	raylet := b.read(moment.LogFile{Node: head, Path: "raylet.out"})
+	raylet := b.log(head, "raylet.out")
 	gone := slices.DeleteFunc(b.matches(raylet, gcsGone()), func(m match) bool { return m.at < ended })
 	last, from, to := b.lastTime(raylet)
 	how, shown := "ended without notice", []Evidence(nil)
 	if len(gone) >= 2 && last-gone[0].at >= silence { // heads that are ended in order say it once or twice
 		ended = gone[0].at
-		for _, m := range []match{gone[0], gone[len(gone)-1]} {
-			shown = append(shown, b.evidence(raylet, m.from, m.to))
-		}
+		shown = []Evidence{b.lineOf(gone[0]), b.lineOf(gone[len(gone)-1])}
 	} else {
 		if ended = b.gcsStoodStill(head, ended, raylet); ended == 0 {
 			return nil
@@ -150,14 +143,8 @@ func (b *builder) gcsEnded() *finding {
 	}
 	f := b.find(GCSDied, head.String())
 	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
-	var logs []*logText
-	for _, path := range []string{"gcs_server.err", "gcs_server.out"} {
-		logs = append(logs, b.read(moment.LogFile{Node: head, Path: path}))
-	}
-	said, crash := b.crashIn(logs)
-	if said != "" {
-		f.Title += ": " + said
-	}
+	said, crash := b.crashIn([]*logText{b.log(head, "gcs_server.err"), b.log(head, "gcs_server.out")})
+	f.Title += around(": ", said, "")
 	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: append([]Evidence{crash}, shown...)})
 	b.showGCS(f)
 	return f
@@ -168,7 +155,7 @@ func (b *builder) gcsEnded() *finding {
 // goes on. Where the raylet was told to end, or the head was lost, the autoscaler may only have ended first, and a GCS
 // that has nothing to do logs little: so something else must tell of it, too.
 func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) (at int64) {
-	monitor := b.read(moment.LogFile{Node: head, Path: "monitor.log"})
+	monitor := b.log(head, "monitor.log")
 	rounds := b.matches(monitor, round())
 	n := len(rounds)
 	if b.running || b.lost[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
@@ -193,10 +180,8 @@ func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) 
 // unansweredDriver reports whether a driver on the head logged after a time that the GCS had not answered it.
 func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 	const most = 20 // logs
-	for _, file := range b.nodeFiles(most, func(path string) bool {
-		return strings.HasPrefix(path, "python-core-driver-")
-	}) {
-		if file.Node == head && slices.ContainsFunc(b.matches(b.read(file), noAnswer()),
+	for log := range b.nodeLogs(most, begins("python-core-driver-")) {
+		if log.file.Node == head && slices.ContainsFunc(b.matches(log, noAnswer()),
 			func(m match) bool { return m.at > since }) {
 			return true
 		}
@@ -207,12 +192,8 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
 	const most = 2 // both of one head
-	for _, file := range b.nodeFiles(most, func(path string) bool {
-		return path == "gcs_server.err" || path == "gcs_server.out"
-	}) {
-		if gcs := b.read(file); strings.TrimSpace(gcs.text) != "" {
-			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
-		}
+	for log := range b.nodeLogs(most, called("gcs_server.err", "gcs_server.out")) {
+		f.addEvidence(b.tail(log, 5))
 	}
 }
 

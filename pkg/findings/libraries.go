@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -105,8 +106,7 @@ func (b *builder) readDataLog(f *finding) {
 	}
 	nearest, logged := int64(math.MaxInt64), Evidence{}
 	var raised output.Exception
-	for _, file := range b.dataLogs() {
-		log := b.read(file)
+	for log := range b.dataLogs() {
 		for _, name := range f.names {
 			before, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
 			if !found {
@@ -128,8 +128,8 @@ func (b *builder) readDataLog(f *finding) {
 }
 
 // dataLogs returns the logs of Ray Data.
-func (b *builder) dataLogs() []moment.LogFile {
-	return b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") })
+func (b *builder) dataLogs() iter.Seq[*logText] {
+	return b.nodeLogs(maxControllers, begins("ray-data/ray-data"))
 }
 
 // ignoredByData looks whether the failures that a finding about an operator of Ray Data is about were ignored, as the
@@ -139,12 +139,11 @@ func (b *builder) ignoredByData(f *finding) {
 		return
 	}
 	ignored, aborted := false, false
-	for _, file := range b.dataLogs() {
-		text := b.read(file).text
+	for log := range b.dataLogs() {
 		for _, name := range f.names {
 			said := `from a task of operator "` + name + `". `
-			ignored = ignored || strings.Contains(text, said+"Ignoring this exception")
-			aborted = aborted || strings.Contains(text, said+"Dataset execution will now abort")
+			ignored = ignored || strings.Contains(log.text, said+"Ignoring this exception")
+			aborted = aborted || strings.Contains(log.text, said+"Dataset execution will now abort")
 		}
 	}
 	if f.ignored = ignored && !aborted; f.ignored {
@@ -177,10 +176,7 @@ var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop +
 // readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It
 // reads the logs of the runs' controllers.
 func (b *builder) readTrain() {
-	files := b.nodeFiles(maxControllers,
-		func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
-	for _, file := range files {
-		log := b.read(file)
+	for log := range b.nodeLogs(maxControllers, begins("train/ray-train-app-controller-")) {
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
 			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
 				b.trainRuns[job] = m[2]
@@ -217,7 +213,7 @@ func (b *builder) trainRetried(m match, raised string) string {
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
 		said = cmp.Or(raised, said)
-		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.evidence(m.log, m.from, m.to))
+		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.lineOf(m))
 		return ""
 	case !strings.Contains(policy, "RETRY"):
 		return raised
@@ -231,7 +227,7 @@ func (b *builder) trainRetried(m match, raised string) string {
 	f.raised = exception
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
 		output.Clip(line.Run, output.MaxTitle), cmp.Or(exception.String(), output.FirstSentence(line.Message)))
-	e := b.evidence(m.log, m.from, m.to)
+	e := b.lineOf(m)
 	e.Time, e.Text = stamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
 		evidence: []Evidence{e}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"net/url"
 	"os"
@@ -238,14 +239,21 @@ const maxHeads = 2 // nodes: the head of a session may have been replaced
 
 // loggedByHead returns the matches of an expression in the logs of the heads that have a name.
 func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
-	for _, file := range b.nodeFiles(maxHeads, func(path string) bool { return path == name }) {
-		all = append(all, b.matches(b.read(file), expression)...)
+	for log := range b.nodeLogs(maxHeads, called(name)) {
+		all = append(all, b.matches(log, expression)...)
 	}
 	return all
 }
 
-// entry returns where the log's entry ends that a match begins: it may have several lines.
-func (m match) entry() int { return entryEnd(m.log, m.to) }
+// lineOf returns the line, or the lines, in which an expression matched a log.
+func (b *builder) lineOf(m match) Evidence {
+	from, _ := m.log.line(m.from)
+	_, to := m.log.line(m.to)
+	return b.evidence(m.log, from, to)
+}
+
+// tail returns the last n lines of a log; none if they say nothing.
+func (b *builder) tail(l *logText, n int) Evidence { return b.evidence(l, l.lastLines(n), len(l.text)) }
 
 func stamp(ns int64) string {
 	if ns <= 0 {
@@ -267,6 +275,31 @@ func (b *builder) clock(ns int64) string {
 
 func (b *builder) link(format string, args ...any) string {
 	return b.base + fmt.Sprintf(format, args...)
+}
+
+// log returns a log of a node, see read.
+func (b *builder) log(node rayid.Node, path string) *logText {
+	return b.read(moment.LogFile{Node: node, Path: path})
+}
+
+// nodeLogs reads the logs that nodeFiles returns, one after the other.
+func (b *builder) nodeLogs(most int, is func(path string) bool) iter.Seq[*logText] {
+	return func(yield func(*logText) bool) {
+		for _, file := range b.nodeFiles(most, is) {
+			if !yield(b.read(file)) {
+				return
+			}
+		}
+	}
+}
+
+// called and begins say which logs are meant by their paths.
+func called(paths ...string) func(path string) bool {
+	return func(path string) bool { return slices.Contains(paths, path) }
+}
+
+func begins(with string) func(path string) bool {
+	return func(path string) bool { return strings.HasPrefix(path, with) }
 }
 
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not
@@ -303,8 +336,7 @@ var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot
 // can fulfil.
 func (b *builder) readEvents() {
 	lines := 0
-	for _, file := range b.nodeFiles(maxEventLogs, func(path string) bool { return slices.Contains(eventLogs, path) }) {
-		log := b.read(file)
+	for log := range b.nodeLogs(maxEventLogs, called(eventLogs...)) {
 		for offset := 0; offset < len(log.text); {
 			from, to := log.line(offset)
 			offset = to + 1

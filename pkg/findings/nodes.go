@@ -47,7 +47,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 			f.addEvidence(shown)
 		}
 		if m, drained := b.drains()[id.String()]; drained {
-			f.addEvidence(b.evidence(m.log, m.from, m.to))
+			f.addEvidence(b.lineOf(m))
 		}
 		f.addEntity(b.nodeEntity(id))
 		b.lost[id] = f
@@ -61,8 +61,8 @@ var sigterm = lazyregexp.New(`(?m)^\[[^\n]*\breceived SIGTERM\b[^\n]*$`)
 // toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was
 // not.
 func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
-	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), sigterm()) {
-		return "raylet was told to end (SIGTERM) at " + b.clock(m.at), b.evidence(m.log, m.from, m.to)
+	for _, m := range b.matches(b.log(id, "raylet.out"), sigterm()) {
+		return "raylet was told to end (SIGTERM) at " + b.clock(m.at), b.lineOf(m)
 	}
 	return "", shown
 }
@@ -102,7 +102,7 @@ func (b *builder) readLoggedNodes() {
 		if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil {
 			continue
 		}
-		b.nodeDied(id, reason, output.FirstSentence(m.groups[2]), m.at, b.evidence(m.log, m.from, m.to))
+		b.nodeDied(id, reason, output.FirstSentence(m.groups[2]), m.at, b.lineOf(m))
 	}
 }
 
@@ -126,7 +126,7 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 	signal, said, shown := "", "", Evidence{}
 	for _, path := range []string{"raylet.err", "raylet.out"} {
-		log := b.read(moment.LogFile{Node: id, Path: path})
+		log := b.log(id, path)
 		for _, m := range b.matches(log, rayletEnds()) {
 			by, _ := output.Signal(m.groups[0])
 			crash, _ := output.CrashInPython(m.groups[0])
@@ -164,17 +164,17 @@ func (b *builder) tellAgent(f *finding, id rayid.Node, said string) {
 	}
 	agent := cmp.Or(m[1], "runtime_env_agent")
 	for _, suffix := range []string{".log", ".err"} {
-		log := b.read(moment.LogFile{Node: id, Path: agent + suffix})
+		log := b.log(id, agent+suffix)
 		if text, at := output.LastTraceback(log.text); at >= 0 && output.FromModule(text) {
 			f.goOn(": " + output.Clip(output.ExceptionOf(text).String(), output.MaxTitle))
 			f.addEvidence(b.evidence(log, at, len(log.text)))
 			return
 		}
 	}
-	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), agentEnded()) {
+	for _, m := range b.matches(b.log(id, "raylet.out"), agentEnded()) {
 		if strings.HasPrefix(m.groups[1], agent) {
 			f.goOn(": it ended with exit code " + m.groups[2])
-			f.addEvidence(b.evidence(m.log, m.from, m.to))
+			f.addEvidence(b.lineOf(m))
 			return
 		}
 	}

@@ -36,8 +36,7 @@ func (b *builder) demandLines(line *regexp.Regexp) []match {
 func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match) bool) {
 	for _, m := range slices.Backward(b.demandLines(line)) {
 		if about(m) {
-			from, to := m.log.line(m.from)
-			f.addEvidence(b.evidence(m.log, from, to))
+			f.addEvidence(b.lineOf(m))
 			return
 		}
 	}

@@ -124,10 +124,8 @@ const maxRanks = 40
 
 // readRankErrors reads what workers of Train logged of the exceptions that their training functions raised.
 func (b *builder) readRankErrors() (all []rankError) {
-	files := b.nodeFiles(maxRanks,
-		func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-worker-") })
-	for _, file := range files {
-		for _, m := range b.matches(b.read(file), aboutTraining()) {
+	for log := range b.nodeLogs(maxRanks, begins("train/ray-train-app-worker-")) {
+		for _, m := range b.matches(log, aboutTraining()) {
 			var line struct {
 				Message string `json:"message"`
 				Run     string `json:"run_name"`

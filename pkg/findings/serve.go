@@ -46,10 +46,9 @@ type controllerLog struct {
 // the last saved state.
 func (b *builder) readServe() {
 	broken := deployments{}
-	for _, file := range b.nodeFiles(4, func(path string) bool {
+	for log := range b.nodeLogs(4, func(path string) bool {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
-		log := b.read(file)
 		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
 		c.replicasRaised()
 		c.replicasCrashed()
@@ -109,12 +108,12 @@ func (c *controllerLog) applicationsFailed() {
 		}
 	}
 	for _, m := range failed {
-		end := m.entry()
 		app := m.groups[1]
-		f := b.applicationFailed(app, log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+		said, shown := b.entry(m)
+		f := b.applicationFailed(app, said, m.at, shown)
 		// whoever gives up at once deletes it, too, as a program does that ends
 		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
-		if c.startedAfter(end, "app='"+app+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+		if c.startedAfter(m.to, "app='"+app+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
 			f.Severity = Warning // it was deployed again, or somebody gave it up
 		}
 	}
@@ -129,6 +128,12 @@ func (c *controllerLog) onlyApplication() (name string) {
 		name = m[1]
 	}
 	return name
+}
+
+// entry returns what a log's entry that a match begins says behind the match, and the entry.
+func (b *builder) entry(m match) (said string, shown Evidence) {
+	end := entryEnd(m.log, m.to)
+	return m.log.text[m.to:end], b.evidence(m.log, m.from, end)
 }
 
 // entryEnd returns where the log's entry at an offset ends: where the next one begins or the log ends, or at the first
@@ -152,8 +157,8 @@ func entryEnd(log *logText, at int) int {
 func (c *controllerLog) replicasRaised() {
 	b, log := c.b, c.log
 	for _, m := range b.matches(log, replicaRaised()) {
-		deployment, app, end := m.groups[1], m.groups[2], m.entry()
-		said := log.text[m.to:end]
+		deployment, app := m.groups[1], m.groups[2]
+		said, shown := b.entry(m)
 		raised := output.ExceptionOf(said)
 		if strings.Contains(said, "Check replica logs") || output.ToldAbove(raised.String()) {
 			raised = b.inReplicaLogs(app, deployment, raised)
@@ -168,9 +173,9 @@ func (c *controllerLog) replicasRaised() {
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		f.lasted(m.at) // a deployment whose replicas are tried again and again counts once
-		f.addEvidence(b.evidence(log, m.from, end))
+		f.addEvidence(shown)
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
-		if f.Severity = b.severityAlone(); c.deploymentStarted(end, deployment) {
+		if f.Severity = b.severityAlone(); c.deploymentStarted(m.to, deployment) {
 			f.Severity = Warning
 		}
 		c.broken.add(deployment, f)
@@ -234,8 +239,8 @@ func (c *controllerLog) proxiesFailed() {
 	givenUp := b.matches(log, proxyGivenUp())
 	for _, m := range b.matches(log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
-		end := m.entry()
-		raised := output.ExceptionOf(log.text[m.to:end])
+		said, shown := b.entry(m)
+		raised := output.ExceptionOf(said)
 		why := raised.String()
 		if m.groups[2] != "" {
 			why = "it did not answer within " + m.groups[2] + " s"
@@ -249,11 +254,10 @@ func (c *controllerLog) proxiesFailed() {
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
 		f.lasted(m.at)
-		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id),
-			evidence: []Evidence{b.evidence(log, m.from, end)}})
+		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{shown}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if i >= 0 {
-			f.addEvidence(b.evidence(log, givenUp[i].from, givenUp[i].to))
+			f.addEvidence(b.lineOf(givenUp[i]))
 		}
 	}
 }
@@ -286,7 +290,7 @@ func (c *controllerLog) replicasCrashed() {
 			f.raised = check.raised
 		}
 		f.ofDeployment(b, app, deployment)
-		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.evidence(log, m.from, m.to)}})
+		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.lineOf(m)}})
 		f.Severity = Warning
 		// the head may notice later that a node is lost, and the controller by a health check up to a minute later
 		for _, lost := range b.all {
@@ -328,7 +332,7 @@ func (c *controllerLog) updatesFailed() {
 				f.addName("deployment " + name)
 				f.count(m.at)
 			}
-			f.addEvidence(b.evidence(log, m.from, m.to))
+			f.addEvidence(b.lineOf(m))
 			f.Severity = Error
 			if c.deploymentStarted(m.to, name) {
 				f.Severity = Warning // it came back, or was deployed again
@@ -355,15 +359,13 @@ func (c *controllerLog) failedChecks() map[string]failedCheck {
 			if _, known := first[key]; known {
 				continue
 			}
-			raised, end := output.Exception{}, m.to
+			said, shown := b.entry(m)
+			raised := output.ExceptionOf(said)
 			if expression == notAnswered() {
-				raised.Message = "no answer within " + m.groups[3] + " s"
-			} else {
-				end = m.entry()
-				raised = output.ExceptionOf(log.text[m.to:end])
+				raised = output.Exception{Message: "no answer within " + m.groups[3] + " s"}
 			}
 			if raised.String() != "" {
-				first[key] = failedCheck{m.at, raised, b.evidence(log, m.from, end)}
+				first[key] = failedCheck{m.at, raised, shown}
 			}
 		}
 	}
@@ -385,8 +387,8 @@ func (c *controllerLog) replicasSlow() {
 			scalesUp(log.text[:m.from], deployment) {
 			continue
 		}
-		end := m.entry()
-		b.notStarted(app, deployment, m.groups[1]+log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+		said, shown := b.entry(m)
+		b.notStarted(app, deployment, m.groups[1]+said, m.at, shown)
 	}
 }
 
@@ -418,8 +420,7 @@ func (c *controllerLog) loopRaised() {
 		return
 	}
 	m := all[len(all)-1]
-	end := m.entry()
-	said := log.text[m.to:end]
+	said, shown := b.entry(m)
 	f := b.find(Serve, "controller"+stillStarting)
 	f.raised = output.ExceptionOf(said)
 	f.Title = "Serve's controller could not go on with its applications: it raised " + reasonOf(f.raised, said)
@@ -436,6 +437,6 @@ func (c *controllerLog) loopRaised() {
 	}
 	f.lasted(all[0].at)
 	f.lasted(m.at)
-	f.addEvidence(b.evidence(log, m.from, end))
+	f.addEvidence(shown)
 	f.Severity = b.severityAlone()
 }

@@ -188,8 +188,8 @@ func (b *builder) unended(j *job, log *logText) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)
-	if log != nil && strings.TrimSpace(log.text) != "" {
-		f.addEvidence(b.evidence(log, log.lastLines(12), len(log.text)))
+	if log != nil {
+		f.addEvidence(b.tail(log, 12))
 	}
 	ended := "no end of the session is stored: nothing was stored after " + stamp(until) +
 		", so its pods or machines ended without notice"
@@ -339,9 +339,6 @@ func (b *builder) showPrinted(f *finding, worker rayid.Worker) {
 		if !strings.HasPrefix(file.Path, "worker-") {
 			continue
 		}
-		log := b.readOf(worker, file)
-		if at := log.lastLines(5); strings.TrimSpace(log.text) != "" {
-			f.addEvidence(b.evidence(log, at, len(log.text)))
-		}
+		f.addEvidence(b.tail(b.readOf(worker, file), 5))
 	}
 }

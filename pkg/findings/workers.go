@@ -77,8 +77,7 @@ func (b *builder) readDeaths() {
 		if _, known := b.deaths[id]; err != nil || known {
 			continue
 		}
-		from, to := m.log.line(m.from)
-		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.evidence(m.log, from, to)}
+		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.lineOf(m)}
 		// the expression matched 56 hexadecimal digits
 		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])
 		if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
@@ -101,8 +100,7 @@ const maxRaylets = 60 // nodes whose raylet's log one report reads
 // readStarts finds worker processes that ended before Ray could use them, and the error that they printed. Processes
 // that are started together print first, and the raylet then says of each that it did not register.
 func (b *builder) readStarts() {
-	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
-		log := b.read(file)
+	for log := range b.nodeLogs(maxRaylets, called("raylet.err")) {
 		said, evident, since, read := "", Evidence{}, int64(0), 0
 		for _, m := range b.matches(log, notStarted()) {
 			reason, from, to := startError(log.text[read:m.from])
@@ -112,12 +110,12 @@ func (b *builder) readStarts() {
 			read = m.to
 			f := b.find(WorkerStart, said)
 			f.Title = "Worker processes did not start: " + cmp.Or(said, output.Clip(m.groups[1], output.MaxTitle))
-			f.add(occurrence{at: m.at, entity: b.nodeEntity(file.Node)})
+			f.add(occurrence{at: m.at, entity: b.nodeEntity(log.file.Node)})
 			f.first = min(f.first, m.at-startTimeout)
 			if said != "" {
 				f.addEvidence(evident)
 			}
-			f.addEvidence(b.evidence(log, m.from, m.to))
+			f.addEvidence(b.lineOf(m))
 		}
 	}
 }
