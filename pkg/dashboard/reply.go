@@ -126,7 +126,7 @@ type stream struct {
 	Answer
 	status      int
 	contentType string // the content's type
-	gone        bool   // the client has left
+	gone        bool   // the client has left, or the answer failed
 	buf         []byte // not sent yet; appended to by its user
 }
 
@@ -138,17 +138,16 @@ func newStream(w http.ResponseWriter, status int, contentType string) *stream {
 		buf: make([]byte, 0, 4<<10)}
 }
 
-// flushFull sends buf if it is large enough. It returns false when the client has gone: then the caller can stop.
-func (s *stream) flushFull() bool {
+// flushFull sends buf if it is large enough.
+func (s *stream) flushFull() {
 	if len(s.buf) >= streamBytes {
 		s.flush()
 	}
-	return !s.gone
 }
 
 // flush sends what is written so far. Once the client has left, it is dropped.
 func (s *stream) flush() {
-	if !s.begun {
+	if !s.gone && !s.begun {
 		s.Header().Set("Content-Type", s.contentType)
 		s.WriteHeader(s.status)
 	}
@@ -161,7 +160,7 @@ func (s *stream) flush() {
 
 // close sends the rest.
 func (s *stream) close() {
-	if !s.begun {
+	if !s.gone && !s.begun {
 		s.Header().Set("Content-Length", strconv.Itoa(len(s.buf)))
 	}
 	s.flush()

@@ -30,27 +30,20 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 		return err
 	}
 	e := taskEncoder{detail: q.Detail, redact: redact}
-	out := newStream(w, http.StatusOK, jsonType)
-	out.buf = fmt.Appendf(out.buf,
-		`{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
-		picked.Listed, picked.Listed, picked.Matching)
-	for i := range picked.Rows {
-		row, err := picked.Row(i)
-		if err != nil {
-			return cutAnswer(&out.Answer, r, err)
-		}
-		if i > 0 {
-			out.buf = append(out.buf, ", "...)
-		}
-		out.buf = e.append(out.buf, row)
-		if !out.flushFull() {
-			return nil
-		}
-	}
-	out.buf = append(out.buf, `], "partial_failure_warning": "", "warnings": `...)
-	out.buf = append(pyjson.Append(out.buf, orNull(damageOf(r.Session))), "}}}"...)
-	out.close()
-	return nil
+	var failed error
+	rows := streamed(func(out *stream) {
+		out.list(len(picked.Rows), func(i int) {
+			row, err := picked.Row(i)
+			if err != nil {
+				out.gone, failed = true, cutAnswer(&out.Answer, r, err)
+				return
+			}
+			out.buf = e.append(out.buf, row)
+			out.flushFull()
+		})
+	})
+	return cmp.Or(writeState(w, r, stateReply{total: picked.Listed, listed: picked.Listed, matching: picked.Matching,
+		rows: rows, partialFailure: ""}), failed)
 }
 
 // refusedFilter says what of a filter is wrong, if that is the error.

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/hex"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -97,11 +96,13 @@ func colourOf(name string) string {
 	return "generic_work"
 }
 
-func (t *trace) begin() {
+// add adds an event of Chrome's trace format.
+func (t *trace) add(event *pyjson.Object) {
 	if t.written {
 		t.buf = append(t.buf, ", "...)
 	}
 	t.written = true
+	t.buf = pyjson.Append(t.buf, event)
 }
 
 // task adds the profile events of an attempt to the trace of its process.
@@ -129,9 +130,8 @@ func (t *trace) task(r tasktable.Row) {
 	}
 }
 
-// event adds a profile event as an event of Chrome's trace format.
+// event adds a profile event of an attempt.
 func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number int) {
-	t.begin()
 	extra := &pyjson.Object{}
 	if len(e.Extra) > len("{}") {
 		extra = readExtra(e.Extra)
@@ -145,47 +145,22 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number
 		name = n
 	}
 	from, to := float64(e.Start)/1e6*1e3, float64(e.End)/1e6*1e3 // µs, rounded as Ray does
-	b := append(t.buf, `{"cat": `...)
-	b = appendText(b, e.Name)
-	b = append(b, `, "name": `...)
-	b = pyjson.Append(b, name)
-	b = append(b, `, "pid": `...)
-	b = strconv.AppendInt(b, int64(process), 10)
-	b = append(b, `, "tid": `...)
-	b = strconv.AppendInt(b, int64(number), 10)
-	b = append(b, `, "ts": `...)
-	b = pyjson.AppendFloat(b, from)
-	b = append(b, `, "dur": `...)
-	b = pyjson.AppendFloat(b, to-from)
-	b = append(b, `, "cname": `...)
-	b = pyjson.AppendString(b, colour)
-	b = append(b, `, "args": `...)
-	t.buf = append(appendArgs(b, extra, r), `, "ph": "X"}`...)
-}
-
-// appendArgs writes an event's extra data with what identifies its task.
-func appendArgs(b []byte, extra *pyjson.Object, r tasktable.Row) []byte {
-	idOf, job := r.ID(), r.Job()
 	extra.SetAll(
-		"task_id", idOf.String(), "job_id", job.String(), "attempt_number", r.Attempt(),
-		"func_or_class_name", string(r.Function()), "actor_id", nil,
+		"task_id", r.ID().String(), "job_id", r.Job().String(), "attempt_number", r.Attempt(),
+		"func_or_class_name", string(r.Function()), "actor_id", nullable(hex.EncodeToString(r.Actor())),
 	)
-	if actor := r.Actor(); actor != nil {
-		extra.Set("actor_id", hex.EncodeToString(actor))
-	}
-	return pyjson.Append(b, extra)
+	t.add(pyjson.Obj("cat", string(e.Name), "name", name, "pid", process, "tid", number, "ts", from, "dur", to-from,
+		"cname", colour, "args", extra, "ph", "X"))
 }
 
 // names writes the events that name processes and threads.
 func (t *trace) names() {
 	for i, ip := range t.ips {
-		t.begin()
-		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid",
-			i, "tid", nil, "ph", "M"))
+		t.add(pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil,
+			"ph", "M"))
 	}
 	for i, by := range t.order {
-		t.begin()
-		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid",
-			by.process, "tid", i, "ph", "M"))
+		t.add(pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid", by.process, "tid", i,
+			"ph", "M"))
 	}
 }
