@@ -116,10 +116,10 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 
 // split returns the two lines that encode wrote for a session.
 func split(kept []byte, ref layout.Session) (h Head, report []byte, err error) {
-	line, report, _ := bytes.Cut(kept, []byte("\n"))
-	if h, err = ReadHead(io.MultiReader(bytes.NewReader(line), strings.NewReader("\n")), ref); err != nil {
+	if h, err = ReadHead(bytes.NewReader(kept), ref); err != nil {
 		return h, nil, err
 	}
+	_, report, _ = bytes.Cut(kept, []byte("\n"))
 	if report = bytes.TrimSuffix(report, []byte("\n")); h.Bytes != int64(len(report)) {
 		return h, nil, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
@@ -173,15 +173,11 @@ func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why s
 	return h.encode([]byte(`{"findings":[]}`))
 }
 
-// ReadHead reads the Head of kept findings, of any version. It checks the session and the outcome.
-func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
-	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
-}
-
-// readHead reads the first line of kept findings. They are stored objects and not trusted: errNotKept if the line is
-// longer than kept's buffer, no head, or of another session.
-func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
-	line, err := kept.ReadSlice('\n')
+// ReadHead reads the Head of kept findings, of any version: their first line. Of a bufio.Reader with HeadBytes the rest
+// can be read then. They are stored objects and not trusted: the error is errNotKept if the line is too long, no head,
+// or of another session.
+func ReadHead(kept io.Reader, ref layout.Session) (h Head, err error) {
+	line, err := bufio.NewReaderSize(kept, HeadBytes).ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
 		return h, fmt.Errorf("read how %s ended: %w", ref, err)
 	}
@@ -271,7 +267,7 @@ func decode(
 	ctx context.Context, kept io.Reader, ref layout.Session, holds func(Head) bool, memory *budget.Budget,
 ) (*Report, error) {
 	in := bufio.NewReaderSize(kept, HeadBytes)
-	h, err := readHead(in, ref)
+	h, err := ReadHead(in, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/jsonstream"
@@ -54,11 +53,7 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 			}
 			defer func() { _ = kept.Close() }()
 			in := bufio.NewReaderSize(kept, findings.HeadBytes)
-			line, err := in.ReadSlice('\n')
-			if err != nil {
-				return err
-			}
-			head, err := findings.ReadHead(strings.NewReader(string(line)), e.Ref)
+			head, err := findings.ReadHead(in, e.Ref)
 			if err != nil {
 				return err
 			}
