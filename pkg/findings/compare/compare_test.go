@@ -77,7 +77,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 	return r, func() {}, nil
 }
 
-func (b *bench) run(t *testing.T, q compare.Question, metrics compare.Metrics) *compare.Report {
+func (b *bench) run(t *testing.T, q compare.Question, metrics moment.Metrics) *compare.Report {
 	t.Helper()
 	return must.Get(compare.Comparer{Open: b.open, Findings: findings.Reader{Metrics: metrics}}.Run(t.Context(), q))(t)
 }

@@ -77,9 +77,6 @@ type Hours struct {
 	Memory float64 `json:"memory_gib_hours"`
 }
 
-// Metrics are the stored metrics of sessions.
-type Metrics = moment.Metrics
-
 // measure reads the side of a request's session, or of one of its jobs.
 func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry, job *Job) (*Side, error) {
 	ref := r.Session.Ref
@@ -296,7 +293,7 @@ type lifetime struct {
 
 // readNodes counts the nodes that existed between two times, and what they had and used.
 func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time,
-	metrics Metrics) error {
+	metrics moment.Metrics) error {
 	nodes, err := r.Nodes(ctx)
 	if err != nil {
 		return err
@@ -381,7 +378,7 @@ var uses = []struct {
 
 // readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
 func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration,
-	lives []lifetime, metrics Metrics) error {
+	lives []lifetime, metrics moment.Metrics) error {
 	if metrics == nil || length < time.Second {
 		return nil
 	}
