@@ -35,12 +35,6 @@ func (b *builder) addEarlierFailures() {
 		}
 		if earlier != "" {
 			root.tellEarlier(earlier)
-			for _, c := range end.because { // other calls of one actor, after the same failure
-				if c != root && c.raised.Type == root.raised.Type && c.actor() != "" && c.actor() == root.actor() &&
-					!strings.Contains(c.Title, beforeThat) {
-					c.tellEarlier(earlier)
-				}
-			}
 		}
 	}
 }

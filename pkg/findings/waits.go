@@ -25,22 +25,14 @@ type wait struct {
 	at      int64 // when it failed, Unix ns
 }
 
-// readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same
-// way, or that were running at that time.
+// readWaits finds for what attempts had waited that waited too long: for tasks of their own that were running at that
+// time.
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
 		if w.finding.Kind != Timeout {
 			continue
 		}
-		if b.linkException(w.finding, w.finding.raised.String()); len(w.finding.because) > 0 {
-			continue
-		}
-		for _, other := range b.waits {
-			if startedBy(other.row, w.row) && other.finding != w.finding && other.at <= w.at {
-				w.finding.causedBy(other.finding)
-			}
-		}
-		if len(w.finding.because) == 0 {
+		if b.linkException(w.finding, w.finding.raised.String()); len(w.finding.because) == 0 {
 			b.addHung(w.finding,
 				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
 				b.leftBy(w), w.at)
