@@ -128,7 +128,7 @@ func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 		"address", pyjson.Obj("nodeId", node, "ipAddress", ip, "port", port, "workerId", worker), "state", s.State,
 		"numRestarts", numberString(s.Restarts), "timestamp", float64(moment.Milliseconds(s.Changed)), "pid", s.PID,
 		"startTime", moment.Milliseconds(s.Started), "endTime", moment.Milliseconds(s.Ended), "reprName", s.Repr,
-		"exitDetail", exitDetail(s.Death),
+		"exitDetail", exitDetail(s.Cause()),
 	)
 	if s.State == moment.Alive && row.Get("processStats") == nil { // its process is in no snapshot
 		row.SetAll(
@@ -142,19 +142,11 @@ func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 // actorCmdline is the title of an actor's process while it runs none of the actor's methods.
 func actorCmdline(class string) []any { return []any{"ray::" + class} }
 
-// exitDetail is the sentence of a cause of death (ray.rpc.ActorDeathCause as JSON).
-func exitDetail(death []byte) string {
-	cause, err := pyjson.ParseObject(death)
-	if err != nil {
-		return noExit
-	}
-	for context, field := range map[string]string{
-		"actorDiedErrorContext": "errorMessage", "runtimeEnvFailedContext": "errorMessage",
-		"actorUnschedulableContext": "errorMessage", "creationTaskFailureContext": "formattedExceptionString",
-	} {
-		if c := cause.Object(context); c != nil {
-			return c.String(field)
-		}
+// exitDetail is the sentence of a cause of death.
+func exitDetail(c moment.Cause) string {
+	switch c.Context {
+	case "actorDiedErrorContext", "runtimeEnvFailedContext", "actorUnschedulableContext", "creationTaskFailureContext":
+		return c.Text
 	}
 	return noExit
 }

@@ -101,9 +101,8 @@ func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err
 		// Ray requests the log from the driver's node. If a job never reached a node, its message says what happened.
 		return part{}, true, nil
 	}
-	log, _, err = openPart(r, moment.LogFile{
-		Node: r.LogNames().Jobs[job.SubmissionID], Path: moment.SubmissionPrefix + job.SubmissionID + moment.Suffix,
-	})
+	log, _, err = openPart(r, moment.LogFile{Node: r.LogNames().Jobs[job.SubmissionID],
+		Path: moment.SubmissionLog(job.SubmissionID)})
 	return log, err == nil, err
 }
 

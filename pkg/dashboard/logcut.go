@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"strings"
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -77,9 +76,9 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 			return existed, existed, nil // nothing had begun on a node that was not there yet
 		}
 	}
-	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
+	if id, ok := moment.SubmissionOf(log.Path); ok {
 		jobs, err := m.Jobs(ctx)
-		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
+		job := moment.FindJob(jobs, id)
 		return job != nil && jobstatus.Ended(job.Status), job != nil, err
 	}
 	output, ok := logname.ParseOutput(path.Base(log.Path))

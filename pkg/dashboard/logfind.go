@@ -110,7 +110,7 @@ func resolveLog(r *Request, o *options) (part, error) {
 		if !ok {
 			return part{}, o.noLog("")
 		}
-		return namedLog(r, node, moment.SubmissionPrefix+o.submissionID+moment.Suffix)
+		return namedLog(r, node, moment.SubmissionLog(o.submissionID))
 	}
 	node, err := askedNode(r, o.nodeID, o.nodeIP)
 	if err != nil {

@@ -50,7 +50,7 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 			continue
 		}
 		if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {
-			add(driver, moment.SubmissionPrefix+j.SubmissionID+moment.Suffix)
+			add(driver, moment.SubmissionLog(j.SubmissionID))
 			node = driver
 		}
 		if about.worker.Nil() {

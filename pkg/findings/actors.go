@@ -9,39 +9,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// cause says why an actor died. It is read from a ray.rpc.ActorDeathCause in protobuf's JSON form.
-type cause struct {
-	context string // the name of the message's field that is set, such as oomContext
-	reason  string // set only in actorDiedErrorContext
-	text    string
-}
-
 const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
-
-// causeOf reads why an actor died from its event (ray.rpc.ActorDeathCause: one context, by name). The zero cause: it is
-// not told, or cannot be read.
-func causeOf(death []byte) (c cause) {
-	if len(death) == 0 {
-		return c
-	}
-	o, err := pyjson.ParseObject(death)
-	if err != nil {
-		return c
-	}
-	for name, v := range o.All() {
-		if context, ok := v.(*pyjson.Object); ok {
-			return cause{context: name, reason: context.String("reason"),
-				text: cmp.Or(context.String("errorMessage"), context.String("formattedExceptionString"))}
-		}
-	}
-	return c
-}
 
 // wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's
 // owner ended.
@@ -49,10 +22,10 @@ var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_
 
 var actorExit = lazyregexp.New(`Worker exit type: (\w+)`)
 
-// wanted reports whether the death is no failure: somebody wanted it, or the actor's owner ended.
-func (c cause) wanted() bool {
-	m := actorExit().FindStringSubmatch(c.text)
-	return wantedDeaths[c.reason] || m != nil && (death{exit: m[1]}).wanted()
+// wanted reports whether an actor's death is no failure: somebody wanted it, or the actor's owner ended.
+func wanted(c moment.Cause) bool {
+	m := actorExit().FindStringSubmatch(c.Text)
+	return wantedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).wanted()
 }
 
 // readActors finds the actors that died or were restarted. Of those that run for Ray only the deaths by memory count:
@@ -61,7 +34,7 @@ func (b *builder) readActors() {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, b.r.At)
-		if !existed || b.runsForRay(a.Class, a.Job) && causeOf(state.Death).context != outOfMemory {
+		if !existed || b.runsForRay(a.Class, a.Job) && state.Cause().Context != outOfMemory {
 			continue
 		}
 		processes := b.formerProcesses(a, state)
@@ -74,7 +47,7 @@ func (b *builder) readActors() {
 		if state.State != moment.Dead {
 			continue
 		}
-		if c := causeOf(state.Death); c.text != "" && !c.wanted() {
+		if c := state.Cause(); c.Text != "" && !wanted(c) {
 			b.actorDied(a, state, c)
 		}
 	}
@@ -120,33 +93,33 @@ const argumentFailed = "At least one of the input arguments for this task could 
 
 // actorDied adds an actor's death to the finding about deaths with the same cause: what Ray tells of it, or else how
 // the actor's process ended.
-func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause) {
+func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment.Cause) {
 	name, key := actorName(a), a.Job.String()+a.Class
 	d, known := b.deaths[state.Worker] // how its process ended
-	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text,
+	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.Text,
 		Link: b.link("#/actors/%s", a.ID)}
-	if state.Node.Nil() && c.reason == "NODE_DIED" {
-		state.Node = b.lostNodeIn(c.text) // its process had not started there
+	if state.Node.Nil() && c.Reason == "NODE_DIED" {
+		state.Node = b.lostNodeIn(c.Text) // its process had not started there
 	}
 	var f *finding
 	switch {
-	case c.context == "creationTaskFailureContext":
-		raised := output.ExceptionOf(c.text)
+	case c.Context == "creationTaskFailureContext":
+		raised := output.ExceptionOf(c.Text)
 		f = b.find(ActorDied, key+raised.Type+output.Normalised(raised.Message))
 		f.raised = raised
 		how := "its constructor raised"
-		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
+		if f.ofArgument = strings.Contains(c.Text, argumentFailed); f.ofArgument {
 			how = "an argument of its constructor failed:"
 		}
 		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how,
-			cmp.Or(raised.String(), output.FirstSentence(c.text)))
-	case c.context == "runtimeEnvFailedContext":
-		f = b.envFailed(a.Job, name, c.text)
-	case c.context == "actorUnschedulableContext":
-		f = b.notScheduled("Actor "+name, key, c.text)
-	case c.context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
-		f = b.outOfMemory(a.Job, state.Node, name, c.text)
-	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known: // it did not end by itself
+			cmp.Or(raised.String(), output.FirstSentence(c.Text)))
+	case c.Context == "runtimeEnvFailedContext":
+		f = b.envFailed(a.Job, name, c.Text)
+	case c.Context == "actorUnschedulableContext":
+		f = b.notScheduled("Actor "+name, key, c.Text)
+	case c.Context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.Text, exitOutOfMemory):
+		f = b.outOfMemory(a.Job, state.Node, name, c.Text)
+	case c.Reason == "NODE_DIED" || b.lost[state.Node] != nil && !known: // it did not end by itself
 		f = b.find(ActorDied, "node "+key+state.Node.String())
 		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
 			actorWithItsNode
@@ -156,7 +129,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		}
 	default:
 		if !known {
-			d.detail = c.text
+			d.detail = c.Text
 		}
 		f = b.processDied(ActorDied, key, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -52,9 +53,6 @@ func (b *builder) completeCauses(f *finding, e *driverEnd) {
 		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
 			c.addEvidence(b.evidenceOf(e))
 			c.takeException(f)
-		}
-		if e.log != nil && wrappers[c.raised.Type] {
-			c.takeException(&finding{raised: output.CopiedCause(e.log.text, c.raised.Type)})
 		}
 	}
 }
@@ -104,7 +102,7 @@ func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 		return
 	}
 	for _, other := range b.all {
-		if slices.Contains(other.names, supervisor+j.SubmissionID) {
+		if slices.Contains(other.names, moment.SupervisorActor+j.SubmissionID) {
 			f.causedBy(other)
 		}
 	}

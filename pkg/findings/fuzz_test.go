@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // FuzzKept: any bytes that are kept as a session's findings are refused, or are a report within its limits whose links
@@ -55,6 +56,6 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"actorDiedErrorContext":{"reason":"OUT_OF_SCOPE","errorMessage":"it died at 10:00"}}`))
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		_ = appendCommon(nil, text)
-		_ = causeOf(text)
+		_ = (&moment.ActorState{Death: text}).Cause()
 	})
 }

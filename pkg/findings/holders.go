@@ -39,7 +39,8 @@ type amountAt struct {
 func (b *builder) readHoldings() holdings {
 	h := holdings{total: map[string]float64{}}
 	for i := range b.s.Nodes {
-		for r, amount := range nodeTotal(&b.s.Nodes[i]) {
+		node, _ := moment.NodeAt(&b.s.Nodes[i], b.r.At)
+		for r, amount := range node.Resources {
 			h.total[r] += amount
 		}
 	}

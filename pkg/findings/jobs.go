@@ -10,13 +10,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // job is a submission, or a driver that was not submitted.
 type job struct {
 	moment.Job
-	id      rayid.Job   // of the driver; nil if none was started
-	earlier []rayid.Job // of the drivers that the submission had before it, one after the other
+	id rayid.Job // of the driver; nil if none was started
 }
 
 const maxJobs = 2000 // jobs that one report examines; if there are more, the failed ones first
@@ -58,9 +58,6 @@ func (b *builder) readJobs() {
 		}
 		j := job{Job: known[i]}
 		j.id, _ = rayid.Parse[rayid.Job](known[i].ID) // nil if no driver was started
-		for _, d := range known[i].Earlier {
-			j.earlier = append(j.earlier, d.ID)
-		}
 		b.jobs = append(b.jobs, j)
 	}
 	b.readUnrecordedEnds()
@@ -101,7 +98,8 @@ func (j *job) wanted() bool {
 
 // is reports whether an ID is that of a driver of the job.
 func (j *job) is(id rayid.Job) bool {
-	return !id.Nil() && (id == j.id || slices.Contains(j.earlier, id))
+	return !id.Nil() &&
+		(id == j.id || slices.ContainsFunc(j.Earlier, func(d *entities.Job) bool { return d.ID == id }))
 }
 
 // beganAfter reports whether the job began after a failure was over, which is then no cause of what failed in the job.
@@ -175,7 +173,7 @@ func (b *builder) driverLog(j *job) *logText {
 	if !stored || j.SubmissionID == "" {
 		return nil
 	}
-	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.SubmissionID + moment.Suffix})
+	return b.log(node, moment.SubmissionLog(j.SubmissionID))
 }
 
 // jobFinding returns the finding about a job's own end, with a title like fmt.Sprintf.
@@ -230,7 +228,7 @@ func (b *builder) setLostApart(known []moment.Job) {
 		}
 	}
 	for i := range b.s.Actors {
-		if id, ok := strings.CutPrefix(b.s.Actors[i].Name, supervisor); ok {
+		if id, ok := strings.CutPrefix(b.s.Actors[i].Name, moment.SupervisorActor); ok {
 			recorded[id] = true
 		}
 	}
@@ -258,8 +256,7 @@ func (b *builder) readLostJobs() {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
-		file := moment.LogFile{Node: logs[submission],
-			Path: moment.SubmissionPrefix + submission + moment.Suffix}
+		file := moment.LogFile{Node: logs[submission], Path: moment.SubmissionLog(submission)}
 		if i >= maxLostJobs {
 			b.unread[file] = true
 			continue

@@ -100,7 +100,7 @@ func (b *builder) showLookedUp(f *finding) {
 		if a.Name != m[1] || !existed {
 			continue
 		}
-		how := causeOf(state.Death).text
+		how := state.Cause().Text
 		switch {
 		case state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)):
 			f.goOn(fmt.Sprintf("; actor %s was in namespace %q", actorName(a), a.Namespace))

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/url"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -64,7 +64,7 @@ func (b *builder) read(file moment.LogFile) *logText {
 	}
 	d := &digest{raw: strings.HasPrefix(file.Path, "train/") ||
 		strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
-	if strings.HasPrefix(file.Path, moment.SubmissionPrefix) {
+	if _, is := moment.SubmissionOf(file.Path); is {
 		d.workers = b.workersOn(file.Node)
 	}
 	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
@@ -82,13 +82,12 @@ func (b *builder) read(file moment.LogFile) *logText {
 	return l
 }
 
-// workersOn returns the IDs of the processes of a node's workers, as the names of their logs have them:
-// worker-ID-JOB-PID.out.
+// workersOn returns the IDs of the processes of a node's workers, as the names of their logs have them.
 func (b *builder) workersOn(node rayid.Node) map[string]bool {
 	pids := map[string]bool{}
 	for _, name := range b.s.Logs.Paths(node) {
-		if _, ok := workerOf(name); ok {
-			pids[strings.TrimSuffix(name[strings.LastIndexByte(name, '-')+1:], path.Ext(name))] = true
+		if printed, ok := logname.ParseOutput(name); ok {
+			pids[printed.PID] = true
 		}
 	}
 	return pids

@@ -123,9 +123,9 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 	all := make([]Job, 0, len(b.jobs))
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		var mine []*finding
-		for _, id := range append([]rayid.Job{j.id}, j.earlier...) {
-			mine = append(mine, ofJob[id]...)
+		mine := slices.Clone(ofJob[j.id])
+		for _, d := range j.Earlier {
+			mine = append(mine, ofJob[d.ID]...)
 		}
 		if j.SubmissionID != "" {
 			mine = append(mine, ofSubmission[j.SubmissionID]...)
@@ -155,8 +155,8 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 		JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
 		Status: shortLine(j.Status), Start: stamp(j.Start), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
 	}
-	for _, id := range j.earlier {
-		entry.Earlier = append(entry.Earlier, id.String())
+	for _, d := range j.Earlier {
+		entry.Earlier = append(entry.Earlier, d.ID.String())
 	}
 	mine = causesFirst(mine)
 	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })

@@ -134,10 +134,6 @@ type demands struct {
 	found  []*finding        // about tasks and actors
 }
 
-// supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the
-// submission asked for.
-const supervisor = "_ray_internal_job_actor_"
-
 // waitedSince reports whether an actor waited for resources at the end, and since when (Unix ns).
 func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 	now, existed := moment.ActorAt(a, d.b.r.At)
@@ -156,14 +152,14 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
 	inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
-	return before.Changed, before.State == "PENDING_CREATION" && causeOf(now.Death).wanted() &&
+	return before.Changed, before.State == "PENDING_CREATION" && wanted(now.Cause()) &&
 		!slices.ContainsFunc(d.b.constructors, inConstructor)
 }
 
 // actor adds an actor that had waited since a time (Unix ns).
 func (d *demands) actor(a *entities.Actor, since int64) {
 	name := "actor " + actorName(a)
-	submission, ok := strings.CutPrefix(a.Name, supervisor)
+	submission, ok := strings.CutPrefix(a.Name, moment.SupervisorActor)
 	if ok {
 		name = "The entrypoint of job " + submission
 	}
@@ -276,9 +272,8 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	most := map[string]float64{}
 	fits := false
 	for i := range b.s.Nodes {
-		_, existed := moment.NodeAt(&b.s.Nodes[i], b.r.At)
-		total := nodeTotal(&b.s.Nodes[i])
-		if !existed || len(total) == 0 {
+		node, existed := moment.NodeAt(&b.s.Nodes[i], b.r.At)
+		if !existed || len(node.Resources) == 0 {
 			continue
 		}
 		nodes++
@@ -287,9 +282,9 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 		}
 		labelled++
 		for r := range resources {
-			most[r] = max(most[r], total[r])
+			most[r] = max(most[r], node.Resources[r])
 		}
-		fits = fits || has(total, resources)
+		fits = fits || has(node.Resources, resources)
 	}
 	switch {
 	case nodes > 0 && labelled == 0:
@@ -313,8 +308,7 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	for i := range b.s.Nodes {
 		n := &b.s.Nodes[i]
-		total := nodeTotal(n)
-		if _, existed := moment.NodeAt(n, b.r.At); !existed || !has(total, resources) {
+		if node, existed := moment.NodeAt(n, b.r.At); !existed || !has(node.Resources, resources) {
 			continue
 		}
 		if b.lost[n.ID] == nil {

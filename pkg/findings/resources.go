@@ -16,16 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// nodeTotal returns the resources that a node last had while it was alive.
-func nodeTotal(n *entities.Node) (total map[string]float64) {
-	for _, t := range n.Transitions { // the transition to dead has no resources
-		if len(t.Resources) > 0 {
-			total = t.Resources
-		}
-	}
-	return total
-}
-
 // demandOf returns the resources that an attempt asked for; nil if they cannot be read.
 func demandOf(row tasktable.Row) (resources map[string]float64) {
 	if err := json.Unmarshal(row.Resources(), &resources); err != nil {

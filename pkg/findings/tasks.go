@@ -191,7 +191,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		}
 		return nil
 	case string(row.Type()) == eventjson.TypeActorCreation && made.State == moment.Dead &&
-		causeOf(made.Death).wanted():
+		wanted(made.Cause()):
 		return nil // its end may have come before its constructor returned
 	case string(row.Type()) == eventjson.TypeActorCreation && strings.HasPrefix(text, nameTaken):
 		return nil // who wanted to make it got an exception at once, and with get_if_exists=True the other actor

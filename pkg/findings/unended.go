@@ -305,7 +305,7 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	lasts := b.running || b.r.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
-		(now.Started != 0 || !causeOf(now.Death).wanted()):
+		(now.Started != 0 || !wanted(now.Cause())):
 		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false

@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -244,9 +245,8 @@ func (b *builder) sortLogs() {
 			}
 			file := moment.LogFile{Node: node, Path: path}
 			b.files[worker] = append(b.files[worker], file)
-			ofJob, printed := strings.CutPrefix(path, "worker-"+worker.String()+"-")
-			id, _, _ := strings.Cut(ofJob, "-")
-			if job, err := rayid.Parse[rayid.Job](id); printed && err == nil && !job.Nil() {
+			printed, _ := logname.ParseOutput(path)
+			if job, err := rayid.Parse[rayid.Job](printed.Job); err == nil && !job.Nil() {
 				b.printed[job] = append(b.printed[job], file)
 			}
 		}
@@ -263,14 +263,12 @@ func (b *builder) readOf(worker rayid.Worker, file moment.LogFile) *logText {
 	return b.read(file)
 }
 
-// workerOf returns the worker to which a log's path belongs.
+// workerOf returns the worker to which a log's path belongs; ok is false if it belongs to none.
 func workerOf(path string) (id rayid.Worker, ok bool) {
-	name, ok := strings.CutPrefix(strings.TrimPrefix(path, "python-core-"), "worker-")
-	if !ok || len(name) < 2*rayid.WorkerSize {
-		return id, false
-	}
-	id, err := rayid.Parse[rayid.Worker](name[:2*rayid.WorkerSize])
-	return id, err == nil
+	printed, _ := logname.ParseOutput(path)
+	core, _ := logname.ParseCore(path)
+	id, err := rayid.Parse[rayid.Worker](cmp.Or(printed.Worker, core.Worker))
+	return id, err == nil && !core.Driver
 }
 
 // how returns in a few words how a worker ended.

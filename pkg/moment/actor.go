@@ -194,6 +194,22 @@ func (s *ActorState) restart(t entities.ActorTransition) {
 	s.Placed, s.Ended, s.Death = false, 0, nil
 }
 
+// Cause is why an actor died (ray.rpc.ActorDeathCause): the name of the message's field that is set, such as
+// oomContext, with its text, and the reason that only actorDiedErrorContext has.
+type Cause struct{ Context, Reason, Text string }
+
+// Cause is why the actor died; empty if it did not, or if that is not told or cannot be read.
+func (s *ActorState) Cause() (c Cause) {
+	cause, _ := pyjson.ParseObject(s.Death) // nil if it is none
+	for name, v := range cause.All() {
+		if context, ok := v.(*pyjson.Object); ok {
+			return Cause{name, context.String("reason"),
+				cmp.Or(context.String("errorMessage"), context.String("formattedExceptionString"))}
+		}
+	}
+	return c
+}
+
 // Address is the IDs of the node and the worker in an actor's address as Ray spells them: empty while there is no
 // process.
 func (s *ActorState) Address() (node, worker string) {

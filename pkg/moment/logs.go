@@ -46,10 +46,19 @@ type LogWorker struct {
 }
 
 const (
-	SubmissionPrefix = "job-driver-"      // + submission ID + .log is a submission's own log
+	submissionPrefix = "job-driver-"      // + submission ID + .log is a submission's own log
 	supervisorPrefix = "jobs/supervisor-" // + submission ID + .log is its supervisor's
-	Suffix           = ".log"
+	suffix           = ".log"
 )
+
+// SubmissionLog is the path of a submission's own log, which has what its driver printed.
+func SubmissionLog(id string) string { return submissionPrefix + id + suffix }
+
+// SubmissionOf is the submission whose own log has a path; ok is false for other logs.
+func SubmissionOf(path string) (id string, ok bool) {
+	name, ok := strings.CutPrefix(path, submissionPrefix)
+	return strings.TrimSuffix(name, suffix), ok
+}
 
 // LogNames returns what the names of the session's logs show.
 func (m *Moment) LogNames() *LogNames {
@@ -74,11 +83,11 @@ func (n *LogNames) add(node rayid.Node, path string) {
 		n.Events = append(n.Events, LogFile{node, path})
 		return
 	}
-	name, isLog := strings.CutSuffix(path, Suffix)
+	name, isLog := strings.CutSuffix(path, suffix)
 	if !isLog {
 		return
 	}
-	if id, ok := strings.CutPrefix(name, SubmissionPrefix); ok {
+	if id, ok := SubmissionOf(path); ok {
 		n.Jobs[id] = node
 	} else if id, ok := strings.CutPrefix(name, supervisorPrefix); ok {
 		n.Supervisors[id] = node
@@ -207,7 +216,7 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 	value := cached.(*shared.Value[logFacts])
 	names, logs := m.LogNames(), m.Session.Logs
 	node, hasLog := names.Jobs[id]
-	own, supervisorPath := LogFile{Node: node, Path: SubmissionPrefix + id + Suffix}, supervisorPrefix+id+Suffix
+	own, supervisorPath := LogFile{Node: node, Path: SubmissionLog(id)}, supervisorPrefix+id+suffix
 	version := logs.Version(node, own.Path, jobHeadBytes) + " " + logs.Version(names.Supervisors[id], supervisorPath, 0)
 	if known, _ := value.Loaded(); known.exited && known.exitCode != 0 {
 		version += " " + logs.Version(node, own.Path, 0) // its last lines are shown

@@ -21,7 +21,9 @@ import (
 
 const (
 	supervisorClass = "JobSupervisor"
-	supervisorActor = "_ray_internal_job_actor_" // + submission ID is the supervisor's name
+	// SupervisorActor, with the submission's ID behind it, is the name of the actor that starts a submission's driver.
+	// It asks for the resources that the submission asked for.
+	SupervisorActor = "_ray_internal_job_actor_"
 	// defaultAgentPort is Ray's dashboard agent's.
 	defaultAgentPort = 52365
 )
@@ -59,7 +61,7 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			}
 			for i := range m.Session.Actors {
 				a := &m.Session.Actors[i]
-				if id, ok := strings.CutPrefix(a.Name, supervisorActor); ok && a.Class == supervisorClass {
+				if id, ok := strings.CutPrefix(a.Name, SupervisorActor); ok && a.Class == supervisorClass {
 					evidenceOf(id).supervisor = a
 				}
 			}
