@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/url"
@@ -103,7 +102,7 @@ type measured struct {
 
 // showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and
 // keeps everything else. showFigures returns an error only if the request has ended.
-func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, ordered []*finding, running bool) error {
+func (b *builder) showFigures(metrics moment.Metrics, ordered []*finding) error {
 	if metrics == nil {
 		return nil
 	}
@@ -118,8 +117,8 @@ func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, order
 				if queries++; queries > maxQueries {
 					break
 				}
-				found, err := b.measure(ctx, metrics, figure, p, running)
-				if stop := context.Cause(ctx); stop != nil {
+				found, err := b.measure(metrics, figure, p)
+				if stop := b.stopped(); stop != nil {
 					return stop
 				}
 				if err != nil {
@@ -163,8 +162,7 @@ func (f *finding) sawMore(m *measured) bool {
 }
 
 // measure reads a figure of a node with one query.
-func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure, p place, running bool) ([]*measured,
-	error) {
+func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measured, error) {
 	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
 	if ip := b.nodes.IP(p.node.String()); ip != "" {
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
@@ -183,7 +181,7 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 	byPart := map[[2]string]*measured{}
 	var order []*measured
 	since := map[string]float64{}
-	err := metrics.Values(ctx, b.s.Ref, running, time.Unix(0, p.at), query, func(label func(string) string, v float64) {
+	see := func(label func(string) string, v float64) {
 		if math.IsNaN(v) || v < 0 || v > 1e18 {
 			return
 		}
@@ -206,11 +204,11 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 		case "total":
 			m.total = v
 		}
-	})
+	}
+	err := metrics.Values(b.ctx, b.s.Ref, b.running, time.Unix(0, p.at), query, see)
 	order = slices.DeleteFunc(order, func(m *measured) bool { m.since = since[m.instance]; return m.peak == 0 })
 	slices.SortFunc(order, func(a, c *measured) int {
-		return strings.Compare(a.instance+" "+a.gpu,
-			c.instance+" "+c.gpu)
+		return strings.Compare(a.instance+" "+a.gpu, c.instance+" "+c.gpu)
 	})
 	return order, err
 }

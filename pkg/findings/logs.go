@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +67,7 @@ func (b *builder) read(file moment.LogFile) *logText {
 		d.workers = b.workersOn(file.Node)
 	}
 	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
-	if b.fail(b.readDigest(b.ctx, d, file, size, most)) {
+	if b.fail(b.readDigest(d, file, size, most)) {
 		return l
 	}
 	d.end()
@@ -95,15 +94,15 @@ func (b *builder) workersOn(node rayid.Node) map[string]bool {
 
 // readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much
 // work.
-func (b *builder) readDigest(ctx context.Context, d *digest, file moment.LogFile, size, most int64) error {
+func (b *builder) readDigest(d *digest, file moment.LogFile, size, most int64) error {
 	defer func() { b.worked += d.work }()
 	if size <= most {
-		_, err := b.digest(ctx, d, file, 0, size, math.MaxInt64)
+		_, err := b.digest(d, file, 0, size, math.MaxInt64)
 		return err
 	}
 	last := most * 3 / 4
 	behind := (size - last) &^ 1 // a character of UTF-16 has two bytes
-	read, err := b.digest(ctx, d, file, 0, min(behind, maxRead-last), most-last)
+	read, err := b.digest(d, file, 0, min(behind, maxRead-last), most-last)
 	if err != nil {
 		return err
 	}
@@ -113,18 +112,17 @@ func (b *builder) readDigest(ctx context.Context, d *digest, file moment.LogFile
 			"Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
 			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))
 	}
-	_, err = b.digest(ctx, d, file, behind, size, math.MaxInt64)
+	_, err = b.digest(d, file, behind, size, math.MaxInt64)
 	return err
 }
 
 // digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not
 // stored, it goes on behind them.
-func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, from, to, most int64) (read int64,
-	err error) {
+func (b *builder) digest(d *digest, file moment.LogFile, from, to, most int64) (read int64, err error) {
 	if from >= to {
 		return from, nil
 	}
-	in, err := b.s.Logs.NewReader(ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
+	in, err := b.s.Logs.NewReader(b.ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +140,7 @@ func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, fr
 		case err != nil:
 			return 0, err
 		}
-		if err := context.Cause(ctx); err != nil {
+		if err := b.stopped(); err != nil {
 			return 0, err
 		}
 		if d.work-began >= most {

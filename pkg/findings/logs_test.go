@@ -51,9 +51,9 @@ func TestReadDigest(t *testing.T) {
 		o := must.Get(layout.ParseObject("log", ref, key))(t)
 		logs := sessionlogs.New(store)
 		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
-		b := &builder{s: &session.Session{Logs: logs}}
+		b := &builder{ctx: t.Context(), s: &session.Session{Logs: logs}}
 		d := &digest{telling: tellingOf(file.Path), next: 1}
-		must.OK(t, b.readDigest(t.Context(), d, file, int64(len(c.log)), most))
+		must.OK(t, b.readDigest(d, file, int64(len(c.log)), most))
 		d.end()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
 			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])

@@ -64,14 +64,14 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{s: of, base: "/"}
+	b := &builder{ctx: t.Context(), s: of, base: "/"}
 	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil),
 		Session: of}).Nodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := place{rayid.Node{1}, begin.Add(40 * time.Second).UnixNano()}
 	for _, f := range []figure{memory, disk, objectStore, gpuMemory} {
-		found, err := b.measure(t.Context(), stored, f, p, false)
+		found, err := b.measure(stored, f, p)
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%s: %d found, %v", f.what, len(found), err)
 		}
@@ -82,7 +82,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s at %s, want …%s", e.Text, e.Time, want)
 		}
 	}
-	if found, err := b.measure(t.Context(), stored, memory, place{rayid.Node{3}, p.at}, false); err != nil ||
+	if found, err := b.measure(stored, memory, place{rayid.Node{3}, p.at}); err != nil ||
 		len(found) > 0 {
 		t.Errorf("of a node without metrics: %d found, %v", len(found), err)
 	}

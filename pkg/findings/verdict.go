@@ -50,7 +50,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		}
 	}
 	ordered := b.ordered()
-	if err := b.showFigures(b.ctx, metrics, ordered, b.running); err != nil {
+	if err := b.showFigures(metrics, ordered); err != nil {
 		return nil, err
 	}
 	for _, f := range ordered {
