@@ -52,7 +52,7 @@ func (b *builder) completeCauses(f *finding, e *driverEnd) {
 		// the driver's traceback is often the only one that Ray did not shorten
 		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
 			c.addEvidence(b.evidenceOf(e))
-			c.takeException(f)
+			c.takeException(f.raised)
 		}
 	}
 }

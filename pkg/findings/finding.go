@@ -194,12 +194,11 @@ func (f *finding) endedBefore(cause *finding) bool {
 	return f.last != 0 && cause.first > f.last+late
 }
 
-// takeException takes the exception from a consequence of this finding, if this finding's own texts contain only a
-// wrapper.
-func (f *finding) takeException(consequence *finding) {
-	if wrappers[f.raised.Type] && consequence.raised.Type != "" && !wrappers[consequence.raised.Type] {
-		f.Title = strings.Replace(f.Title, f.raised.String(), consequence.raised.String(), 1)
-		f.raised = consequence.raised
+// takeException takes an exception that something else tells of, if this finding's own texts contain only a wrapper.
+func (f *finding) takeException(raised output.Exception) {
+	if wrappers[f.raised.Type] && raised.Type != "" && !wrappers[raised.Type] {
+		f.Title = strings.Replace(f.Title, f.raised.String(), raised.String(), 1)
+		f.raised = raised
 	}
 }
 

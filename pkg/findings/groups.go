@@ -173,19 +173,14 @@ func (d *demands) group(g *group) {
 		func(x, y entities.Bundle) int { return cmp.Compare(size(y), size(x)) })
 	holders := ""
 	if d.fit(g) {
-		if holders = d.holders(g.demand(), g.Requested); holders == "" {
-			holders = b.placedBefore(g.Requested)
-		}
+		holders = cmp.Or(d.holders(g.demand(), g.Requested), b.placedBefore(g.Requested))
 	}
 	var f *finding
+	demand, key := g.demand(), "group "+g.Name+g.Strategy+g.Job.String()
 	if holders != "" {
-		f = b.find(Starved, "group "+g.Name+g.Strategy+g.Job.String())
-		f.Title = fmt.Sprintf("Placement group %s waited for %s: %s", name, resourceText(g.demand()), holders)
-		if d.running {
-			f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
-		}
+		f = d.starved(key, "Placement group "+name, resourceText(demand), holders)
 	} else {
-		f = b.find(Unschedulable, "group "+g.Name+g.Strategy+g.Job.String())
+		f = b.find(Unschedulable, key)
 		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.asked(g))
 	}
 	if g.State == "REMOVED" {
@@ -202,7 +197,6 @@ func (d *demands) group(g *group) {
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
-	demand := g.demand()
 	b.showDemand(f, demanded(), func(m match) bool {
 		return (g.Strategy == "" || m.groups[2] == g.Strategy) && namesAll(m.groups[1], demand)
 	})

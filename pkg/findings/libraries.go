@@ -123,7 +123,7 @@ func (b *builder) readDataLog(f *finding) {
 			nearest, raised, logged = far, cause, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
 		}
 	}
-	f.takeException(&finding{raised: raised})
+	f.takeException(raised)
 	f.addEvidence(logged)
 }
 

@@ -84,11 +84,11 @@ func (b *builder) processName(id string) string {
 	return name
 }
 
-// findProcess returns what ran in a worker. A driver's worker has the ID of its job, filled up with f.
+// findProcess returns what ran in a worker.
 func (b *builder) findProcess(worker rayid.Worker) string {
 	id := worker.String()
 	for i := range b.jobs {
-		if j := &b.jobs[i]; !j.id.Nil() && strings.Trim(strings.TrimPrefix(id, j.id.String()), "f") == "" {
+		if j := &b.jobs[i]; id == moment.DriverWorker(j.id) {
 			return "the driver of job " + j.name()
 		}
 	}

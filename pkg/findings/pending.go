@@ -246,11 +246,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 		at = max(at, lost.last) // until then it waited for its turn
 	} else {
 		lacking = holders
-		f = d.b.find(Starved, name+job.String()+key)
-		f.Title = fmt.Sprintf("%s waited for %s: %s", name, key, holders)
-		if d.running {
-			f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
-		}
+		f = d.starved(name+job.String()+key, name, key, holders)
 	}
 	f.demand = key
 	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking)
@@ -261,6 +257,16 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	}
 	if !slices.Contains(d.found, f) {
 		d.found = append(d.found, f)
+	}
+	return f
+}
+
+// starved returns the finding about something that waited for resources that others held.
+func (d *demands) starved(key, name, resources, holders string) *finding {
+	f := d.b.find(Starved, key)
+	f.Title = fmt.Sprintf("%s waited for %s: %s", name, resources, holders)
+	if d.running {
+		f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
 	}
 	return f
 }

@@ -279,7 +279,7 @@ func (b *builder) saidLast(log *logText) string {
 		return fmt.Sprintf("; its log ends with the same line %d times: %s", times,
 			output.Clip(line, output.MaxTitle/2))
 	}
-	return "; the last it printed: " + output.Clip(line, output.MaxTitle/2)
+	return lastPrinted + output.Clip(line, output.MaxTitle/2)
 }
 
 // A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session

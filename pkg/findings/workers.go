@@ -81,9 +81,9 @@ func (b *builder) readDeaths() {
 		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.lineOf(m)}
 		// the expression matched 56 hexadecimal digits
 		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])
-		if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
-			d.driver = true
-			d.job, _ = rayid.Parse[rayid.Job](hex[:2*rayid.JobSize])
+		job, _ := rayid.Parse[rayid.Job](m.groups[1][:2*rayid.JobSize])
+		if d.driver = m.groups[1] == moment.DriverWorker(job); d.driver {
+			d.job = job
 		}
 		b.deaths[id] = d
 	}
