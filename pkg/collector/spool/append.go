@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math"
 	"sync"
@@ -231,18 +232,19 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 		s.table = appendBlock(s.table, block{streamID: b.stream.id, start: b.start, n: b.n, checksum: b.checksum},
 			b.key)
 	}
-	w := writer{file: seg.file, at: seg.size, buf: s.buf[:0]}
-	w.buf = appendHeader(w.buf, s.table, data, arrived)
-	w.write(s.table)
+	w := s.writer // it keeps its first error
+	w.Reset(io.NewOffsetWriter(seg.file, seg.size))
+	_, _ = w.Write(appendHeader(w.AvailableBuffer(), s.table, data, arrived))
+	_, _ = w.Write(s.table)
 	for i := range blocks {
 		for _, part := range blocks[i].parts {
-			w.write(part)
+			_, _ = w.Write(part)
 		}
 	}
-	if w.flush(); w.err != nil {
+	if err := w.Flush(); err != nil {
 		// Cut off what was written of the record. If that fails too, nothing is appended after it, and opening the
 		// spool cuts it off as torn.
-		err := fmt.Errorf("write segment: %w", w.err)
+		err := fmt.Errorf("write segment: %w", err)
 		if cut := seg.file.Truncate(seg.size); cut != nil {
 			if seg.synced < seg.size {
 				s.commit.dirty(seg)
@@ -261,37 +263,4 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 	}
 	s.commit.dirty(seg)
 	return at, nil
-}
-
-// writer buffers small writes; large ones bypass the buffer.
-type writer struct {
-	file file
-	at   int64
-	buf  []byte
-	err  error
-}
-
-// write buffers b, or writes it at once if the buffer is too small for it.
-func (w *writer) write(b []byte) {
-	if len(w.buf)+len(b) > cap(w.buf) {
-		w.flush()
-	}
-	if len(b) >= cap(w.buf) {
-		w.put(b)
-		return
-	}
-	w.buf = append(w.buf, b...)
-}
-
-func (w *writer) flush() {
-	w.put(w.buf)
-	w.buf = w.buf[:0]
-}
-
-func (w *writer) put(b []byte) {
-	if w.err != nil || len(b) == 0 {
-		return
-	}
-	_, w.err = w.file.WriteAt(b, w.at)
-	w.at += int64(len(b))
 }

@@ -41,6 +41,7 @@
 package spool
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -126,14 +127,14 @@ type Spool struct {
 	mu       sync.Mutex
 	streams  map[string]*Stream
 	segments map[*segment]struct{}
-	dead     []*segment // everything shipped, to be deleted
-	active   *segment   // appended to; nil: the next batch begins one
-	sequence uint64     // of the next segment
-	taken    uint64     // positions so far: see position
-	used     int64      // bytes of all segments
-	commit   *commit    // the open one: see commit
-	table    []byte     // scratch of writeRecord
-	buf      []byte     // scratch of writeRecord
+	dead     []*segment    // everything shipped, to be deleted
+	active   *segment      // appended to; nil: the next batch begins one
+	sequence uint64        // of the next segment
+	taken    uint64        // positions so far: see position
+	used     int64         // bytes of all segments
+	commit   *commit       // the open one: see commit
+	table    []byte        // scratch of writeRecord
+	writer   *bufio.Writer // gathers a record
 	closed   bool
 }
 
@@ -155,7 +156,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 		streams:  make(map[string]*Stream),
 		segments: make(map[*segment]struct{}),
 		commit:   &commit{},
-		buf:      make([]byte, 0, writeBytes),
+		writer:   bufio.NewWriterSize(nil, writeBytes),
 	}
 	s.positions = &positions{disk: s.disk, path: filepath.Join(dir, positionsFile), live: make(map[uint64]slot)}
 	if err := os.MkdirAll(filepath.Join(dir, quarantineDir), 0o700); err != nil {
