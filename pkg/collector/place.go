@@ -130,11 +130,7 @@ func (p *places) linked() string {
 		return ""
 	}
 	defer root.Close()
-	to, err := root.Readlink("session_latest")
-	if err != nil || !layout.IsSession(filepath.Base(to)) {
-		return ""
-	}
-	return filepath.Base(to)
+	return node.Latest(root)
 }
 
 // wait says whether a session's folder may still appear. Each session is waited for once.

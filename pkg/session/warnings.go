@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
@@ -40,7 +41,7 @@ func (w *warnings) takeBack(warning string) {
 // addReplayed warns of what was damaged in a stream that was just read.
 func (w *warnings) addReplayed(key string, r replayed) {
 	if r.damaged > 0 {
-		w.add("%s: %s skipped", key, count(r.damaged, "damaged part"))
+		w.add("%s: %s skipped", key, human.Count(r.damaged, "damaged part"))
 	}
 	cut := key + ": the last event is cut"
 	w.takeBack(cut) // its rest may have come
@@ -53,7 +54,7 @@ func (w *warnings) addReplayed(key string, r replayed) {
 func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
 	all = slices.Sorted(slices.Values(w.list))
 	if w.more > 0 {
-		all = append(all, fmt.Sprintf("and %s", count(w.more, "more warning")))
+		all = append(all, fmt.Sprintf("and %s", human.Count(w.more, "more warning")))
 	}
 	for _, n := range []struct {
 		events int64
@@ -64,19 +65,12 @@ func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
 		{c.BadTimes, "with an invalid time"},
 	} {
 		if n.events > 0 {
-			all = append(all, count(int(n.events), "event")+" "+n.what)
+			all = append(all, human.Count(int(n.events), "event")+" "+n.what)
 		}
 	}
 	damage = len(all)
 	if c.Unknown > 0 {
-		all = append(all, count(int(c.Unknown), "event")+" of an unknown type skipped")
+		all = append(all, human.Count(int(c.Unknown), "event")+" of an unknown type skipped")
 	}
 	return all, damage
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -65,25 +65,17 @@ func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	if more {
 		t.warnings.sessions.Warn(time.Now(), fmt.Sprintf("Ray's temporary folder has more than %d sessions: the logs of "+
 			"the older ones are not stored", maxSessions), nil)
-		if info, err := root.Lstat(latest(root)); err == nil && info.IsDir() && !slices.Contains(names, info.Name()) {
+		info, err := root.Lstat(node.Latest(root))
+		if err == nil && info.IsDir() && !slices.Contains(names, info.Name()) {
 			names = slices.Insert(names, 0, info.Name())
 		}
 	}
 	return names, err
 }
 
-// latest is the name of the session that session_latest names, or "".
-func latest(root *os.Root) string {
-	to, err := root.Readlink("session_latest")
-	if name := filepath.Base(to); err == nil && layout.IsSession(name) {
-		return name
-	}
-	return ""
-}
-
 // current is the session that session_latest names, or else the newest.
 func current(root *os.Root, sessions []string) string {
-	if name := latest(root); slices.Contains(sessions, name) {
+	if name := node.Latest(root); slices.Contains(sessions, name) {
 		return name
 	}
 	if len(sessions) == 0 {

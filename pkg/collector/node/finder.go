@@ -23,6 +23,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -123,6 +124,15 @@ func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 		return rayid.Node{}, ErrNoRay
 	}
 	return fromFile(root)
+}
+
+// Latest is the session that session_latest in Ray's temporary folder names; "" if it names none.
+func Latest(root *os.Root) string {
+	to, err := root.Readlink("session_latest")
+	if name := path.Base(to); err == nil && layout.IsSession(name) {
+		return name
+	}
+	return ""
 }
 
 // portFile is one {what}_port_{node ID} file.
