@@ -137,6 +137,5 @@ func lead(w http.ResponseWriter, r *request, e catalog.Entry, submission string,
 	default:
 		target += "#/jobs/" + url.PathEscape(submission)
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	browser.Redirect(w, http.StatusFound, target)
 }

@@ -35,11 +35,13 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer release()
-		if etag := s.etag(r.Request, c, loaded, route.Path); matches(r.Request, etag) {
-			w.Header().Set("ETag", etag)
-			w.WriteHeader(http.StatusNotModified)
-			return nil
-		} else if etag != "" {
+		if etag := s.etag(r.Request, c, loaded, route.Path); etag != "" {
+			s.rules.Revalidate(w.Header())
+			if matches(r.Request, etag) {
+				w.Header().Set("ETag", etag)
+				w.WriteHeader(http.StatusNotModified)
+				return nil
+			}
 			w = &writer.Tagged{ResponseWriter: w, ETag: etag}
 		}
 		releaseMemory, err := s.opts.Memory.Reserve(r.Context(), budget.Answer, answerBytes(route.Path))
@@ -142,7 +144,7 @@ func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route 
 
 // matches says whether the client has the answer that etag names.
 func matches(r *http.Request, etag string) bool {
-	return etag != "" && slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(have string) bool {
+	return slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(have string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(have), "W/") == strings.TrimPrefix(etag, "W/")
 	})
 }

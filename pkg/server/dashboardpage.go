@@ -56,7 +56,6 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 			e.Ref.Name == "" {
 			return err
 		}
-		w.Header().Set("Cache-Control", "no-store")
 		s.loadingPage(w, r, e, "")
 		return nil
 	}
@@ -114,7 +113,6 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e
 		return s.missingFrontend(cmp.Or(version, e.RayVersion))
 	}
 	defer func() { _ = f.Close() }()
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Security-Policy", frontendPolicy)
 	return s.withBar(w, r, f, e, u)
 }

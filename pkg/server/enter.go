@@ -27,7 +27,6 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	if version != "" && !s.frontends.Has(version) {
 		return s.missingFrontend(version)
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	cluster, live, err := s.sessions.Running(ctx, selector)
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func isSession(name string) bool {
 func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard string) {
 	set := func(name, value string) {
 		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-			Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+			Secure: browser.ByHTTPS(r.Request)}
 		if value == "" {
 			c.MaxAge = -1
 		}

@@ -34,7 +34,8 @@ func TestRevalidate(t *testing.T) {
 	})
 	first := f.ask(t, http.MethodGet, lab+name+"/api/things?limit=1")
 	tag := first.header.Get("ETag")
-	if first.status != http.StatusOK || tag == "" || first.body != "answer" {
+	if first.status != http.StatusOK || tag == "" || first.body != "answer" ||
+		first.header.Get("Cache-Control") != "no-cache" {
 		t.Fatalf("%d %v %s", first.status, first.header, first.body)
 	}
 	for _, tc := range []struct {
@@ -52,10 +53,12 @@ func TestRevalidate(t *testing.T) {
 			t.Errorf("%s with %s: %d %s", tc.path, tc.have, got.status, got.body)
 		}
 	}
-	for _, path := range []string{lab + name + "/api/broken", lab + name + "/api/v0/logs/file",
-		lab + old + "/api/things"} {
-		if got := f.ask(t, http.MethodGet, path); got.header.Get("ETag") != "" {
-			t.Errorf("%s: %d may be kept, as %s", path, got.status, got.header.Get("ETag"))
+	for path, cache := range map[string]string{lab + name + "/api/broken": "no-cache",
+		lab + name + "/api/v0/logs/file": "no-store", lab + old + "/api/things": "no-store", "/homepage": "no-store",
+		"/clusters": "no-store"} {
+		if got := f.ask(t, http.MethodGet, path); got.header.Get("ETag") != "" ||
+			got.header.Get("Cache-Control") != cache {
+			t.Errorf("%s: %d may be kept: %v", path, got.status, got.header)
 		}
 	}
 }

@@ -51,7 +51,6 @@ func loadingProblem(st sessioncache.Status) *problem.Problem {
 // sessionStatus answers with the progress of the chosen session's load, and begins the load if needed.
 func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog.Entry) error {
 	s.opts.Sessions.Begin(e.Ref)
-	w.Header().Set("Cache-Control", "no-store")
 	writer.JSON(w, http.StatusOK, loadStatusOf(s.opts.Sessions.Status(e.Ref)))
 	return nil
 }
@@ -80,7 +79,6 @@ func (s *Server) activity(w http.ResponseWriter, _ *http.Request, shown logs.Ses
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	writer.JSON(w, http.StatusOK, struct {
 		From    int64 `json:"from"`
 		To      int64 `json:"to"`

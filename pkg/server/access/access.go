@@ -30,6 +30,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // Mode says how callers are authenticated.
@@ -422,7 +423,7 @@ var errNoCredentials = fmt.Errorf("%w: send `Authorization: Bearer {token}`, or 
 // cookieToken is the token of a browser that signed in with it.
 func cookieToken(r *http.Request) (string, error) {
 	for _, secure := range []bool{true, false} {
-		if !secure && byHTTPS(r) {
+		if !secure && browser.ByHTTPS(r) {
 			break // a neighbour may have planted it
 		}
 		if c, err := r.Cookie(named(cookieName, secure)); err == nil && c.Value != "" {

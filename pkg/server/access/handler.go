@@ -231,12 +231,7 @@ func fitsCookie(token string) bool {
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	http.SetCookie(w, cookie(cookieName, token, byHTTPS(r)))
-}
-
-// byHTTPS says whether the browser that sent a request reached the server, or a proxy before it, by HTTPS.
-func byHTTPS(r *http.Request) bool {
-	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+	http.SetCookie(w, cookie(cookieName, token, browser.ByHTTPS(r)))
 }
 
 // named is the name of a cookie. Browsers take one named __Host- from this host by HTTPS only: no neighbour, such as

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/mcptools"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -73,7 +74,7 @@ func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(body, " \
 // rootOf is the address of the server's root, as the client knows it.
 func rootOf(r *http.Request) *url.URL {
 	root := &url.URL{Scheme: "http", Host: r.Host, Path: "/"}
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+	if browser.ByHTTPS(r) {
 		root.Scheme = "https"
 	}
 	return root

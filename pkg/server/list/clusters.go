@@ -52,7 +52,6 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if warning := l.Warning("list"); warning != "" {
 		w.Header().Set("Warning", warning)
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	// Rows are made as they are sent: of a million sessions they would take about a gigabyte, for as long as the client
 	// reads.

@@ -63,7 +63,6 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if err := report.WriteCSV(&body, table); err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="fleet-%s-%s-%s.csv"`, table, report.From,
 		report.To))

@@ -61,7 +61,6 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Sessi
 	// names that layout has checked
 	w.Header().Set("Content-Disposition", `attachment; filename="`+session.Entry.Ref.Cluster+"-"+
 		session.Entry.Ref.Name+"-logs"+format.Suffix+`"`)
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(gzhttp.HeaderNoCompression, "1")
 	if r.Method == http.MethodHead {
 		return nil

@@ -125,7 +125,6 @@ func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, session Session)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Disposition",
 		dashboard.Attachment(fmt.Sprintf("L%d-L%d-%s", first, last, path.Base(log.name))))
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return nil
 	}

@@ -10,17 +10,22 @@ import (
 	"strings"
 )
 
-// Secure sets the headers that every answer needs. Browsers must not guess the type of logs and other stored texts.
-// Where callers must sign in, no cache may keep what one of them saw.
+// Secure sets the headers that every answer needs. Browsers must not guess the type of logs and other stored texts. No
+// cache may keep an answer whose handler does not say otherwise: without a session's prefix one address answers for
+// many sessions, and most answers change.
 func (r *Rules) Secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "SAMEORIGIN")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if r.guarded {
-		h.Set("Cache-Control", "no-store")
-	} else {
-		h.Set("Cache-Control", "no-cache") // without a session's prefix, one address answers for many sessions
+	h.Set("Cache-Control", "no-store")
+}
+
+// Revalidate has clients keep an answer that has an ETag, and ask each time whether it has changed. Where callers must
+// sign in, no cache may keep what one of them saw.
+func (r *Rules) Revalidate(h http.Header) {
+	if !r.guarded {
+		h.Set("Cache-Control", "no-cache")
 	}
 }
 

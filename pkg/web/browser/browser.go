@@ -97,6 +97,11 @@ func FromOtherSite(req *http.Request) bool {
 	return site == "cross-site" || site == "same-site"
 }
 
+// ByHTTPS says whether the browser reached the server, or a proxy before it, by HTTPS.
+func ByHTTPS(req *http.Request) bool {
+	return req.TLS != nil || req.Header.Get("X-Forwarded-Proto") == "https"
+}
+
 func otherSite(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOtherSite, err)

@@ -73,10 +73,8 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body)
 }
 
-// Data answers with data in the envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response). Caches do
-// not keep it.
+// Data answers with data in the envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response).
 func Data(w http.ResponseWriter, data any) {
-	w.Header().Set("Cache-Control", "no-store")
 	JSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": data})
 }
 
