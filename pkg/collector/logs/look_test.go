@@ -184,7 +184,7 @@ func TestGone(t *testing.T) {
 	happened("debug_state.txt", fsnotify.Write, fsnotify.Remove)
 	happened("core.123", fsnotify.Create, fsnotify.Write, fsnotify.Remove)
 	happened("followed.out", fsnotify.Write, fsnotify.Remove) // made again, so it is there
-	w.look(t.Context(), func(c changes) { tailer.lookAt(t.Context(), c) })
+	w.look(func(c changes) { tailer.lookAt(t.Context(), c) })
 	if got := testutil.ToFloat64(tailer.metrics.gone); got != 3 || len(hook.AllEntries()) != 3 ||
 		!slices.Contains([]any{"gone.out", "again.out", "empty.out"}, hook.LastEntry().Data["log"]) {
 		t.Errorf("%v logs are lost, logged %v", got, hook.AllEntries())

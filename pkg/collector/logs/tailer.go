@@ -257,7 +257,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 				if w.limited { // no notice names a file in a folder that is not watched
 					w.noted.followed = true
 				}
-				w.look(ctx, func(c changes) { t.look(ctx, root, c) })
+				w.look(func(c changes) { t.look(ctx, root, c) })
 			}
 			return ctx.Err()
 		}

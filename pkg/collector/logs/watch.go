@@ -88,7 +88,7 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		case e := <-w.events:
 			w.note(e)
 			if w.sleep(ctx, time.Until(w.looked.Add(gap))) {
-				gap = w.look(ctx, func(c changes) { w.t.lookAt(ctx, c) })
+				gap = w.look(func(c changes) { w.t.lookAt(ctx, c) })
 			}
 		case <-w.errors:
 			w.lost()
@@ -115,7 +115,7 @@ func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // look looks at what was noted, and returns how long to wait before the next look.
-func (w *watcher) look(ctx context.Context, look func(changes)) (gap time.Duration) {
+func (w *watcher) look(look func(changes)) (gap time.Duration) {
 	start := time.Now()
 	if c := w.noted; c.followed || len(c.paths) > 0 {
 		w.noted = changes{}

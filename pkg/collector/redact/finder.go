@@ -84,9 +84,8 @@ func cases(c byte) []byte {
 	return []byte{c}
 }
 
-// next returns where the first literal of some rules at or after from begins; len(b) if there is none. A nil finder
-// finds none.
-func (f *finder) next(b []byte, from int, rules uint64) (at int) {
+// next returns where the first literal at or after from begins; len(b) if there is none. A nil finder finds none.
+func (f *finder) next(b []byte, from int) (at int) {
 	at = len(b)
 	if f == nil {
 		return at
@@ -94,7 +93,7 @@ func (f *finder) next(b []byte, from int, rules uint64) (at int) {
 	for i := f.skip(b, from); i < len(b)-1 && i <= at+f.reach; i = f.skip(b, i+f.stride) {
 		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
 			start := i - w.offset
-			if start >= from && start < at && w.rules&rules != 0 && begins(b[start:], w.text) {
+			if start >= from && start < at && begins(b[start:], w.text) {
 				at = start
 			}
 		}

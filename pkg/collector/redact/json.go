@@ -47,7 +47,7 @@ type walker struct {
 
 // mayMatch says whether anything in JSON can match: it has a literal, or may hide one.
 func (r *rules) mayMatch(b []byte) bool {
-	return r.always != 0 || r.finder.next(b, 0, all) < len(b) || hides(b)
+	return r.always != 0 || r.finder.next(b, 0) < len(b) || hides(b)
 }
 
 // hides says whether b has an escape that may be a part of a literal, in itself or in a string of JSON in a string.
@@ -67,7 +67,7 @@ func hides(b []byte) bool {
 
 // feed redacts the tokens in b that are complete, and returns where they end. last says that no more data follows.
 func (w *walker) feed(b []byte, last bool) (done int, err error) {
-	found := w.r.finder.next(b, 0, all)
+	found := w.r.finder.next(b, 0)
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
 		if t.open && !last {
@@ -80,7 +80,7 @@ func (w *walker) feed(b []byte, last bool) (done int, err error) {
 			return i, errNotJSON
 		case t.kind == '"':
 			if found < i {
-				found = w.r.finder.next(b, i, all)
+				found = w.r.finder.next(b, i)
 			}
 			content := b[i+1 : t.end-1]
 			w.text(content, t.name, w.r.always != 0 || found < t.end || hides(content))

@@ -73,9 +73,6 @@ type rule struct {
 	groups     bool
 }
 
-// all stands for all rules.
-const all = ^uint64(0)
-
 // New compiles the settings. It returns nil if there is nothing to redact. An error names each mistake.
 func New(s Settings) (*Redactor, error) {
 	expressions, err := s.expressions()

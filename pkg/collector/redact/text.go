@@ -21,7 +21,7 @@ const lineEnds = "\n\r"
 // lines returns the number of matches that it has overwritten. A line is JSON if it begins like an object; nested is
 // how many strings of JSON the text is in. Some rules may be left out.
 func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
-	found := r.finder.next(b, 0, all)
+	found := r.finder.next(b, 0)
 	object := nextObject(b, 0)
 	for at := 0; at < len(b); {
 		// The next line that is read: has a literal, or may hide one behind escapes.
@@ -46,7 +46,7 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 		}
 		at = end + 1
 		if found < at {
-			found = r.finder.next(b, min(at, len(b)), all)
+			found = r.finder.next(b, min(at, len(b)))
 		}
 		if object < at {
 			object = nextObject(b, at)

@@ -66,7 +66,7 @@ func (c *cursor) enter(open byte) bool {
 func (c *cursor) object() bool { return c.enter('{') }
 
 // list steps into a list, for more to walk over its elements.
-func (c *cursor) list() bool { return c.enter('[') }
+func (c *cursor) list() { c.enter('[') }
 
 // more moves to the next element of a list; false after the last. The element must be read or skipped.
 func (c *cursor) more() bool {

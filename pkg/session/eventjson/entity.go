@@ -115,9 +115,9 @@ func newMessage(typ reflect.Type, key string) *message {
 }
 
 // put adds to a map, which may be nil.
-func put[V any](m *map[string]V, key string, value V) {
+func put[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
-		*m = make(map[string]V)
+		*m = make(map[K]V)
 	}
 	(*m)[key] = value
 }
@@ -251,10 +251,7 @@ func (d *Decoder) placements(c *cursor, into *map[int32]rayid.Node) {
 	for c.list(); c.more(); {
 		var p placement
 		d.message(c, placementMessage, reflect.ValueOf(&p).Elem())
-		if *into == nil {
-			*into = make(map[int32]rayid.Node)
-		}
-		(*into)[p.Bundle] = p.Node
+		put(into, p.Bundle, p.Node)
 	}
 }
 
