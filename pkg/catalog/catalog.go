@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -84,8 +85,7 @@ type Catalog struct {
 	beginning bool
 	first     chan struct{} // closed when the first listing has ended or failed
 
-	stop  context.CancelFunc
-	loops sync.WaitGroup
+	work background.Worker
 }
 
 // Listing is the state of the list at one moment. It does not change.
@@ -140,12 +140,10 @@ func New(opts Options) *Catalog {
 // Start keeps the catalog fresh in the background until Close. Markers are listed every Interval, however long reading
 // details takes.
 func (c *Catalog) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.stop = cancel
-	c.loops.Go(func() { c.keepListing(ctx) })
-	c.loops.Go(func() { c.keepDescribing(ctx) })
+	c.work.Start(c.keepListing)
+	c.work.Start(c.keepDescribing)
 	if c.opts.Packs != nil {
-		c.loops.Go(func() { c.keepPacking(ctx) })
+		c.work.Start(c.keepPacking)
 	}
 }
 
@@ -196,10 +194,7 @@ func (c *Catalog) open() {
 }
 
 // Close stops the background work.
-func (c *Catalog) Close() {
-	c.stop()
-	c.loops.Wait()
-}
+func (c *Catalog) Close() { c.work.Close() }
 
 // Refresh lists all markers now. New sessions have no details at first.
 func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -274,10 +275,7 @@ func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
 		c.packed.unpacked[f.Ref] = f
 		delete(c.packed.removed[layout.PackDay(f.Ref)], f.Ref)
 		if len(c.packed.unpacked) >= maxUnpacked {
-			select {
-			case c.packed.wake <- struct{}{}:
-			default:
-			}
+			background.Signal(c.packed.wake)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -44,21 +45,14 @@ func newSchedule() schedule {
 // reset makes the order be computed again, because the markers were listed.
 func (s *schedule) reset() {
 	s.undescribed, s.rereads, s.endedBudget, s.listed = nil, nil, maxEndedReads, true
-	s.signal()
-}
-
-func (s *schedule) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	background.Signal(s.wake)
 }
 
 // request puts a session before those that no user has requested.
 func (s *schedule) request(ref layout.Session) {
 	if !s.reading[ref] && len(s.requested) < maxRequested && !slices.Contains(s.requested, ref) {
 		s.requested = append(s.requested, ref)
-		s.signal()
+		background.Signal(s.wake)
 	}
 }
 

@@ -168,7 +168,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	step := func() {
 		s.scan(t.Context(), time.Now())
 		s.dispatch(t.Context())
-		s.done.Wait()
+		s.loop.Close()
 	}
 	if step(); f.looks != 0 {
 		t.Errorf("%d looks where no job failed", f.looks)
@@ -224,7 +224,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	step := func() {
 		s.scan(t.Context(), time.Now())
 		s.dispatch(t.Context())
-		s.done.Wait()
+		s.loop.Close()
 	}
 	f.fail("job")
 	step() // finds the job

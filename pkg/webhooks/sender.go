@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -114,8 +115,7 @@ type Sender struct {
 	store   logthrottle.Throttle
 	targets []*target
 
-	stop context.CancelFunc
-	done sync.WaitGroup
+	loop background.Worker
 
 	// Used only by the loop:
 	watermark time.Time // events about all sessions that ended before are sent
@@ -168,19 +168,13 @@ func New(opts Options) *Sender {
 
 // Start sends events until Close.
 func (s *Sender) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	if len(s.targets) == 0 {
-		return
+	if len(s.targets) > 0 {
+		s.loop.Start(s.run)
 	}
-	s.done.Go(func() { s.run(ctx) })
 }
 
 // Close ends work in progress: other replicas, or the next start, continue it when its claims have expired.
-func (s *Sender) Close() {
-	s.stop()
-	s.done.Wait()
-}
+func (s *Sender) Close() { s.loop.Close() }
 
 // run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends.
 func (s *Sender) run(ctx context.Context) {
@@ -373,7 +367,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 			continue
 		}
 		w.busy = true
-		s.done.Go(func() {
+		s.loop.Start(func(context.Context) {
 			finished := false
 			if working, done, err := s.workers.Take(ctx, u.session.Namespace, 0); err == nil {
 				finished = w.step(ctx, working)
@@ -388,7 +382,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 				}
 			}
 			s.mu.Unlock()
-			s.wakeUp()
+			background.Signal(s.wake)
 		})
 	}
 	for ref, w := range s.watched {
@@ -397,7 +391,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 		}
 		w.busy = true
 		e, answer := w.entry, w.answer
-		s.done.Go(func() {
+		s.loop.Start(func(context.Context) {
 			if working, done, err := s.workers.Take(ctx, ref.Namespace, 0); err == nil {
 				s.lookForFailed(working, w, e, answer)
 				done()
@@ -406,16 +400,8 @@ func (s *Sender) dispatch(ctx context.Context) {
 				w.busy, w.due = false, time.Now().Add(s.opts.Timing.MinWait)
 				s.mu.Unlock()
 			}
-			s.wakeUp()
+			background.Signal(s.wake)
 		})
-	}
-}
-
-// wakeUp says that work may be due.
-func (s *Sender) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
 	}
 }
 

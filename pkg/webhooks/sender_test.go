@@ -301,7 +301,7 @@ func TestEarlierSessions(t *testing.T) {
 		w.due = time.Now()
 	}
 	other.dispatch(t.Context()) // finds that nothing was sent about it
-	other.done.Wait()
+	other.loop.Close()
 	other.scan(t.Context(), later)
 	if events, _ := in.counts(); events > 0 {
 		t.Errorf("%d events", events)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -36,8 +37,7 @@ type BookOptions struct {
 // Book knows all notes, as they were at the last listing, for the list of sessions. Safe for concurrent use.
 type Book struct {
 	opts BookOptions
-	stop context.CancelFunc
-	done sync.WaitGroup
+	work background.Worker
 
 	mu     sync.Mutex
 	pages  map[layout.Session]page
@@ -58,9 +58,7 @@ func NewBook(opts BookOptions) *Book {
 
 // Start reads the notes in the background until Close.
 func (b *Book) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	b.stop = stop
-	b.done.Go(func() {
+	b.work.Start(func(ctx context.Context) {
 		var before error // of the last reading
 		for ctx.Err() == nil {
 			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
@@ -80,10 +78,7 @@ func (b *Book) Start() {
 }
 
 // Close ends what Start began.
-func (b *Book) Close() {
-	b.stop()
-	b.done.Wait()
-}
+func (b *Book) Close() { b.work.Close() }
 
 // Refresh lists the notes, and reads those that are new.
 func (b *Book) Refresh(ctx context.Context) error {

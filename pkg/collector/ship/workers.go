@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
+	"github.com/rayhistory/historyserver/internal/background"
 )
 
 // job is one chunk to ship.

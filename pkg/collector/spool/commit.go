@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
-	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
+	"github.com/rayhistory/historyserver/internal/background"
 )
 
 // commit is a group of batches that become durable together: all that were appended while the previous commit was being

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
@@ -34,8 +34,7 @@ type Clusters struct {
 
 	warned *cache.Cache[types.UID, struct{}] // clusters for which errAnonymous was logged
 
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	work background.Worker
 }
 
 // Listing is what is known of running clusters at one moment.
@@ -172,10 +171,8 @@ func (c *Clusters) Start() {
 	if c == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c.stop = cancel
 	for _, w := range c.watchers {
-		c.wg.Go(func() { w.run(ctx) })
+		c.work.Start(w.run)
 	}
 }
 
@@ -184,8 +181,7 @@ func (c *Clusters) Close() {
 	if c == nil {
 		return
 	}
-	c.stop()
-	c.wg.Wait()
+	c.work.Close()
 }
 
 // List lists all running clusters, without those that are suspended. It waits for the first answer of the API servers,

@@ -10,13 +10,13 @@ import (
 	"io"
 	"iter"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
@@ -76,8 +76,7 @@ type Explainer struct {
 	opts    Options
 	limiter *rate.Limiter
 	results *prometheus.CounterVec
-	stop    context.CancelFunc
-	done    sync.WaitGroup
+	loop    background.Worker
 
 	// Used only by the loop:
 	queue   *queue
@@ -113,18 +112,13 @@ func New(opts Options) *Explainer {
 
 // Start explains sessions until Close.
 func (x *Explainer) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	x.stop = stop
 	if x.opts.Requests > 0 {
-		x.done.Go(func() { x.run(ctx) })
+		x.loop.Start(x.run)
 	}
 }
 
 // Close ends the work. A session that is being explained is explained by another server, or after the next start.
-func (x *Explainer) Close() {
-	x.stop()
-	x.done.Wait()
-}
+func (x *Explainer) Close() { x.loop.Close() }
 
 // run looks for sessions to explain at each interval, and explains them while this server holds the lease.
 func (x *Explainer) run(ctx context.Context) {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/human"
@@ -45,8 +45,7 @@ type Options struct {
 // Upkeep works through all sessions in rounds.
 type Upkeep struct {
 	opts Options
-	stop context.CancelFunc
-	done sync.WaitGroup
+	loop background.Worker
 
 	rounds int
 	// settled has hashes of the ended sessions of which nothing is left to join; a map of their names would take a
@@ -70,24 +69,19 @@ const lookAgain = 24
 
 // Start begins the rounds, which continue until Close. The first comes after one interval, when the sessions are known.
 func Start(opts Options) *Upkeep {
-	ctx, stop := context.WithCancel(context.Background())
-	u := &Upkeep{opts: opts, stop: stop}
-	if !opts.Compact && opts.Retention == nil {
-		return u
+	u := &Upkeep{opts: opts}
+	if opts.Compact || opts.Retention != nil {
+		u.loop.Start(func(ctx context.Context) {
+			for backoff.Sleep(ctx, opts.Interval) == nil {
+				u.round(ctx, time.Now())
+			}
+		})
 	}
-	u.done.Go(func() {
-		for backoff.Sleep(ctx, opts.Interval) == nil {
-			u.round(ctx, time.Now())
-		}
-	})
 	return u
 }
 
 // Close ends the rounds.
-func (u *Upkeep) Close() {
-	u.stop()
-	u.done.Wait()
-}
+func (u *Upkeep) Close() { u.loop.Close() }
 
 // round works on every session once, in passes: the sessions of a namespace that has used up its turnTime wait for the
 // next pass. Those that failed, or were not reached before the next round is due, are left to that round.

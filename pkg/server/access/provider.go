@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
@@ -32,8 +32,7 @@ type provider struct {
 	log    logrus.FieldLogger
 	found  atomic.Pointer[discovered] // nil until the provider has answered
 
-	stop context.CancelFunc
-	done sync.WaitGroup
+	work background.Worker
 }
 
 // discovered is what the provider says about itself.
@@ -83,18 +82,9 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 }
 
 // start looks the provider up in the background until it answers.
-func (p *provider) start() {
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
-	p.done.Go(func() { p.connect(ctx) })
-}
+func (p *provider) start() { p.work.Start(p.connect) }
 
-func (p *provider) close() {
-	if p.stop != nil {
-		p.stop()
-	}
-	p.done.Wait()
-}
+func (p *provider) close() { p.work.Close() }
 
 // connect looks the provider up until it has answered, or ctx ends.
 func (p *provider) connect(ctx context.Context) {
