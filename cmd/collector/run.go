@@ -59,7 +59,11 @@ func run(ctx context.Context, args, environ []string) error {
 	if err := c.Close(ctx); err != nil {
 		return fmt.Errorf("shut down: %w", err)
 	}
-	log.Info("everything is stored")
+	if err := c.Forbidden(); err != nil {
+		log.WithError(err).Warn("not everything is stored")
+	} else {
+		log.Info("everything is stored")
+	}
 	return nil
 }
 

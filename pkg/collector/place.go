@@ -3,6 +3,7 @@ package collector
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -64,7 +66,10 @@ func (p *places) of(session string) (sink.Destination, error) {
 	if session != "" {
 		if p.hasFolder(session) {
 			id, err := p.finder.Here(session)
-			if err != nil {
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				return sink.Destination{}, fmt.Errorf("%w: %w; %s", errNodeUnknown, err, logs.RightsAdvice)
+			case err != nil:
 				return sink.Destination{}, errNodeUnknown
 			}
 			return sink.Destination{Session: session, Node: id}, nil

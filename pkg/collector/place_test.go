@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -98,6 +101,23 @@ func TestPlaces(t *testing.T) {
 		must.OK(t, os.Symlink("/etc", filepath.Join(dir, bogus+"3")))
 		check("a link is no session's folder", bogus+"3", later, 3)
 	})
+}
+
+// TestForbiddenSession: events of a session whose folder the collector has no right to read are refused with what to do.
+func TestForbiddenSession(t *testing.T) {
+	const session = "session_2026-11-20_00-00-00_000000_1"
+	dir := t.TempDir()
+	must.OK(t, os.Mkdir(filepath.Join(dir, session), 0))
+	if os.Geteuid() == 0 { // to whom modes do not apply
+		must.OK(t, syscall.Seteuid(65534))
+		defer func() { must.OK(t, syscall.Seteuid(0)) }()
+	}
+	p := &places{dir: dir, finder: &node.Finder{Dir: dir}, latest: func() string { return "" }}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("other users may not enter the folder of temporary files: ", err)
+	}
+	_, err := p.of(session)
+	says.All(t, fmt.Sprint(err), "node's ID", "permission denied", "runAsUser")
 }
 
 // TestListeners: events are taken in the pod itself only, probes and metrics are answered to all, and neither port

@@ -230,6 +230,21 @@ func (t *Tailer) Unread() error {
 	return err
 }
 
+// Forbidden says which logs are not stored because the collector has no right to read them; nil if there are none.
+func (t *Tailer) Forbidden() error {
+	for tree := range t.locked() {
+		for folder := range tree.walked.forbidden {
+			return fmt.Errorf("not stored, such as the logs in %s: no right to read them; %s", folder, RightsAdvice)
+		}
+		for _, f := range tree.files {
+			if f.forbidden && f.unstored() > 0 {
+				return fmt.Errorf("not stored, such as %s: no right to read it; %s", f.full(), RightsAdvice)
+			}
+		}
+	}
+	return nil
+}
+
 // logsOf is the folder of a session's logs, below Ray's temporary folder.
 func logsOf(session string) string { return path.Join(session, "logs") }
 

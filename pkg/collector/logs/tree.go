@@ -204,10 +204,16 @@ func (t *tree) report(about string, err error) {
 	}
 	t.tailer.metrics.unreadable.Inc()
 	if log, ok := t.tailer.warnings.unreadable.Next(time.Now()); ok {
-		log.WithFields(logrus.Fields{"session": t.session,
-			"log": about}).WithError(err).Warn("could not read a log; it is tried again")
+		text := "could not read a log; it is tried again"
+		if errors.Is(err, fs.ErrPermission) {
+			text += ": " + RightsAdvice
+		}
+		log.WithFields(logrus.Fields{"session": t.session, "log": about}).WithError(err).Warn(text)
 	}
 }
+
+// RightsAdvice is what to do about files of Ray's that the collector has no right to read.
+const RightsAdvice = "run Ray with umask 022, or the collector as Ray's user (securityContext.runAsUser)"
 
 // resize asks the file system for a file's size.
 func (t *tree) resize(f *file) error {

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,6 +85,23 @@ func TestForbidden(t *testing.T) {
 		}
 	}
 	tell(t, stories, (*rig).quiet)
+}
+
+// TestForbiddenIsTold: at the end it is told what the collector had no right to read, and what to do.
+func TestForbiddenIsTold(t *testing.T) {
+	for _, closed := range []string{"d/secret.out", "d"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.play(`mkdir d; write d/secret.out a; write x a; unprivileged; chmod 0 ` + closed + `; ship; drain; ship`)
+			if err := fmt.Sprint(r.tailer.Forbidden()); !strings.Contains(err, "/logs/d") ||
+				!strings.Contains(err, "runAsUser") {
+				t.Errorf("%s: %s", closed, err)
+			}
+			if r.play(`chmod 700 ` + closed + `; ship`); r.tailer.Forbidden() != nil {
+				t.Errorf("%s, once it is readable: %v", closed, r.tailer.Forbidden())
+			}
+		})
+	}
 }
 
 // TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for

@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"syscall"
 	"time"
@@ -170,7 +171,7 @@ func (w *watcher) watch(dir string) (added bool) {
 	case err == nil:
 		w.watched[dir] = true
 		return true
-	case errors.Is(err, syscall.ENOENT):
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, fs.ErrPermission): // a scan tells of what it cannot read
 	default:
 		w.limit(err)
 	}
