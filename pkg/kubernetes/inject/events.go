@@ -12,6 +12,10 @@ import (
 // should_redirect_logs).
 const envLogToStderr = "RAY_LOG_TO_STDERR"
 
+// envTaskEvents keeps Ray's processes from recording tasks if it is 0 (src/ray/common/ray_config_def.h,
+// task_events_report_interval_ms), as guides for many tasks advise.
+const envTaskEvents = "RAY_task_events_report_interval_ms"
+
 // exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value
 // keeps events from the collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
@@ -45,6 +49,9 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 	}
 	if have.vars[envLogToStderr].text == "1" {
 		warnings = append(warnings, envLogToStderr+" is 1: Ray writes its logs to no files, so none are stored")
+	}
+	if have.vars[envTaskEvents].text == "0" {
+		warnings = append(warnings, envTaskEvents+" is 0: Ray records no tasks, so none are stored")
 	}
 	if added > 0 {
 		container["env"] = env

@@ -230,6 +230,8 @@ func TestKeepsEvents(t *testing.T) {
 		"published":    {env: []any{map[string]any{"name": event.EnvPublish, "value": "true"}}},
 		"no log files": {env: []any{map[string]any{"name": envLogToStderr, "value": "1"}}, want: "none are stored"},
 		"log files":    {env: []any{map[string]any{"name": envLogToStderr, "value": "0"}}},
+		"no tasks":     {env: []any{map[string]any{"name": envTaskEvents, "value": 0}}, want: "no tasks"},
+		"tasks":        {env: []any{map[string]any{"name": envTaskEvents, "value": "1000"}}},
 		"types":        {env: []any{map[string]any{"name": event.EnvTypes, "value": "NODE_LIFECYCLE_EVENT"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
