@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -62,7 +63,7 @@ func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *m
 	if e.Running && at == 0 {
 		m.Running = func(ctx context.Context) bool { // more is being stored at the time of the call
 			now, err := s.sessions.Find(ctx, exactly(e.Ref))
-			return err == nil && now.Running
+			return err == nil && (now.Running || !now.Described)
 		}
 	}
 	return m
@@ -80,10 +81,14 @@ func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e cata
 	if errors.Is(err, problem.ErrWaited) {
 		err = loadingProblem(s.opts.Sessions.Status(e.Ref))
 	}
-	if err == nil {
-		if err = notBeforeStart(c.at, e, loaded); err != nil {
-			release()
-		}
+	if err != nil {
+		return e, loaded, release, err
+	}
+	if !e.Described { // the list has only its marker yet, which says nothing of its end
+		e.Running, e.End = lifetime.State(loaded.Life.End, loaded.LastStored(), 1, time.Now(), lifetime.Idle)
+	}
+	if err = notBeforeStart(c.at, e, loaded); err != nil {
+		release()
 	}
 	return e, loaded, release, err
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
@@ -133,5 +136,36 @@ func TestBeginning(t *testing.T) {
 		if w := get(path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: %d %v", path, w.Code, w.Header())
 		}
+	}
+}
+
+// TestRunsBeforeItIsDescribed: whether a session runs is told by its objects before the list has looked at them, too:
+// its marker is as old as the session.
+func TestRunsBeforeItIsDescribed(t *testing.T) {
+	gate := make(chan struct{})
+	f := start(t, func(o *Options, store *gatedStore) {
+		store.gate = gate
+		store.ListFault = func(prefix string) error {
+			select {
+			case <-gate:
+				return nil
+			default:
+			}
+			if strings.Contains(prefix, "lab_default/session_") {
+				return errors.New("the store is slow")
+			}
+			return nil
+		}
+		o.Routes = []dashboard.Route{{Method: http.MethodGet, Path: "/api/runs",
+			Serve: func(w http.ResponseWriter, r *dashboard.Request) { _, _ = fmt.Fprint(w, r.Runs(r.Context())) }}}
+	})
+	for strings.Count(f.log.String(), "cannot list the objects of a session") < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	close(gate)
+	response := must.Get(http.Get(f.URL + lab + name + "/api/runs"))(t)
+	defer response.Body.Close()
+	if got := string(must.Get(io.ReadAll(response.Body))(t)); got != "false" {
+		t.Errorf("it runs: %s, though its end is stored", got)
 	}
 }
