@@ -27,10 +27,7 @@ func BenchmarkFindingsOfAMillion(b *testing.B) { benchmark(b, 1_000_000) }
 
 func benchmark(b *testing.B, tasks int) {
 	dir := b.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasks, Ended: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: tasks, Ended: true}))(b)
 	writeIndex(b, dir, stats.Session, false)
 	read := func(s *session.Session) *findings.Report { return reportWith(b, s, nil) }
 	readKept := func(s *session.Session) *findings.Report { return reportKept(b, dir, s, false) }
@@ -69,10 +66,7 @@ func BenchmarkFiguresOfAMillion(b *testing.B) { benchmarkFigures(b, 1_000_000) }
 
 func benchmarkFigures(b *testing.B, tasks int) {
 	dir := b.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasks, Ended: true, OutOfMemory: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: tasks, Ended: true, OutOfMemory: true}))(b)
 	store := must.Get(local.Open(dir))(b)
 	generated := metricsgen.Session{Ref: stats.Session, Begin: sessiongen.Start, Nodes: 9, Series: 2000, Hours: 4,
 		Interval: 15 * time.Second, ChunkReads: 240}

@@ -41,11 +41,7 @@ func withMetrics(t testing.TB, dir string, ref layout.Session, m moment.Metrics)
 func reportWith(t testing.TB, s *session.Session, m moment.Metrics) *findings.Report {
 	t.Helper()
 	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
-	found, err := findings.Reader{Metrics: m}.Read(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return must.Get(findings.Reader{Metrics: m}.Read(t.Context(), r))(t)
 }
 
 // TestFigures: if a node died, workers ran out of memory or processes ended, what the stored metrics said about the

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -74,9 +75,7 @@ func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes sessio
 	t.Helper()
 	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref,
 		session.Options{Log: silent.Logger(), Index: indexes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -334,9 +333,7 @@ func TestTold(t *testing.T) {
 					"index": indexed(t, store, events)} {
 					r := report(t, s)
 					checkOrder(t, r)
-					if r.Outcome != want.Outcome {
-						t.Errorf("%s: the outcome is %q", from, r.Outcome)
-					}
+					says.Equal(t, r.Outcome, want.Outcome, "%s: the outcome", from)
 					for _, told := range want.Told {
 						if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return told.is(f, r) }) {
 							t.Errorf("%s: no finding is like %+v", from, told)
@@ -461,10 +458,7 @@ func TestConstructorUnderWay(t *testing.T) {
 	s := loadFrom(t, store, ref, nil)
 	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
 	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s, At: at}
-	found, err := findings.Reader{}.Read(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(findings.Reader{}.Read(t.Context(), r))(t)
 	for _, f := range found.Findings {
 		if f.Kind == findings.ActorStart {
 			t.Errorf("%s: %s", f.Severity, f.Title)
@@ -499,9 +493,7 @@ func TestComputedOnce(t *testing.T) {
 		t.Helper()
 		found, err := findings.Reader{}.Read(t.Context(),
 			&moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return found
 	}
 	moment := s.Start + (s.End-s.Start)/2

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -102,9 +103,8 @@ func TestUnlikeBundles(t *testing.T) {
 		if d.group(g); g.finding.Title != "Placement group one was never placed: it asks for "+want {
 			t.Errorf("%q, want %q", g.finding.Title, want)
 		}
-		if bundles[0].Resources["CPU"] != first.Resources["CPU"] {
-			t.Error("the session's own bundles have another order")
-		}
+		says.Equal(t, bundles[0].Resources["CPU"], first.Resources["CPU"],
+			"the session's own bundles have another order")
 	}
 }
 
@@ -116,18 +116,14 @@ func TestHolders(t *testing.T) {
 	h.sum()
 	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU",
 		8: "early, late held 4 of 4 CPU", 9: "", 12: "early, last held 4 of 4 CPU"} {
-		if got := h.holders(cpus(1), since); got != want {
-			t.Errorf("at %d: %q, want %q", since, got, want)
-		}
+		says.Equal(t, h.holders(cpus(1), since), want, "at %d", since)
 	}
 	replica := func(id string) holding {
 		return holding{5, 20, "ServeReplica:search:Embed (SERVE_REPLICA::search#Embed#" + id + ")", cpus(1)}
 	}
 	h = holdings{total: cpus(2), all: []holding{replica("a1b2c3d4"), replica("e5f6a7b8")}}
 	h.sum()
-	if got := h.holders(cpus(1), 6); got != "deployment Embed of application search held 2 of 2 CPU" {
-		t.Errorf("two replicas: %q", got)
-	}
+	says.Equal(t, h.holders(cpus(1), 6), "deployment Embed of application search held 2 of 2 CPU", "two replicas")
 }
 
 // TestHoldersAtTheEnd: of actors that are made together those hold the resources that began to live after another one
@@ -160,9 +156,7 @@ func TestHoldersAtTheEnd(t *testing.T) {
 		for _, j := range c.jobs {
 			b.jobs = append(b.jobs, job{id: rayid.Job{1}, Job: j})
 		}
-		if got := b.waitedUntil(rayid.Job{1}, c.since*second); got != c.want*second {
-			t.Errorf("%s: until %d, want %d", name, got, c.want*second)
-		}
+		says.Equal(t, b.waitedUntil(rayid.Job{1}, c.since*second), c.want*second, "%s: until", name)
 	}
 }
 

@@ -40,9 +40,7 @@ func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, me
 		Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return result
 }
 
@@ -62,9 +60,7 @@ func reportKept(t testing.TB, dir string, s *session.Session, running bool) *fin
 			io.Closer
 		}{io.LimitReader(f, n), f}, err
 	}}.Read(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found
 }
 

@@ -134,15 +134,10 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		}
 		log := logrus.New()
 		log.SetOutput(io.Discard)
-		s, err := session.Load(t.Context(), store, "log", ref, session.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(session.Load(t.Context(), store, "log", ref, session.Options{}))(t)
 		answers := dashboard.New(dashboard.Options{Log: log})
 		report, err := answers.Findings(t.Context(), answers.At(s, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		titles := ""
 		for _, f := range report.Findings {
 			titles += f.Title

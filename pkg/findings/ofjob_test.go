@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -87,9 +88,7 @@ func TestOfJob(t *testing.T) {
 			!strings.Contains(none.Advice, whole.Jobs[0].Name()) {
 			t.Errorf("two jobs: %v", err)
 		}
-		if all, err := whole.OfJob("", ""); err != nil || all != whole {
-			t.Errorf("no job: %v", err)
-		}
+		says.Equal(t, must.Get(whole.OfJob("", ""))(t), whole, "no job")
 	}
 }
 
@@ -143,10 +142,7 @@ func TestFailedAmongMany(t *testing.T) {
 	store := storetest.New()
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
 	must.OK(t, store.Create(t.Context(), jobs, strings.NewReader("["+strings.Join(all, ",")+"]")))
-	s, err := session.Load(t.Context(), store, "log", ref, session.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(session.Load(t.Context(), store, "log", ref, session.Options{}))(t)
 	got := report(t, s)
 	first := got.Jobs[0]
 	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != catalog.Failed ||

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -275,9 +276,7 @@ func TestClockSetBack(t *testing.T) {
 		if err != nil || len(damaged) > 0 || len(series) != 1 {
 			t.Fatal(name, series, damaged, err)
 		}
-		if got := read1(series[0], hour.UnixMilli(), hour.Add(time.Hour).UnixMilli()); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
+		says.EqualSlices(t, read1(series[0], hour.UnixMilli(), hour.Add(time.Hour).UnixMilli()), want, name)
 	}
 	text, damaged := b.export()
 	var got []string
@@ -387,9 +386,7 @@ func TestIntervalNotShown(t *testing.T) {
 	d := b.database(time.Hour, 1<<20)
 	ask := func(want time.Duration) int64 {
 		t.Helper()
-		if got := must.Get(d.Interval(t.Context()))(t); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		says.Equal(t, must.Get(d.Interval(t.Context()))(t), want)
 		return b.store.Read.Load()
 	}
 	first := ask(0)
@@ -522,13 +519,10 @@ func TestGone(t *testing.T) {
 		got, _ := all(t, b.database(c.fresh, 1<<20), 0, at(c.maxt).UnixMilli(), named(t, "ray_a"))
 		for series, samples := range got {
 			left := strings.Contains(series, `instance="aa"`)
-			if ends := strings.HasSuffix(samples[len(samples)-1], "ends"); ends != (left && c.gone) {
-				t.Errorf("%+v: %s has %q", c, series, samples)
-			}
+			says.Equal(t, strings.HasSuffix(samples[len(samples)-1], "ends"), left && c.gone,
+				"%+v: %s has %q", c, series, samples)
 		}
-		if len(got) != 2 {
-			t.Errorf("%+v: %v", c, got)
-		}
+		says.Equal(t, len(got), 2, "%+v: %v", c, got)
 	}
 }
 
@@ -558,9 +552,7 @@ func TestEqualSeries(t *testing.T) {
 		got = append(got, spelled(at-from, v))
 	}
 	want := []string{"0 3", "1 2", "2 2", "3 4", "4 2", "5 ends", "7 5", "8 ends", "10 6"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	says.EqualSlices(t, got, want)
 
 	// An export has one of those that are exposed, too.
 	text, _ := b.export()
@@ -575,7 +567,5 @@ func TestEqualSeries(t *testing.T) {
 			present = append(present, fmt.Sprintf("%d.000", from/1000+int64(must.Get(strconv.Atoi(second))(t))))
 		}
 	}
-	if !slices.Equal(exported, present) {
-		t.Errorf("exported at %q, want %q", exported, present)
-	}
+	says.EqualSlices(t, exported, present, "exported at")
 }

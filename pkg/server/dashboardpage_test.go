@@ -1,10 +1,17 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 func TestDashboardFiles(t *testing.T) {
@@ -100,4 +107,128 @@ func TestProblemsAreShownAsPages(t *testing.T) {
 	}
 	got := f.ask(t, http.MethodGet, "/%3Cscript%3Ealert(1)%3C/script%3E", asBrowser)
 	got.wants(t, 404).lacks(t, "<script>alert")
+}
+
+// TestTimeline: the drawing has the form that the page asks for, and wrong questions are refused.
+func TestTimeline(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) { o.Routes = o.Dashboard.Routes() })
+	f.waitDescribed(t)
+	for query, want := range map[string]int{
+		"": 200, "?pixels=300&colour=outcome": 200, "?from=2026-11-20T23:20:00Z&to=2026-11-20T23:21:00Z": 200,
+		"?node_id=" + strings.Repeat("f", 56): 200, "?from=10m+ago": 200,
+		"?colour=blue": 400, "?pixels=-1": 400, "?pixels=x": 400, "?from=lunch": 400,
+		"?from=200&to=100": 400, "?width=3": 400,
+	} {
+		got := f.ask(t, http.MethodGet, lab+name+"/api/history/timeline"+query, asProgram)
+		var answer struct {
+			Data struct {
+				From, To float64
+				Pixels   int
+				Nodes    []any
+			}
+		}
+		err := json.Unmarshal([]byte(got.body), &answer)
+		if got.status != want || want == 200 && (err != nil || answer.Data.To <= answer.Data.From ||
+			answer.Data.Pixels == 0 || answer.Data.Nodes == nil) {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+}
+
+// TestOverview: the page says how the session ended and why, with links to the pages that show the time of it, and
+// lists its jobs, each with its own cause; as text.
+func TestOverview(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Findings = func(_ context.Context, r *moment.Moment) (*findings.Report, error) {
+			return &findings.Report{
+				Session: r.Session.Ref.Name, Outcome: catalog.Failed, Summary: "It failed.",
+				Findings: []*findings.Finding{
+					{ID: "aa", Severity: findings.Warning, Title: "one task failed"},
+					{ID: "bb", Severity: findings.Error, Title: "<b>boom</b>", First: "2026-11-20T23:22:00Z"},
+				},
+				Jobs: []findings.Job{
+					{JobID: "01000000", SubmissionID: "a b", Outcome: catalog.Failed, Entrypoint: "python <x>.py",
+						Findings: []string{"bb"}},
+					{JobID: "02000000", Outcome: catalog.Succeeded},
+				},
+			}, nil
+		}
+	})
+	f.waitDescribed(t)
+	got := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser)
+	got.wants(t, http.StatusOK, `<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py",
+		`findings?job_id=a&#43;b`, "2 findings", `sessions/`+name+`/at/1795216852500/">The cluster before it`,
+		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`)
+	f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/overview", asBrowser).wants(t, 200,
+		"at/2026-11-20T23:21:00Z/overview")
+}
+
+// The bar is put into the page, not into the frontend's files, and names the way back and to the session relative to
+// the page.
+func TestBar(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	f.waitLoaded(t, name)
+	for path, back := range map[string]string{
+		lab + name + "/":                  `data-base="../../../../../../"`,
+		lab + name + "/at/1795216800000/": `data-base="../../../../../../../../"`,
+		"/":                               `data-base="./"`,
+	} {
+		headers := []string{asBrowser}
+		if path == "/" {
+			headers = append(headers, "Cookie: cluster_name=lab; cluster_namespace=default; session_name="+name,
+				"Content-Type: application/json")
+		}
+		got := f.ask(t, http.MethodGet, path, headers...)
+		got.has(t, back, `data-path="namespaces/default/clusters/lab/sessions/`+name+`/"`, `data-cluster="lab"`,
+			`homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`)
+		if clock := strings.Index(got.body, `homepage/assets/dashboardclock.js?`); clock < 0 ||
+			clock > strings.Index(got.body, "dashboard 2.60.0") {
+			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
+		}
+	}
+}
+
+func TestActivity(t *testing.T) {
+	f := start(t, nil)
+	got := f.ask(t, http.MethodGet, lab+name+"/session_activity")
+	var a struct {
+		From, To        int64
+		Running, Failed []int
+	}
+	if err := json.Unmarshal([]byte(got.body), &a); err != nil || got.status != http.StatusOK {
+		t.Fatalf("%d %s: %v", got.status, got.body, err)
+	}
+	if a.To < a.From || len(a.Running) != len(a.Failed) {
+		t.Errorf("%+v", a)
+	}
+	f.ask(t, http.MethodGet, lab+"session_gone/session_activity").wants(t, http.StatusGone)
+}
+
+func TestHeadStart(t *testing.T) {
+	for page, want := range map[string]string{
+		`<html lang="en"><head><meta/>`: "<head>", `<HEAD class="a">`: `<HEAD class="a">`, "<header></header>": "",
+		"no HTML": "",
+	} {
+		says.Equal(t, string(headStart.Find([]byte(page))), want, page)
+	}
+}
+
+// A moment before the session is said to be one: the answer would look like that of an empty cluster.
+func TestMomentBeforeStart(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	f.waitLoaded(t, name)
+	for path, status := range map[string]int{
+		lab + name + "/at/2026-11-20T23:19:44Z/": 400, lab + name + "/at/2026-11-20T23:19:44Z/api/jobs/a": 400,
+		lab + name + "/api/jobs/a?at=1000":       400,
+		lab + name + "/at/2026-11-20T23:19:45Z/": 200, lab + name + "/at/2027-01-01T00:00:00Z/api/jobs/a": 200,
+		lab + name + "/api/jobs/a": 200,
+	} {
+		got := f.ask(t, http.MethodGet, path, asBrowser)
+		if got.status != status || status == 400 && !strings.Contains(got.body,
+			"from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z") {
+			t.Errorf("%s: %d %.600s", path, got.status, got.body)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -63,9 +64,8 @@ func TestEqualNamesInSeveralKubernetesClusters(t *testing.T) {
 			t.Errorf("entering %s: %d %s %v", namespace, a.status, a.body, a.header)
 		}
 		a = f.ask(t, http.MethodGet, "/api/jobs/x", asProgram, cookies(namespace, "train", name))
-		if a.status != 200 || a.body != want {
-			t.Errorf("with cookies of %s: %d %s, want %s", namespace, a.status, a.body, want)
-		}
+		says.Equal(t, a.status, 200, "with cookies of %s", namespace)
+		says.Equal(t, a.body, want, "with cookies of %s", namespace)
 	}
 	f.waitDescribed(t)
 	for query, want := range map[string][]string{
@@ -76,9 +76,7 @@ func TestEqualNamesInSeveralKubernetesClusters(t *testing.T) {
 		"?kubernetes_cluster=mars":                             nil,
 		"?kubernetes_cluster=us&q=train&state=ended&limit=200": {"team-a.us us"},
 	} {
-		if got := listed(t, f.ask(t, http.MethodGet, "/clusters"+query, asProgram)); !slices.Equal(got, want) {
-			t.Errorf("%s lists %q, want %q", query, got, want)
-		}
+		says.EqualSlices(t, listed(t, f.ask(t, http.MethodGet, "/clusters"+query, asProgram)), want, "%s lists", query)
 	}
 	page := f.ask(t, http.MethodGet, "/homepage?cluster=train", asBrowser).body
 	says.All(t, page, `name="kubernetes_cluster"`, `<option value="eu">`,
@@ -108,16 +106,12 @@ func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
 		inThree(t, store)
 	})
 	f.waitDescribed(t)
-	if got := listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running",
-		asProgram)); !slices.Equal(got,
-		[]string{"team-a.home home"}) {
-		t.Errorf("running are %q", got)
-	}
+	says.EqualSlices(t, listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running", asProgram)),
+		[]string{"team-a.home home"}, "running")
 	for namespace, live := range map[string]bool{"team-a.home": true, "team-a": false, "team-a.eu": false} {
 		a := f.ask(t, http.MethodGet, "/namespaces/"+namespace+"/clusters/train/sessions/live/api/jobs/x", asProgram)
-		if got := a.body == "live answer"; got != live {
-			t.Errorf("%s: %d %s, want of the running cluster: %t", namespace, a.status, a.body, live)
-		}
+		says.Equal(t, a.body == "live answer", live,
+			"%s: %d %s, want of the running cluster", namespace, a.status, a.body)
 	}
 }
 
@@ -155,4 +149,71 @@ func TestListOfSeveralKubernetesClusters(t *testing.T) {
 			t.Errorf("bob asks %s: %d %s", path, a.status, a.body)
 		}
 	}
+}
+
+// TestPagesOfClusters: /clusters comes in parts that are the whole, and says what is wrong with its parameters.
+func TestPagesOfClusters(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	sessions := func(query string) (all []string, link string) {
+		got := f.ask(t, http.MethodGet, "/clusters"+query)
+		var rows []struct{ Session string }
+		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || got.status != http.StatusOK {
+			t.Fatalf("%s: %d, %v: %s", query, got.status, err, got.body)
+		}
+		for _, r := range rows {
+			all = append(all, r.Session)
+		}
+		return all, got.header.Get("Link")
+	}
+	all, link := sessions("")
+	if len(all) != 2 || link != "" {
+		t.Fatalf("%v, %s", all, link)
+	}
+	first, link := sessions("?limit=1")
+	next, _, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+	second, end := sessions(next)
+	if len(first) != 1 || len(second) != 1 || first[0] != all[0] || second[0] != all[1] || end != "" {
+		t.Errorf("parts %v and %v of %v, at last %q", first, second, all, end)
+	}
+	if none, _ := sessions("?q=nothing"); none == nil && len(none) != 0 {
+		t.Errorf("%v", none)
+	}
+	for _, query := range []string{"limit=0", "from=yesterday", "limit=x", "limit=-1", "continue=!", "continue=AAAA"} {
+		f.ask(t, http.MethodGet, "/clusters?"+query).wants(t, http.StatusBadRequest)
+	}
+}
+
+// TestLongListIsNotHeld: what /clusters sends is made row by row, however many sessions there are and however slowly a
+// client reads.
+func TestLongListIsNotHeld(t *testing.T) {
+	const sessions = 300
+	f := start(t, func(_ *Options, store *gatedStore) {
+		for i := range sessions {
+			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab",
+				Name: fmt.Sprintf("session_2026-11-18_00-00-00_%06d_1", i)}), "")
+		}
+	})
+	f.waitDescribed(t)
+	w := &parts{ResponseRecorder: httptest.NewRecorder()}
+	f.Config.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/clusters", nil))
+	var rows []any
+	if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil || len(rows) != sessions+2 ||
+		w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%d sessions, %v, %v", len(rows), w.Header(), err)
+	}
+	if w.largest > w.Body.Len()/10 {
+		t.Errorf("%d bytes at once, of %d", w.largest, w.Body.Len())
+	}
+}
+
+// parts records the size of the largest part of an answer.
+type parts struct {
+	*httptest.ResponseRecorder
+	largest int
+}
+
+func (p *parts) Write(b []byte) (int, error) {
+	p.largest = max(p.largest, len(b))
+	return p.ResponseRecorder.Write(b)
 }

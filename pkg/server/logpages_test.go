@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -151,10 +152,8 @@ func TestLogText(t *testing.T) {
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/api/history/log.txt?file="+url.QueryEscape("old/raylet.out")+
 		"&line=1&to=2&node_id=01"+strings.Repeat("0", 54), asProgram)
-	if got.header.Get("Content-Disposition") != `attachment; filename="L1-L2-raylet.out"` ||
-		got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("%v", got.header)
-	}
+	says.Equal(t, got.header.Get("Content-Disposition"), `attachment; filename="L1-L2-raylet.out"`, "%v", got.header)
+	says.Equal(t, got.header.Get("Content-Type"), "text/plain; charset=utf-8", "%v", got.header)
 }
 
 // TestLogRanges: a log is read part by part, in whole lines where they fit, forward to its end and from its end.
@@ -188,9 +187,7 @@ func TestLogRanges(t *testing.T) {
 			}
 			offset = part.Next
 		}
-		if all != text {
-			t.Errorf("%s: %q", bounds, all)
-		}
+		says.Equal(t, all, text, bounds)
 	}
 	for query, want := range map[string]string{
 		"&end=true&lines=1": "no <b>time</b>\n", "&end=true&bytes=20": "no <b>time</b>\n", "&end=true&bytes=3": "b>\n",
@@ -238,8 +235,6 @@ func TestLogRangesWithGap(t *testing.T) {
 			}
 		}
 		want := map[int64]string{0: "one\ntwo\nsix\nseven\n", 20: "six\nseven\n"}[first]
-		if all != want {
-			t.Errorf("from %d: %q, want %q", first, all, want)
-		}
+		says.Equal(t, all, want, "from %d", first)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -91,14 +92,11 @@ func TestNotes(t *testing.T) {
 		if tc.header != "" {
 			headers = append(headers, tc.header)
 		}
-		if got := f.post(t, tc.path, tc.kind, tc.body, headers...); got.status != tc.status {
-			t.Errorf("%s %.40s %s: %d %.300s, want %d", tc.path, tc.body, tc.header, got.status, got.body, tc.status)
-		}
+		f.post(t, tc.path, tc.kind, tc.body, headers...).wants(t, tc.status)
 	}
-	if again, err := notes.Read(t.Context(), f.store, root,
-		layout.Session{Namespace: "default", Cluster: "lab", Name: name}); err != nil || again != stored {
-		t.Errorf("what was refused changed the note to %+v, %v", again, err)
-	}
+	says.Equal(t, must.Get(notes.Read(t.Context(), f.store, root,
+		layout.Session{Namespace: "default", Cluster: "lab", Name: name}))(t), stored,
+		"what was refused changed the note to")
 }
 
 func TestNotesAreOff(t *testing.T) {
@@ -106,10 +104,7 @@ func TestNotesAreOff(t *testing.T) {
 		withNotes(o, store)
 		o.WriteNotes = false
 	})
-	if got := f.post(t, lab+name+"/note", form, "pinned=true"); got.status != http.StatusForbidden ||
-		!strings.Contains(got.body, "--notes") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.post(t, lab+name+"/note", form, "pinned=true").wants(t, http.StatusForbidden, "--notes")
 	f.ask(t, http.MethodGet, lab+name+"/note", asBrowser).wants(t, http.StatusOK).lacks(t, "<form")
 }
 
@@ -126,14 +121,9 @@ func TestDamagedNote(t *testing.T) {
 	f.ask(t, http.MethodGet, page, asBrowser).wants(t, http.StatusOK, "cannot be read", "checked")
 	f.ask(t, http.MethodGet, api).wants(t, http.StatusOK, `"damaged":true`)
 	// Who says nothing about the pin leaves it, for there may be one.
-	if got := f.post(t, api, asJSON, `{"text":"again"}`); got.status != http.StatusOK ||
-		!strings.Contains(got.body, `"pinned":true`) || strings.Contains(got.body, "damaged") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.post(t, api, asJSON, `{"text":"again"}`).wants(t, http.StatusOK, `"pinned":true`).lacks(t, "damaged")
 	damage()
-	if got := f.post(t, page, form, "text=again"); got.status != http.StatusSeeOther {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.post(t, page, form, "text=again").wants(t, http.StatusSeeOther)
 	if n, err := notes.Read(t.Context(), f.store, root, ref); err != nil || n.Pinned || n.Damaged || n.Text != "again" {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -156,9 +146,7 @@ func TestNotesOfPrograms(t *testing.T) {
 		var both sync.WaitGroup
 		for _, body := range []string{`{"pinned":true}`, `{"text":"` + text + `"}`} {
 			both.Go(func() {
-				if got := f.post(t, api, asJSON, body); got.status != http.StatusOK {
-					t.Errorf("%d %s", got.status, got.body)
-				}
+				f.post(t, api, asJSON, body).wants(t, http.StatusOK)
 			})
 		}
 		both.Wait()
@@ -175,14 +163,10 @@ func TestNotesOfPrograms(t *testing.T) {
 		seen string
 		want int
 	}{{"2026-11-20T23:25:00Z", conflict}, {"", http.StatusOK}, {"", conflict}, {answer.Data.At, conflict}} {
-		if got := f.post(t, other, asJSON, `{"text":"mine","seen":"`+step.seen+`"}`); got.status != step.want {
-			t.Errorf("seen %q: %d %s", step.seen, got.status, got.body)
-		}
+		f.post(t, other, asJSON, `{"text":"mine","seen":"`+step.seen+`"}`).wants(t, step.want)
 	}
 	must.OK(t, json.Unmarshal([]byte(f.ask(t, http.MethodGet, other).body), &answer))
-	if got := f.post(t, other, asJSON, `{"text":"mine","seen":"`+answer.Data.At+`"}`); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.post(t, other, asJSON, `{"text":"mine","seen":"`+answer.Data.At+`"}`).wants(t, http.StatusOK)
 }
 
 // TestNoteOfTwo: a form about a note that somebody else changed meanwhile does not take their pin away.
@@ -199,15 +183,8 @@ func TestNoteOfTwo(t *testing.T) {
 		return "&seen=" + url.QueryEscape(html.UnescapeString(value))
 	}
 	ann, bob := seen(), seen()
-	if got := f.post(t, page, form, "pinned=true"+ann); got.status != http.StatusSeeOther {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if got := f.post(t, page, form, "text=mine"+bob, asBrowser); got.status != http.StatusConflict ||
-		!strings.Contains(got.body, "open the note again") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if got := f.post(t, page, form, "pinned=true&text=mine"+seen()); got.status != http.StatusSeeOther {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.post(t, page, form, "pinned=true"+ann).wants(t, http.StatusSeeOther)
+	f.post(t, page, form, "text=mine"+bob, asBrowser).wants(t, http.StatusConflict, "open the note again")
+	f.post(t, page, form, "pinned=true&text=mine"+seen()).wants(t, http.StatusSeeOther)
 	f.ask(t, http.MethodGet, page, asBrowser).has(t, "mine", "checked")
 }

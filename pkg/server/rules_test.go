@@ -101,17 +101,13 @@ func TestOtherSitesOpenNoWebSockets(t *testing.T) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	})
 	for _, path := range []string{liveLab + "api/jobs/a/logs/tail", lab + "latest/api/jobs/a/logs/tail"} {
-		if status := handshake(t, f, path, "Origin: http://evil.example"); status != http.StatusForbidden {
-			t.Errorf("%s from another site: %d", path, status)
-		}
-		if status := handshake(t, f, path, "Sec-Fetch-Site: cross-site"); status != http.StatusForbidden {
-			t.Errorf("%s from another site: %d", path, status)
-		}
+		says.Equal(t, handshake(t, f, path, "Origin: http://evil.example"), http.StatusForbidden,
+			"%s from another site", path)
+		says.Equal(t, handshake(t, f, path, "Sec-Fetch-Site: cross-site"), http.StatusForbidden,
+			"%s from another site", path)
 	}
 	for _, own := range []string{"Origin: " + f.URL, "User-Agent: ray"} {
-		if status := handshake(t, f, liveLab+"api/jobs/a/logs/tail", own); status != http.StatusSwitchingProtocols {
-			t.Errorf("%s: %d", own, status)
-		}
+		says.Equal(t, handshake(t, f, liveLab+"api/jobs/a/logs/tail", own), http.StatusSwitchingProtocols, own)
 	}
 }
 

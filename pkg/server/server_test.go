@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -253,9 +254,7 @@ func TestClusters(t *testing.T) {
 		"endTime": "2026-11-20T23:25:00Z", "durationSeconds": 315.0,
 		"path": lab[1:] + name + "/",
 	} {
-		if rows[0][field] != want {
-			t.Errorf("%s is %v, want %v", field, rows[0][field], want)
-		}
+		says.Equal(t, rows[0][field], want, field)
 	}
 	if rows[1]["sessionName"] != "live" || rows[1]["session"] != old || rows[1]["state"] != "running" {
 		t.Errorf("the session that was just written: %v", rows[1])
@@ -325,9 +324,7 @@ func TestCompressionAndHeaders(t *testing.T) {
 			got.header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %q, Vary %q", tc.accept, encoding, got.header.Get("Vary"))
 		}
-		if got.header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Error("no security headers")
-		}
+		says.Equal(t, got.header.Get("X-Content-Type-Options"), "nosniff", "no security headers")
 	}
 }
 
@@ -348,5 +345,27 @@ func TestMetricsNameRoutesNotPaths(t *testing.T) {
 		`historyserver_http_request_seconds_count{code="200",method="GET",route="/namespaces/{session_namespace}/clusters/{session_cluster}/sessions/{session_name}/api/jobs/{job}"} 1`)
 	if strings.Contains(body, "unknown/"+name) {
 		t.Error("a path became a label")
+	}
+}
+
+// A server that is going says so to those who watch it and has its clients leave, but answers.
+func TestDrain(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	server := f.Config.Handler.(*Server)
+	ask := func(path string) (status int, connection string) {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Header().Get("Connection")
+	}
+	if status, connection := ask("/readyz"); status != http.StatusOK || connection != "" {
+		t.Errorf("before: %d %q", status, connection)
+	}
+	server.Drain()
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK,
+		lab + name + "/api/jobs/a": http.StatusOK} {
+		if status, connection := ask(path); status != want || connection != "close" {
+			t.Errorf("%s: %d %q, want %d and close", path, status, connection, want)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -269,9 +270,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 		s.check("after the first head", first)
 		time.Sleep(80 * time.Second)
 		want := []string{"session_ended succeeded"}
-		if got := s.mailbox.told(); !slices.Equal(got, want) {
-			t.Errorf("after the first head: %q", got)
-		}
+		says.EqualSlices(t, s.mailbox.told(), want, "after the first head")
 
 		c.job("nightly-2", "RUNNING", b)
 		c.live(b, 2*time.Minute)
@@ -282,9 +281,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 		c.live(b, 3*time.Minute)
 		s.check("while the second head still runs", time.Time{})
 		want = append(want, "job_failed failed nightly-2")
-		if got := s.mailbox.told(); !slices.Equal(got, want) {
-			t.Errorf("while the second head runs: %q", got)
-		}
+		says.EqualSlices(t, s.mailbox.told(), want, "while the second head runs")
 		if _, err := c.store.Stat(t.Context(), layout.MetadataKey("log", c.ref, layout.Joined)); err != nil {
 			t.Errorf("the first head's logs were not joined after its end: %v", err)
 		}
@@ -295,9 +292,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		s.check("long after the second head", second)
 		want = append(want, "session_ended failed")
-		if got := s.mailbox.told(); !slices.Equal(got, want) {
-			t.Errorf("after the second head: %q", got)
-		}
+		says.EqualSlices(t, s.mailbox.told(), want, "after the second head")
 
 		// The third head comes late, and is killed: it stores no end.
 		if !s.packed() {
@@ -317,16 +312,12 @@ func TestHeadsOfOneSession(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.check("after the worker", third)
 		want = append(want, "session_ended failed")
-		if got := s.mailbox.told(); !slices.Equal(got, want) {
-			t.Errorf("in all: %q", got)
-		}
+		says.EqualSlices(t, s.mailbox.told(), want, "in all")
 		ids := make(map[string]bool)
 		for _, e := range s.mailbox.all() {
 			ids[e.ID] = true
 		}
-		if len(ids) != len(want) {
-			t.Errorf("%d events have %d IDs", len(want), len(ids))
-		}
+		says.Equal(t, len(ids), len(want), "events have IDs")
 		stored := must.Get(inventory.List(t.Context(), c.store, "log", c.ref))(t)
 		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil ||
 			len(report.Damage) > 0 {

@@ -20,14 +20,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
-func TestSignature(t *testing.T) {
-	got := sign([]byte("correct horse battery staple"), []byte(`{"id":"x"}`), time.Unix(1795370591, 0))
-	if !strings.HasPrefix(got, "t=1795370591,v1=") || !signed(got, []byte(`{"id":"x"}`)) ||
-		signed(got, []byte(`{"id":"y"}`)) {
-		t.Errorf("%s", got)
-	}
-}
-
 // TestAnswers: what a receiver answers decides, and neither its address nor what it repeats of it is in an error.
 func TestAnswers(t *testing.T) {
 	var elsewhere int

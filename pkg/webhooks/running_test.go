@@ -125,17 +125,7 @@ func TestFailedWhileRunning(t *testing.T) {
 	told(n)
 	f.fail("second")
 	told(2 * n)
-	settled := func() bool { // the notes of what was told last, too
-		done := 0
-		for o, err := range store.List(t.Context(), "log/webhooks/metadir/", blob.ListOptions{}) {
-			must.OK(t, err)
-			if len(o.Key) > 5 && o.Key[len(o.Key)-5:] == ".done" {
-				done++
-			}
-		}
-		return done == 2*n
-	}
-	must.Happen(t, "that all is noted", settled)
+	must.Happen(t, "that all is noted", func() bool { return notes(t, store, ".done") == 2*n })
 	stop()
 	stop = start()
 	f.fail("third")
@@ -165,11 +155,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	in, store, f := newInbox(t), storetest.New(), runningFleet(1)
 	in.fail = func() bool { return false }
 	s := f.replica(store, in.URL)
-	step := func() {
-		s.scan(t.Context(), time.Now())
-		s.dispatch(t.Context())
-		s.loop.Close()
-	}
+	step := func() { s.step(t.Context()) }
 	if step(); f.looks != 0 {
 		t.Errorf("%d looks where no job failed", f.looks)
 	}
@@ -221,11 +207,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	in.fail = func() bool { return true }
 	begin(t, store)
 	s := f.replica(store, in.URL)
-	step := func() {
-		s.scan(t.Context(), time.Now())
-		s.dispatch(t.Context())
-		s.loop.Close()
-	}
+	step := func() { s.step(t.Context()) }
 	f.fail("job")
 	step() // finds the job
 	step() // claims it, and sends its event in vain

@@ -26,6 +26,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -199,6 +200,13 @@ func calm(t *testing.T) (*inbox, *storetest.Store) {
 	return in, store
 }
 
+// step looks at the sessions once, and does what is to be done.
+func (s *Sender) step(ctx context.Context) {
+	s.scan(ctx, time.Now())
+	s.dispatch(ctx)
+	s.loop.Close()
+}
+
 // runUntil runs a sender until it knows of so many sessions that nothing is left to tell.
 func (s *Sender) runUntil(t *testing.T, n int) {
 	t.Helper()
@@ -215,9 +223,7 @@ func TestMine(t *testing.T) {
 	key := layout.WebhooksPrefix("log", ref) + "claim.1"
 	for claim, want := range map[string]bool{`{"by":"me"}`: true, `{"by":"another"}`: false, `{"by":"m`: false} {
 		must.OK(t, store.Put(t.Context(), key, strings.NewReader(claim)))
-		if mine, err := l.isOwn(t.Context(), ref, "", 1); mine != want || err != nil {
-			t.Errorf("%s: %v, %v", claim, mine, err)
-		}
+		says.Equal(t, must.Get(l.isOwn(t.Context(), ref, "", 1))(t), want, claim)
 	}
 	l.store = &storetest.Hooked{Store: store, Body: func(string, io.Reader) io.Reader {
 		return io.MultiReader(strings.NewReader(`{"by":`), iotest.ErrReader(errors.New("connection reset")))
@@ -227,48 +233,55 @@ func TestMine(t *testing.T) {
 	}
 }
 
-// TestThreeReplicas tell a receiver that fails two thirds each event once, also after they were started again.
+// TestThreeReplicas tell a receiver that fails two thirds each event once, also over a store that fails, and after they
+// were started again.
 func TestThreeReplicas(t *testing.T) {
-	const n = 50
-	in, store := newInbox(t), storetest.New()
-	begin(t, store)
-	sessions := ended(n, time.Now().Add(-time.Minute))
-	away := &storetest.Hooked{Store: store, Before: func(context.Context, storetest.Op, string) error {
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // so that replicas come between each other
-		return nil
-	}}
-	var replicas []*Sender
-	for range 3 {
-		s := replica(away, configOf(in.URL), time.Minute, sessions)
-		s.Start()
-		replicas = append(replicas, s)
-	}
-	must.Happen(t, "that all is told, and noted", func() bool {
-		done := 0
-		for o, err := range store.List(t.Context(), layout.WebhooksRoot("log"), blob.ListOptions{}) {
-			must.OK(t, err)
-			if strings.HasSuffix(o.Key, "/done") {
-				done++
+	const n = 40
+	for name, over := range map[string]func(store blob.Store, i int) blob.Store{"failing": failing,
+		"slow": func(store blob.Store, _ int) blob.Store {
+			return &storetest.Hooked{Store: store, Before: func(context.Context, storetest.Op, string) error {
+				time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // replicas come between each other
+				return nil
+			}}
+		}} {
+		t.Run(name, func(t *testing.T) {
+			in, store := newInbox(t), storetest.New()
+			begin(t, store)
+			sessions := ended(n, time.Now().Add(-time.Minute))
+			var replicas []*Sender
+			for i := range 3 {
+				s := replica(over(store, i), configOf(in.URL), time.Minute, sessions)
+				s.Start()
+				replicas = append(replicas, s)
 			}
+			must.Happen(t, "that all is told, and noted", func() bool { return notes(t, store, "/done") == n })
+			for _, s := range replicas {
+				s.Close()
+			}
+			in.check(t, n*perSession)
+			_, asked := in.told()
+			replica(store, configOf(in.URL), time.Minute, sessions).runUntil(t, n) // a new server knows what was told
+			events, now := in.told()
+			says.Equal(t, now, asked, "requests after a restart")
+			for _, e := range events {
+				if e.Namespace != "default" || e.Session == "" || e.Outcome != "failed" || e.Cause != "no memory" ||
+					e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+e.Session+"/findings" {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+}
+
+// notes counts the notes of what was sent whose keys end so.
+func notes(t *testing.T, store blob.Store, end string) (n int) {
+	for o, err := range store.List(t.Context(), layout.WebhooksRoot("log"), blob.ListOptions{}) {
+		must.OK(t, err)
+		if strings.HasSuffix(o.Key, end) {
+			n++
 		}
-		return done == n
-	})
-	for _, s := range replicas {
-		s.Close()
 	}
-	in.check(t, n*perSession)
-	_, asked := in.told()
-	replica(store, configOf(in.URL), time.Minute, sessions).runUntil(t, n) // a new server knows what was told
-	events, now := in.told()
-	if now != asked {
-		t.Errorf("%d requests after a restart", now-asked)
-	}
-	for _, e := range events {
-		if e.Namespace != "default" || e.Session == "" || e.Outcome != "failed" || e.Cause != "no memory" ||
-			e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+e.Session+"/findings" {
-			t.Errorf("%+v", e)
-		}
-	}
+	return n
 }
 
 // TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by
@@ -432,9 +445,9 @@ func TestNewReceiver(t *testing.T) {
 var errStore = errors.New("the store fails")
 
 // failing is a store in which every third operation fails: before it is done, or after.
-func failing(store blob.Store, seed uint64) blob.Store {
+func failing(store blob.Store, seed int) blob.Store {
 	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	sixth := func(context.Context, storetest.Op, string) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -444,24 +457,6 @@ func failing(store blob.Store, seed uint64) blob.Store {
 		return nil
 	}
 	return &storetest.Hooked{Store: store, Before: sixth, After: sixth}
-}
-
-func TestStoreFails(t *testing.T) {
-	const n = 30
-	in, store := newInbox(t), storetest.New()
-	begin(t, store)
-	sessions := ended(n, time.Now().Add(-time.Minute))
-	var replicas []*Sender
-	for i := range 3 {
-		s := replica(failing(store, uint64(i)), configOf(in.URL), time.Minute, sessions)
-		s.Start()
-		replicas = append(replicas, s)
-	}
-	must.Happen(t, "that all is told", func() bool { events, _ := in.counts(); return events == n*perSession })
-	for _, s := range replicas {
-		s.Close()
-	}
-	in.check(t, n*perSession)
 }
 
 // TestUnreadable: a session that cannot be read is told of all the same.
@@ -616,9 +611,7 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	to.errors, to.pausedUntil = pauseAfter, time.Now().Add(time.Hour)
 	for ago, want := range map[time.Duration]error{time.Hour: errPaused, 25 * time.Hour: nil} {
 		to.failed = time.Now().Add(-ago)
-		if err := w.sendOne(t.Context(), to, &Event{ID: "a"}, "all.a"); !errors.Is(err, want) {
-			t.Errorf("paused, and failing for %s: %v, want %v", ago, err, want)
-		}
+		says.ErrorIs(t, w.sendOne(t.Context(), to, &Event{ID: "a"}, "all.a"), want, "paused, and failing for %s", ago)
 	}
 }
 
@@ -637,8 +630,6 @@ func TestNotYet(t *testing.T) {
 	s.runUntil(t, 1)
 	in.check(t, perSession)
 	for _, e := range in.events {
-		if e.Outcome != catalog.Failed {
-			t.Errorf("%+v", e)
-		}
+		says.Equal(t, e.Outcome, catalog.Failed, "%+v", e)
 	}
 }

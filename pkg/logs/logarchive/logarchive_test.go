@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -94,9 +95,8 @@ func TestArchives(t *testing.T) {
 		"a:b.log": "three\n", "a?b.log": "four\n", "A_b.log": ""}, nil)
 	want := map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "A_b.log": "", "a_b.log~2": "three\n",
 		"a_b.log~3": "four\n"}
-	if len(files) != len(want) || len(failed) != 0 {
-		t.Errorf("%q, %q failed", files, failed)
-	}
+	says.Equal(t, len(files), len(want), "%q, %q failed", files, failed)
+	says.Equal(t, len(failed), 0, "%q, %q failed", files, failed)
 	for name, text := range want {
 		if got, ok := files[name]; !ok || got != text {
 			t.Errorf("%s holds %q of %q", name, got, files)
@@ -105,9 +105,7 @@ func TestArchives(t *testing.T) {
 	files, _ = archive(t, map[string]string{"raylet.out": "one\n"}, func(o *Options, _ *storetest.Store) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 2, nil }
 	})
-	if files["raylet.out"] != "on" {
-		t.Errorf("up to byte 2: %q", files)
-	}
+	says.Equal(t, files["raylet.out"], "on", "up to byte 2: %q", files)
 }
 
 // TestNotWhole: what cannot be read is said in the archive, which has all the rest.
@@ -214,9 +212,7 @@ func TestClientGone(t *testing.T) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 1, nil }
 		o.Failed = func(logsearch.Log, error) {}
 		for _, format := range []Format{Zip, TarZst} {
-			if err := Write(t.Context(), brokenWriter{gone}, format, *o); !errors.Is(err, gone) {
-				t.Errorf("%s ends with %v", format.Suffix, err)
-			}
+			says.ErrorIs(t, Write(t.Context(), brokenWriter{gone}, format, *o), gone, "%s ends", format.Suffix)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
@@ -253,10 +254,8 @@ func TestExpressionsOfLongLines(t *testing.T) {
 				s := newScanner(q, block, smallReach)
 				s.read, s.report = func(int) error { return nil }, func(found) { lines++ }
 				must.OK(t, s.scan(t.Context(), strings.NewReader(text)))
-				if (lines == 1) != want {
-					t.Errorf("%s in blocks of %d bytes, %d bytes twice: %d lines match", c.expression, block, length,
-						lines)
-				}
+				says.Equal(t, lines == 1, want,
+					"%s in blocks of %d bytes, %d bytes twice: %d lines match", c.expression, block, length, lines)
 			}
 		}
 	}
@@ -329,9 +328,7 @@ func TestLiterals(t *testing.T) {
 		`abc\x{fffd}de`: "abc", // which matches "abc\xffde"
 	} {
 		p := must.Get(compile(expression, true, false))(t)
-		if got := string(bytes.Join(p.literals, []byte(" "))); got != want {
-			t.Errorf("%s: %q, want %q", expression, got, want)
-		}
+		says.Equal(t, string(bytes.Join(p.literals, []byte(" "))), want, expression)
 	}
 }
 
@@ -354,9 +351,7 @@ func TestCancelled(t *testing.T) {
 		}
 		return len(p), nil
 	}))
-	if err != context.Canceled {
-		t.Errorf("it ends with %v", err)
-	}
+	says.Equal(t, err, context.Canceled, "it ends")
 }
 
 type readerFunc func([]byte) (int, error)

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -158,9 +159,7 @@ func TestRanks(t *testing.T) {
 		return func(a, b string) int { return cmp.Compare(files[a].Rank, files[b].Rank) }
 	}
 	files := s.search(Query{Pattern: "needle"}).files
-	if got := slices.SortedFunc(maps.Keys(files), rank(files)); !slices.Equal(got, want) {
-		t.Errorf("the order is %q, want %q", got, want)
-	}
+	says.EqualSlices(t, slices.SortedFunc(maps.Keys(files), rank(files)), want, "the order")
 	got := s.search(Query{Pattern: "needle", Lines: 1})
 	files = got.files
 	if order := slices.SortedFunc(maps.Keys(files), rank(files)); !strings.Contains(got.lines[0], order[0]) ||
@@ -191,9 +190,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%+v", got.end)
 			}
 			for name, file := range got.files {
-				if file.Matches != 100 {
-					t.Errorf("%s: %+v", name, file)
-				}
+				says.Equal(t, file.Matches, 100, "%s: %+v", name, file)
 			}
 		})
 	}
@@ -229,9 +226,7 @@ func TestDamagedLogs(t *testing.T) {
 	s.put(gone, []byte("needle\n"))
 	must.OK(t, s.store.Delete(t.Context(), gone))
 	got := s.search(Query{Pattern: "needle"})
-	if want := []string{"01:bad.log:1:needle behind", "01:good.log:1:needle"}; !slices.Equal(got.lines, want) {
-		t.Errorf("%q, want %q", got.lines, want)
-	}
+	says.EqualSlices(t, got.lines, []string{"01:bad.log:1:needle behind", "01:good.log:1:needle"})
 	if got.end.Complete || !slices.Equal(got.end.Why, []string{"damage"}) || got.files["good.log"].Problem != "" {
 		t.Errorf("%+v", got.end)
 	}
@@ -294,9 +289,7 @@ func TestLeft(t *testing.T) {
 	refused := errors.New("refused")
 	err = Run(t.Context(), prepared(t, Query{}), func(yield func(Source, error) bool) { yield(Source{}, refused) },
 		func(Record) error { return nil })
-	if !errors.Is(err, refused) {
-		t.Errorf("refused: %v", err)
-	}
+	says.ErrorIs(t, err, refused, "refused")
 }
 
 // BenchmarkSearchPlain and BenchmarkSearchZstd search 256 MiB of a log like Ray's, in four files of chunks of 8 MiB,
@@ -360,8 +353,7 @@ func TestCovers(t *testing.T) {
 		if c.to > 0 {
 			q.To = at(c.to).UnixNano()
 		}
-		if got := q.Covers(c.began, c.ended); got != c.want {
-			t.Errorf("%d to %d, of a session from %s to %s: %v", c.from, c.to, c.began, c.ended, got)
-		}
+		says.Equal(t, q.Covers(c.began, c.ended), c.want,
+			"%d to %d, of a session from %s to %s", c.from, c.to, c.began, c.ended)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -112,13 +113,10 @@ func TestPagesWithGaps(t *testing.T) {
 					check(p, next)
 					end = start
 				}
-				if next != 1 {
-					t.Errorf("pages from the end begin with line %d", next)
-				}
+				says.Equal(t, next, 1, "pages from the end begin with line")
 				for _, line := range []int64{2, chunkLines - 1, chunkLines + 2, 3*chunkLines + 5, 4 * chunkLines} {
-					if offset, err := x.Offset(t.Context(), f, line); offset != places[line-1] || err != nil {
-						t.Errorf("line %d begins at %d, %v, want %d", line, offset, err, places[line-1])
-					}
+					says.Equal(t, must.Get(x.Offset(t.Context(), f, line))(t), places[line-1],
+						"line %d begins at", line)
 				}
 			})
 		}
@@ -148,12 +146,8 @@ func TestLineWithGap(t *testing.T) {
 		t.Errorf("page %+v, %v", p, err)
 	}
 	x := NewIndex()
-	if n, err := x.Number(t.Context(), f, 102); n != 3 || err != nil {
-		t.Errorf("the line at 102 is %d, %v", n, err)
-	}
-	if offset, err := x.Offset(t.Context(), f, 3); offset != 102 || err != nil {
-		t.Errorf("line 3 begins at %d, %v", offset, err)
-	}
+	says.Equal(t, must.Get(x.Number(t.Context(), f, 102))(t), 3, "the line at 102")
+	says.Equal(t, must.Get(x.Offset(t.Context(), f, 3))(t), 102, "line 3 begins at")
 }
 
 // numbered is a log of 24 MiB whose lines say their numbers, and some lines that are longer than a page.
@@ -179,9 +173,7 @@ func TestShortLogGrows(t *testing.T) {
 		if size == len(text) {
 			want = logline.UTF16LE
 		}
-		if encoding, err := x.Encoding(t.Context(), f); encoding != want || err != nil {
-			t.Errorf("%d bytes: encoding %v, %v", size, encoding, err)
-		}
+		says.Equal(t, must.Get(x.Encoding(t.Context(), f))(t), want, "%d bytes: encoding", size)
 	}
 }
 
@@ -194,13 +186,9 @@ func TestIndex(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)) {
 			t.Fatalf("line %d begins at %d with %.20q, %v", line, offset, text[offset:], err)
 		}
-		if n, err := x.Number(t.Context(), f, offset); n != line || err != nil {
-			t.Errorf("the line at %d is %d, %v; want %d", offset, n, err, line)
-		}
+		says.Equal(t, must.Get(x.Number(t.Context(), f, offset))(t), line, "the line at %d", offset)
 	}
-	if offset, err := x.Offset(t.Context(), f, 1<<40); offset != f.Size() || err != nil {
-		t.Errorf("a line that is not there is at %d, %v", offset, err)
-	}
+	says.Equal(t, must.Get(x.Offset(t.Context(), f, 1<<40))(t), f.Size(), "a line that is not there is at")
 	store.Read.Store(0)
 	if _, err := x.Number(t.Context(), f, 2*indexStep+100); err != nil || store.Read.Load() > 100 {
 		t.Errorf("%d bytes were read again, %v", store.Read.Load(), err)
@@ -226,15 +214,9 @@ func TestIndexOfHugeGap(t *testing.T) {
 	if _, err := x.Number(gone, f, f.Size()); err == nil || len(x.marks) > 0 {
 		t.Errorf("%d marks for nobody, %v", len(x.marks), err)
 	}
-	if n, err := x.Number(t.Context(), f, f.Size()-1); n != 4 || err != nil {
-		t.Errorf("the last line is %d, %v", n, err)
-	}
-	if offset, err := x.Offset(t.Context(), f, 2); offset != 4 || err != nil {
-		t.Errorf("the second line begins at %d, %v", offset, err)
-	}
-	if offset, err := x.Offset(t.Context(), f, 9); offset != f.Size() || err != nil {
-		t.Errorf("a line that is not there is at %d, %v", offset, err)
-	}
+	says.Equal(t, must.Get(x.Number(t.Context(), f, f.Size()-1))(t), 4, "the last line")
+	says.Equal(t, must.Get(x.Offset(t.Context(), f, 2))(t), 4, "the second line begins at")
+	says.Equal(t, must.Get(x.Offset(t.Context(), f, 9))(t), f.Size(), "a line that is not there is at")
 	if len(x.marks) > maxMarks {
 		t.Errorf("%d marks", len(x.marks))
 	}
@@ -254,9 +236,7 @@ func TestPages(t *testing.T) {
 		lines += bytes.Count(text[at:p.End], []byte{'\n'})
 		at = p.End
 	}
-	if want := bytes.Count(text, []byte{'\n'}); lines != want {
-		t.Errorf("%d lines, want %d", lines, want)
-	}
+	says.Equal(t, lines, bytes.Count(text, []byte{'\n'}), "lines")
 	pages := 0
 	for at := f.Size(); at > 0; pages++ {
 		start, err := NewIndex().Before(t.Context(), f, at, PageLines)

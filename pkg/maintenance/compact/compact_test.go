@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -274,9 +275,7 @@ func TestOneCompactorAtATime(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, lease.ErrLost) {
-		t.Errorf("who lost its lease is told %v", err)
-	}
+	says.ErrorIs(t, err, lease.ErrLost, "who lost its lease is told")
 }
 
 func TestManyCompactorsAtOnce(t *testing.T) {
@@ -300,14 +299,10 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 		})
 	}
 	for range 20 {
-		if got := read(t, before, "a"); got != want.String() {
-			t.Errorf("a reader sees %q", got)
-		}
+		says.Equal(t, read(t, before, "a"), want.String(), "a reader sees")
 	}
 	group.Wait()
-	if got := read(t, listing(t, store), "a"); got != want.String() {
-		t.Errorf("readers see %q", got)
-	}
+	says.Equal(t, read(t, listing(t, store), "a"), want.String(), "readers see")
 }
 
 // TestWithoutEndMarker: a session whose head was lost is joined once it surely is over, and its end stays what it was.
@@ -375,9 +370,7 @@ func TestBatches(t *testing.T) {
 		}
 		sizes = append(sizes, fmt.Sprint(of))
 	}
-	if got := strings.Join(sizes, " "); got != "[5 6] [7] [1073741824] [1073741824]" {
-		t.Errorf("joined in %s", got)
-	}
+	says.Equal(t, strings.Join(sizes, " "), "[5 6] [7] [1073741824] [1073741824]", "joined")
 }
 
 // TestOldIndexGoes: tables that an earlier version put among the session's objects are removed, those that count stay.

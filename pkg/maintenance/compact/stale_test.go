@@ -11,16 +11,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -71,9 +75,7 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 				}
 				must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 			}
-			if got := replay(t, store); got != want {
-				t.Error("what is joined replays to other rows")
-			}
+			says.Equal(t, replay(t, store), want, "what is joined replays to other rows")
 			if now := len(keys(t, store, layout.Prefix("log", ref))); now >= len(before.listed)/2 {
 				t.Errorf("%d objects of %d are left", now, len(before.listed))
 			}
@@ -124,4 +126,130 @@ func replay(t *testing.T, store blob.Reader) string {
 		t.Fatal("no tasks")
 	}
 	return rows.String()
+}
+
+// TestLateEventsOfCompactedStreams: a worker's collector that is behind, and lists the store again only after its
+// session was compacted, stores the rest of its events where they are read, also if they are compressed and the
+// collector has begun again with nothing left to store. A listing does not show how many bytes a compressed object has.
+func TestLateEventsOfCompactedStreams(t *testing.T) {
+	for _, compression := range []layout.Compression{plain, gz, zst} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s restarted %v", compression.Ext(), restarted),
+				func(t *testing.T) { testLateEvents(t, compression, restarted) })
+		}
+	}
+}
+
+func testLateEvents(t *testing.T, compression layout.Compression, restarted bool) {
+	store := storetest.New()
+	dir := t.TempDir()
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	var events *spool.Spool
+	open := func() {
+		t.Helper()
+		events = must.Get(spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}))(t)
+	}
+	open()
+	defer func() { _ = events.Close() }()
+	key := layout.NodeEventsKey("log", ref, node, hour)
+	var want string
+	flush := func() { // each time by a shipper that knows nothing but what is on disk
+		t.Helper()
+		sources := func() (all []ship.Source) {
+			for _, s := range events.Streams() {
+				all = append(all, s)
+			}
+			return all
+		}
+		s, err := ship.New(ship.Options{
+			Store: store, Groups: []ship.Group{{Name: "events", Sources: sources, Compression: compression}}, Dir: dir,
+			Log: log, Registerer: prometheus.NewRegistry(),
+		})
+		if err == nil {
+			err = s.Flush(t.Context())
+		}
+		must.OK(t, err)
+	}
+	for i := range 4 {
+		line := fmt.Sprintf("{\"event\":%d}\n", i)
+		want += line
+		must.OK(t, events.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte(line)}}))
+		if flush(); i != 2 {
+			continue
+		}
+		end(t, store)
+		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		if restarted {
+			must.OK(t, events.Close())
+			open()
+		}
+	}
+	listed, err := inventory.List(t.Context(), store, "log", ref)
+	must.OK(t, err)
+	body := chunks.NewReader(t.Context(), store, &listed.Streams[0].Stream, chunks.Options{})
+	got, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil || string(got) != want {
+		t.Errorf("%q is read, want %q: %v", got, want, err)
+	}
+}
+
+// TestStreamsOfZerosAreLeft: what would become much larger than it is stored stays as it is, and what is usual in the
+// same session is joined.
+func TestStreamsOfZerosAreLeft(t *testing.T) {
+	const part = 5 << 20
+	usual := strings.Repeat("0123456789abcdef\n", 1000)
+	for name, test := range map[string]struct {
+		log    bool
+		c      layout.Compression
+		text   string // of each chunk
+		parts  int
+		step   int64 // between chunks
+		joined bool
+	}{
+		"zeros":             {true, zst, strings.Repeat("\x00", part), 5, part, false},
+		"zeros, gzip":       {true, gz, strings.Repeat("\x00", part), 5, part, false},
+		"the same bytes":    {true, zst, strings.Repeat("\x00", part), 5, 1, false},
+		"little":            {true, zst, strings.Repeat("\x00", 1<<20), 5, 1 << 20, true},
+		"events of zeros":   {false, zst, strings.Repeat("\x00", part), 5, part, false},
+		"overlapping lines": {false, zst, strings.Repeat("{}\n", part), 4, 3 * 10, false},
+		"plain":             {true, plain, strings.Repeat("\x00", part), 5, part, true},
+		"a usual log":       {true, zst, usual, 3, int64(len(usual)), true},
+		"usual events":      {false, zst, usual, 3, int64(len(usual)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storetest.New()
+			whole := layout.NodeEventsKey("log", ref, node, hour)
+			if test.log {
+				whole = layout.LogKey("log", ref, node, "a.log")
+			}
+			body := layouttest.Pack(t, test.text, test.c)
+			var chunks []string
+			for i := range test.parts {
+				key := layout.ChunkKey(whole, int64(i)*test.step, test.c)
+				if test.log {
+					key = layout.LogChunkKey(whole, int64(i)*test.step, test.c)
+				}
+				create(t, store, key, body)
+				chunks = append(chunks, key)
+			}
+			end(t, store)
+			result := must.Get(Session(t.Context(), ref, options(store)))(t)
+			if joined := result.Joined == 1; joined != test.joined || len(result.Left) == 1 == test.joined {
+				t.Errorf("%d chunks of %d bytes: %+v", test.parts, len(body), result)
+			}
+			if !test.joined {
+				if left := fmt.Sprint(result.Left); !strings.Contains(left, "times its bytes") {
+					t.Error(left)
+				}
+				for _, key := range chunks {
+					if o, err := store.Stat(t.Context(), key); err != nil || o.Size != int64(len(body)) {
+						t.Error(o, err)
+					}
+				}
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -31,9 +32,7 @@ func TestDue(t *testing.T) {
 		"not looked at":          {catalog.Entry{End: old, LastWrite: old}, false},
 		"old facts, running now": {catalog.Entry{Described: true, Running: true, End: old, LastWrite: old}, false},
 	} {
-		if got := Due(tc.entry, 24*time.Hour, now); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		says.Equal(t, Due(tc.entry, 24*time.Hour, now), tc.want, name)
 	}
 }
 
@@ -52,18 +51,14 @@ func TestOnlyAMarker(t *testing.T) {
 		"of no time":   {catalog.Entry{Described: true}, false},
 		"not read yet": {catalog.Entry{LastWrite: now.Add(-48 * time.Hour)}, false},
 	} {
-		if got := p.Of(tc.entry, now).Due(now); got != tc.want {
-			t.Errorf("%s: due %t", name, got)
-		}
+		says.Equal(t, p.Of(tc.entry, now).Due(now), tc.want, "%s: due", name)
 	}
 }
 
 func TestDays(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Hour: "0 hours", time.Hour: "1 hour",
 		47 * time.Hour: "47 hours", 48 * time.Hour: "2 days"} {
-		if got := days(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
+		says.Equal(t, days(d), want, "%s", d)
 	}
 }
 
@@ -80,9 +75,8 @@ func TestRemove(t *testing.T) {
 		}
 	}
 	var p progress.Counter
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p); !errors.Is(err, errWritten) {
-		t.Errorf("a session that was written after the limit: %v", err)
-	}
+	says.ErrorIs(t, Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p), errWritten,
+		"a session that was written after the limit")
 	explained := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Delete,
 		func(ctx context.Context, key string) error { // another server keeps its findings meanwhile
 			if key != layout.MetadataKey("log", ref, layout.End) {
@@ -96,9 +90,7 @@ func TestRemove(t *testing.T) {
 		must.OK(t, err)
 		left = append(left, o.Key)
 	}
-	if len(left) != 5 {
-		t.Errorf("left is %q, want what is of %s", left, other)
-	}
+	says.Equal(t, len(left), 5, "of %s is left %q", other, left)
 }
 
 // TestRemoveTimeOrderedMarkers: a session's name has its start in the head's local time, the hour of its time-ordered
@@ -143,9 +135,7 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 		}))(t)
 	}
 	pin(true)
-	if err := Remove(t.Context(), store, "log", ref, later, &p); !errors.Is(err, ErrPinned) {
-		t.Errorf("pinned: %v", err)
-	}
+	says.ErrorIs(t, Remove(t.Context(), store, "log", ref, later, &p), ErrPinned, "pinned")
 	must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")))
 	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !errors.Is(err, ErrPinned) ||
 		!strings.Contains(err.Error(), "cannot be read") {
@@ -170,9 +160,8 @@ func TestWrongClock(t *testing.T) {
 	behind := func(d time.Duration) blob.Store {
 		return &storetest.Hooked{Store: store, Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-d) }}
 	}
-	if err := Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p); !errors.Is(err, lease.ErrClock) {
-		t.Errorf("a clock that is a year ahead: %v", err)
-	}
+	says.ErrorIs(t, Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p), lease.ErrClock,
+		"a clock that is a year ahead")
 	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {
 		t.Error(err)
 	}

@@ -3,17 +3,20 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -119,9 +122,7 @@ func TestPanic(t *testing.T) {
 	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
 		Log: silent.Logger(), Retention: policy}}
 	u.round(t.Context(), time.Now())
-	if !slices.Equal(asked, []string{"odd", "other"}) {
-		t.Errorf("the round went as far as %v", asked)
-	}
+	says.EqualSlices(t, asked, []string{"odd", "other"}, "the round went as far as")
 }
 
 // TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each
@@ -145,4 +146,43 @@ func TestWrongClock(t *testing.T) {
 	if all := logged.AllEntries(); len(all) != 1 || !strings.Contains(all[0].Message, "no session is removed") {
 		t.Errorf("told %d times: %+v", len(all), all)
 	}
+}
+
+// TestNamespacesTakeTurns: sessions that take for ever do not keep those of other namespaces waiting for long, nor the
+// next round.
+func TestNamespacesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		var entries []catalog.Entry
+		for i := range 5 {
+			for _, namespace := range []string{"slow", "quick"} {
+				ref := layout.Session{Namespace: namespace, Cluster: "c", Name: fmt.Sprint("session_", i)}
+				entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now, LastWrite: now})
+			}
+		}
+		listed := make(map[string]time.Duration) // when each session was asked for last
+		store := &storetest.Hooked{Store: storetest.New(),
+			Before: storetest.On(storetest.List, func(ctx context.Context, prefix string) error {
+				listed[prefix] = time.Since(now)
+				if !strings.Contains(prefix, "slow") {
+					return nil
+				}
+				return storetest.Hang(ctx, prefix)
+			})}
+		u := Upkeep{opts: Options{
+			Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
+			Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
+			Interval: 25 * time.Minute,
+		}}
+		u.round(t.Context(), now)
+		for i := range 5 {
+			prefix := layout.Prefix("log", layout.Session{Namespace: "quick", Cluster: "c",
+				Name: fmt.Sprint("session_", i)})
+			if at, ok := listed[prefix]; !ok || at > sessionTime {
+				t.Errorf("session %d of the other namespace waited %s, %t", i, at, ok)
+			}
+		}
+		// the third slow session began before the next round was due
+		says.Equal(t, time.Since(now), 30*time.Minute, "the round took")
+	})
 }

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -93,8 +94,7 @@ func kubernetes(t *testing.T, k *reviewer, change func(*Config)) *Access {
 	if change != nil {
 		change(&c)
 	}
-	a := must.Get(New(c, k.client(t), silent.Logger()))(t)
-	return a
+	return must.Get(New(c, k.client(t), silent.Logger()))(t)
 }
 
 // sees answers with the namespaces, of a, b and c, that the caller of a request may see.
@@ -192,9 +192,7 @@ func TestPublicPathsAndNoContext(t *testing.T) {
 		!strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
-	if err := a.Allowed(t.Context(), "a"); !errors.Is(err, ErrUnauthenticated) {
-		t.Errorf("a context that no handler made: %v", err)
-	}
+	says.ErrorIs(t, a.Allowed(t.Context(), "a"), ErrUnauthenticated, "a context that no handler made")
 }
 
 func TestDecisionsAreRememberedForAWhile(t *testing.T) {
@@ -264,9 +262,7 @@ func TestUnknownTokensAreLimited(t *testing.T) {
 		if reviewed, _ := flood(200); reviewed != unknownTokensPerSecond {
 			t.Errorf("%d are reviewed in the next second, want %d", reviewed, unknownTokensPerSecond)
 		}
-		if lines := len(said.AllEntries()); lines != 1 {
-			t.Errorf("%d lines are logged", lines)
-		}
+		says.Equal(t, len(said.AllEntries()), 1, "lines are logged")
 		time.Sleep(31 * time.Second) // the answer about Ann is no longer remembered
 		flood(2 * unknownTokensAtOnce)
 		if w := ask(h, "/", bearer("tok-ann")); w.Code != 200 || w.Body.String() != "a" {

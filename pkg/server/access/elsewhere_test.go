@@ -1,8 +1,10 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -61,9 +64,7 @@ func TestRightsAreAskedWhereTheSessionCameFrom(t *testing.T) {
 				got = append(got, namespaces[i])
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s sees %v, want %s", token, got, want)
-		}
+		says.Equal(t, strings.Join(got, " "), want, "%s sees %v", token, got)
 	}
 	if whys := allowedTo(t, a, "tok-ops", "a.mars", "a.eu"); !strings.Contains(whys[0], "--kubernetes-clusters") ||
 		!strings.Contains(whys[0], "mars") || !strings.Contains(whys[1], "namespace a of Kubernetes cluster eu") {
@@ -156,8 +157,25 @@ func TestRulesOfKubernetesClusters(t *testing.T) {
 	f := must.Get(openNamespaceFile(path, time.Minute))(t)
 	for namespace, want := range map[string]bool{"a": true, "b": false, "a.eu": true, "b.eu": true, "a.us": false,
 		"b.us": true, "eu": false, ".eu": false, "a.eu.us": false} {
-		if got, err := f.allows(t.Context(), Identity{User: "ann"}, namespace); got != want || err != nil {
-			t.Errorf("%s: %t, %v; want %t", namespace, got, err, want)
+		says.Equal(t, must.Get(f.allows(t.Context(), Identity{User: "ann"}, namespace))(t), want, namespace)
+	}
+}
+
+func TestCallerOf(t *testing.T) {
+	for want, test := range map[string]struct {
+		id      *Identity
+		address string
+	}{
+		"user ana 7":       {&Identity{User: "ana", UID: "7"}, "10.0.0.1:80"},
+		"address 10.0.0.1": {&Identity{everything: true}, "10.0.0.1:4711"},
+		"address ::1":      {nil, "[::1]:4711"},
+		"address @":        {nil, "@"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = test.address
+		if test.id != nil {
+			r = r.WithContext(context.WithValue(r.Context(), identityKey{}, *test.id))
 		}
+		says.Equal(t, CallerOf(r), want)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/fstest"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestNearestFrontend(t *testing.T) {
@@ -17,22 +17,16 @@ func TestNearestFrontend(t *testing.T) {
 		build(t, dir, v)
 	}
 	b := &Builds{Dir: dir}
-	if got := b.Versions(); !slices.Equal(got, []string{"2.60.2", "2.60.0", "2.55.1", "2.9.3"}) {
-		t.Errorf("versions %v", got)
-	}
+	says.EqualSlices(t, b.Versions(), []string{"2.60.2", "2.60.0", "2.55.1", "2.9.3"}, "versions")
 	for version, want := range map[string]string{
 		"2.60.0": "2.60.0", "2.60.1": "2.60.2", "2.60.9": "2.60.2", "2.55.0": "2.55.1", "2.57.0": "2.55.1",
 		"2.58.0": "2.60.0", "2.10.0": "2.9.3",
 		"3.0.0.dev0": "2.60.2", "2.60.0rc1": "2.60.0", "": "2.60.2", "nightly": "2.60.2",
 	} {
-		if got := b.Nearest(version); got != want {
-			t.Errorf("nearest to %q is %q, want %q", version, got, want)
-		}
+		says.Equal(t, b.Nearest(version), want, "nearest to %q", version)
 	}
 	for _, dir := range []string{"", dir + "/nowhere"} {
-		if got := (&Builds{Dir: dir}).Nearest("2.60.0"); got != "" {
-			t.Errorf("without builds the nearest is %q", got)
-		}
+		says.Equal(t, (&Builds{Dir: dir}).Nearest("2.60.0"), "", "without builds the nearest")
 	}
 }
 
@@ -62,9 +56,7 @@ func TestFrontendFiles(t *testing.T) {
 			got = string(body)
 			_ = f.Close()
 		}
-		if got != tc.want {
-			t.Errorf("open(%q, %q) is %q, want %q", tc.version, tc.name, got, tc.want)
-		}
+		says.Equal(t, got, tc.want, "open(%q, %q)", tc.version, tc.name)
 	}
 }
 

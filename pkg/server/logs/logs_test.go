@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
@@ -125,9 +126,8 @@ func TestSearchThatFails(t *testing.T) {
 					}
 				})
 		}
-		if cause := search(); cause != map[int]any{0: budget.ErrBusy, 1: http.ErrAbortHandler}[before] {
-			t.Errorf("%s the first record: %v", name, cause)
-		}
+		says.Equal(t, search(), map[int]any{0: budget.ErrBusy, 1: http.ErrAbortHandler}[before],
+			"%s the first record", name)
 	}
 }
 
@@ -159,9 +159,7 @@ func TestArchivesTakeTurns(t *testing.T) {
 					return err
 				}
 			}
-			if n := client.Body.Len(); n != 1000*parts {
-				t.Errorf("%s got %d bytes", address, n)
-			}
+			says.Equal(t, client.Body.Len(), 1000*parts, "%s: bytes", address)
 			return nil
 		}
 		var all sync.WaitGroup
@@ -176,9 +174,7 @@ func TestArchivesTakeTurns(t *testing.T) {
 		time.Sleep(time.Second)
 		for range 10 {
 			began := time.Now()
-			if err := archive("10.0.0.2", time.Second, 3); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, archive("10.0.0.2", time.Second, 3))
 			if took := time.Since(began); took > turnTime+3*time.Second {
 				t.Errorf("the quick client waited %s", took)
 			}

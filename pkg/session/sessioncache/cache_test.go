@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,8 @@ import (
 	logrustest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -116,9 +117,7 @@ func run(t *testing.T, maxBytes int64, test func(t *testing.T, c *Cache[*stubSes
 func get(t *testing.T, c *Cache[*stubSession], r layout.Session) (*stubSession, func()) {
 	t.Helper()
 	s, release, err := c.Get(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s, release
 }
 
@@ -190,9 +189,7 @@ func TestEvictsWhatIsUnusedForLongest(t *testing.T) {
 			release()
 		}
 		for i, want := range []State{Ready, Absent, Absent, Ready} {
-			if got := c.Status(ref(i)).State; got != want {
-				t.Errorf("session %d is %s, want %s", i, got, want)
-			}
+			says.Equal(t, c.Status(ref(i)).State, want, "session %d", i)
 		}
 		keep()
 		_, release := get(t, c, ref(1)) // loads again
@@ -227,9 +224,7 @@ func TestGrowthWhileInUseCounts(t *testing.T) {
 		s, release := get(t, c, ref(1))
 		s.bytes = 20
 		release()
-		if u := c.usage(); u != (usage{sessions: 1, bytes: 20}) {
-			t.Errorf("%+v", u)
-		}
+		says.Equal(t, c.usage(), (usage{sessions: 1, bytes: 20}))
 	})
 }
 
@@ -263,9 +258,7 @@ func TestLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 		}
 		_, release := get(t, c, ref(0)) // is not told of the cancellation
 		release()
-		if l.begun[ref(0)] != 2 {
-			t.Errorf("loads %d", l.begun[ref(0)])
-		}
+		says.Equal(t, l.begun[ref(0)], 2, "loads")
 	})
 }
 
@@ -328,9 +321,7 @@ func TestGrowingSessionIsRefreshedNowAndThen(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		_, release = get(t, c, ref(0))
 		release()
-		if l.refreshes != before {
-			t.Error("an ended session was refreshed")
-		}
+		says.Equal(t, l.refreshes, before, "an ended session was refreshed")
 	})
 }
 
@@ -350,9 +341,8 @@ func TestLongRefreshHoldsNobodyUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		s, release = get(t, c, ref(0))
 		release()
-		if s.bytes != 15 || l.refreshes != 1 {
-			t.Errorf("%d bytes after %d refreshes", s.bytes, l.refreshes)
-		}
+		says.Equal(t, s.bytes, 15, "bytes after refreshes")
+		says.Equal(t, l.refreshes, 1, "bytes after refreshes")
 	})
 }
 
@@ -424,9 +414,7 @@ func TestLoadsCount(t *testing.T) {
 			t.Errorf("%+v while a large one is loaded", u)
 		}
 		releaseUsed()
-		if want := []bool{true, true, true, true, false}; !slices.Equal(l.roomy, want) {
-			t.Errorf("room for loads: %t, want %t", l.roomy, want)
-		}
+		says.EqualSlices(t, l.roomy, []bool{true, true, true, true, false}, "room for loads")
 	})
 }
 
