@@ -7,9 +7,8 @@
 //   says is what a page says after the answers, in Tokyo, asked how often it had asked, then what it says where times are to be UTC; states are
 //   those of the clusters, the first of which was being loaded, focus is what has the focus, open how many lists of warnings are, kept says that
 //   the page is the same
-const { chromium } = require('playwright-core');
 const fs = require('fs');
-const { WAIT, flags, watch } = require('./windows.js');
+const { WAIT, launch, watch } = require('./windows.js');
 
 const json = (status, msg, headers) => ({ status, headers, contentType: 'application/json', body: JSON.stringify({ result: false, msg, data: null }) });
 const again = { 'Retry-After': '7' };
@@ -17,7 +16,7 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8')), report = { pages: {}, errors: [], others: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
 
   // look opens a page. What its scripts ask of an address gets the answers in turn, and the last one for ever; null is the server's own. The page
   // lives through as many answers, and then, once the element until is there, some minutes more.

@@ -5,12 +5,10 @@
 //
 // JOB: {do: 'attack', server, token, sites, rebind}, {do: 'tabs', server, clusters}, {do: 'login', server, link, token},
 //   {do: 'openid', server, link, user, password}, {do: 'removed', page, remove}: see the functions of these names.
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
 const NAMES = 'MAP evil.example 127.0.0.1, MAP history.test 127.0.0.1, MAP sub.history.test 127.0.0.1';
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run', `--host-resolver-rules=${NAMES}`];
 const LIVE = '/namespaces/default/clusters/lab/sessions/live/';
 const STORED = '/namespaces/default/clusters/one/sessions/latest/';
 
@@ -181,7 +179,7 @@ async function removed(context, { page: url, remove }) {
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch(`--host-resolver-rules=${NAMES}`);
   const context = await browser.newContext();
   context.setDefaultTimeout(WAIT);
   const report = await { attack, tabs, login, openid, removed }[job.do](context, job);

@@ -7,10 +7,9 @@
 // JOB: {base, widths, pages: [{name, path, wait?, only?}]}: widths are those of the window, in pixels, wait is a selector of what must be there first, only one of what is looked at
 // REPORT: {pages: [{name, dark, missing?, scripts, windows: [{width, wide, violations: [{rule, help, nodes: [{target, why}]}]}]}], others: [addresses of other hosts that were asked], errors: […]}
 //   scripts is the size of the page's scripts as they are sent, in bytes; wide is how much wider than the window the page is, in pixels
-const { chromium } = require('playwright-core');
 const { source } = require('axe-core');
 const fs = require('fs');
-const { WAIT, flags, watch } = require('./windows.js');
+const { WAIT, launch, watch } = require('./windows.js');
 
 async function look(page, spec, address, widths) {
   await page.setViewportSize({ width: widths[0], height: 900 });
@@ -32,7 +31,7 @@ async function look(page, spec, address, widths) {
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const report = { pages: [], others: [], errors: [] };
   for (const dark of [false, true]) {
     const context = await browser.newContext({ colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });

@@ -9,18 +9,16 @@
 //   counts    is the request, put behind the page's own path, whose answer has it as num_filtered
 //   fraction  is where to drag the slider to, 0 for the session's start and 1 for its end
 // REPORT: {steps: {name: {url, shown, counted, time}}, bars, lines: [name], shared, errors: [message]}
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy, and the dashboard asks for new data every four seconds
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const quiet = promise => promise.catch(() => {});
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const shows = new RegExp(job.shows);
   const report = { steps: {}, errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, permissions: ['clipboard-read', 'clipboard-write'] });
   context.setDefaultTimeout(WAIT);
 

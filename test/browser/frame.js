@@ -6,14 +6,13 @@
 // JOB: {base, list, session, axis}: list and session are the paths of pages with times, axis that of one with an axis of times
 // REPORT: {chosen: {name: value}, errors: […], others: […], days: {zone: the days of an axis over three days, in UTC},
 //   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
-const { chromium } = require('playwright-core');
 const fs = require('fs');
-const { WAIT, flags, watch } = require('./windows.js');
+const { WAIT, launch, watch } = require('./windows.js');
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const report = { chosen: {}, errors: [], others: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const context = await browser.newContext({ timezoneId: 'Asia/Tokyo', colorScheme: 'light', viewport: { width: 1400, height: 800 } });
   context.setDefaultTimeout(WAIT);
   const page = await context.newPage();

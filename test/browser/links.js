@@ -9,14 +9,13 @@
 // REPORT: {pages: [{name, status, steps}], errors: [{page, message}]}
 //   a step is {what, href, status, url, says, download?, found?}: what was clicked; the answer's status, 0 for none; the address and title
 //   afterwards; how many bytes came as a file; and, of a link to a place on the page, whether the place is to be seen
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { launch } = require('./windows.js');
 
 const WAIT = 60000; // ms: machines are busy
 const SCROLL = 5000; // ms
 const ALIKE = 1; // links of one form that are clicked
 const VISITORS = 3;
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 // seen says whether an element's beginning is on the screen, and not under something else.
 const seen = e => {
@@ -137,7 +136,7 @@ async function visit(context, job, spec, clicked, report) {
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const report = { pages: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, acceptDownloads: true });
   context.setDefaultTimeout(WAIT);
   const left = [...job.pages], clicked = new Map();

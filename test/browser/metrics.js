@@ -6,11 +6,9 @@
 //   one panel without a session's prefix
 // REPORT: {pages: [{path, text, frames: [frame…]}], replayed: frame after a step back in the Metrics page, byCookie: frame, errors: […]}
 //   frame is {url, to: end of its range in Unix ms, panels: [{title, drawn: number of lines, text}], tip: what is shown at the pointer}
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
-const WAIT = 120000; // ms: machines are busy
 
 async function look(frame) {
   await frame.evaluate(() => document.querySelectorAll('details').forEach(row => { row.open = true; }));
@@ -28,7 +26,7 @@ const framesOf = page => page.frames().filter(frame => frame !== page.mainFrame(
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const page = await browser.newPage({ viewport: { width: 1400, height: 8000 } }); // high: panels are drawn when they are seen
   page.setDefaultTimeout(WAIT);
   const report = { pages: [], errors: [] };

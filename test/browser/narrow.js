@@ -8,16 +8,14 @@
 //   keys: [the moment after each key, ms or null], marks: [times below the slider], cut: what the bar says of the table,
 //   phone: {bottom: of the bar on the screen of a phone, height: of the screen},
 //   windows: [{width, height: of the bar, right: where its last part ends, folded: that it has a menu, tabs: [title and address]}]}
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
 const width = 800;
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const page = await browser.newPage({ viewport: { width, height: 600 } });
   page.setDefaultTimeout(WAIT);
   const report = { width, keys: [] };

@@ -228,7 +228,7 @@ func accessible(t *testing.T, o own) {
 		{"logs to read side by side", o.Failed + "/logs", "h1"},
 		{"pin and note", o.Failed + "/note", "form.note"},
 		{"search", o.Failed + "/search", "form"},
-		{"search with results", o.Failed + "/search?q=Error", "[href*='log?']"},
+		{"search with open and folded results", o.Failed + "/search?q=Error", ".hit:nth-child(4)"},
 		{"log", log, "#main"},
 		{"comparison", o.Failed + "/compare?with=" + o.Other, "table"},
 		{"panels", o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", ".panel svg"},

@@ -1,11 +1,10 @@
 // DEMO_URL=http://… node pictures.js FOLDER [NAME…]
 //
 // Takes the pictures of docs/ of the demo's server: `make screenshots`; all of them, or those with these names.
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { launch } = require('./windows.js');
 const { crc32 } = require('zlib');
 
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const base = process.env.DEMO_URL;
 const [folder, ...chosen] = process.argv.slice(2);
 
@@ -114,7 +113,7 @@ function moving(frames) {
 }
 
 (async () => {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   if (!chosen.length || chosen.includes('demo')) {
     const page = await browser.newPage({ viewport: { width: 1080, height: 620 }, colorScheme: 'light' }), frames = [];
     await motion(page, async seconds => frames.push({ png: await page.screenshot(), seconds }));

@@ -8,16 +8,15 @@
 // REPORT: {steps: [{name, frames, seconds, longest, busy, lines}], at, heap: [before, after], nodes: [before, after], errors: […]}
 //   frames are those of a step, longest the most milliseconds between two, busy the milliseconds of work for one, lines the most lines that the page
 //   had; at are the places where the drags led, in thousandths of the log; heap is the page's JavaScript in bytes, and nodes its elements
-const { chromium } = require('playwright-core');
 const fs = require('fs');
-const { WAIT, flags } = require('./windows.js');
+const { WAIT, launch } = require('./windows.js');
 
 const WHEEL = 30000; // pixels of a step with the wheel
 const SPEED = 4000; // … a second
 
 async function main() {
   const job = JSON.parse(fs.readFileSync(0, 'utf8')), report = { steps: [], at: [], heap: [], nodes: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
   page.setDefaultTimeout(WAIT);
   page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));

@@ -30,7 +30,6 @@ func searchLogs(t *testing.T, o own) {
 	}
 	logs := o.Failed + "/logs?log=" + o.Node + "/raylet.out&log=" + o.Node + "/gcs_server.out"
 	audit(t, o.URL, []audited{
-		{"folded results", o.Failed + "/search?q=e", ".hit:nth-child(4)"},
 		{"logs side by side", logs, ".merged .line"},
 		{"logs in columns", logs + "&columns=1", ".merged.wide .line"},
 	})

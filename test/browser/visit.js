@@ -16,13 +16,11 @@
 //   width  is that of the window, in pixels
 // REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status, error?}], errors: [{page, message}]}
 //   status is 0 where there was no answer; error is why, or how an answer of 400 and above begins
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
-const WAIT = 120000; // ms to wait for a page or a text: machines are busy
 const QUIET = 15000; // ms to wait for quiet
 const VISITORS = 3; // pages open at a time: most of a visit is waiting
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 // settle waits until a page has loaded, and has drawn what it asked for since: after a click the load state is still that of before.
 async function settle(page, open) {
@@ -109,7 +107,7 @@ async function visit(context, job, spec, report) {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const report = { pages: [], requests: [], errors: [] };
   if (job.out) fs.mkdirSync(job.out, { recursive: true });
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const context = await browser.newContext({ viewport: { width: job.width || 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
   context.setDefaultTimeout(WAIT);
   if (job.ahead) await context.addInitScript(setClock, job.ahead);

@@ -10,17 +10,15 @@
 // REPORT: {list: [{width, lines, top, bottom, right}], bar: [what the bar says], clicked: URL, pages: [{width, dark, shown, wide, height, top, bottom}]}
 //   lines is the height of the cause in lines of text; top, bottom and right are places in the window, in pixels
 //   shown is whether the text is visible, and bottom where it ends; wide is how much wider than the window the page is
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { WAIT, launch } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const widths = [400, 800, 1400], height = 900;
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const report = { list: [], bar: [], pages: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const browser = await launch();
   const open = async (width, dark) => {
     const page = await browser.newPage({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light' });
     page.setDefaultTimeout(WAIT);
