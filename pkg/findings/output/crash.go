@@ -65,8 +65,8 @@ var inPython = []crash{
 	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
 }
 
-// causedBy matches the line by which Java names what an exception was caused by.
-var causedBy = lazyregexp.New(`(?m)^Caused by: ([\w.$]+)(?:: ?([^\n]*))?$`)
+// causedBy matches the line by which Java, Node and .NET name what an exception was caused by.
+var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ([A-Za-z][\w.$]+(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
 
 // Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
 const (
@@ -81,7 +81,7 @@ func Crash(log string) (said string, at int) { return lastOf(crashes, log) }
 // CrashInPython is Crash for the log of a process of Python, in which also programs print that it runs.
 func CrashInPython(log string) (said string, at int) { return lastOf(inPython, log) }
 
-// lastOf returns what the last of crashes in a log said, with what it was caused by in Java, and where; -1 if there is
+// lastOf returns what the last of crashes in a log said, or the root of what that was caused by, and where; -1 if there is
 // none.
 func lastOf(crashes []crash, log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)

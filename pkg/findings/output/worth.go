@@ -27,11 +27,11 @@ var (
 	// noMessage matches a record that has a level, or a time and a level before the place in the program that it is
 	// from, and no more.
 	noMessage = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
-	// closing matches what programs, asyncio, Maven, pip, ninja and compilers print at any level after their last
+	// closing matches what programs, asyncio, Maven, pip, ninja, Perl and compilers print at any level after their last
 	// error, and says no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
-		`due to (?:the |\d+ )?(?:previous|above) errors?\b|` + closingOfPip)
+		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
