@@ -1,6 +1,6 @@
 """What services, scripts and nightly jobs end with. Each truth was written before the product was asked."""
 
-from .scenario import APP, PY, by_hand, command, fine, program, scenario, shell, together
+from .scenario import APP, PY, SCENARIOS, by_hand, command, fine, program, scenario, shell, together
 
 NEW = "2.60.0"
 ENDED = "failed|unfinished"
@@ -72,3 +72,14 @@ def all_of(*names):
 together("night_core", *all_of("clicks", "spool", "python", "home", "ok_writer"))
 together("night_serve", *all_of("scoring", "captions", "search", "ok_service"))
 together("night_script", *all_of("uv", "perl", "fetch", "suite", "archive", "sums", "ok_mirrors"))
+
+
+def one_after_the_other(c):
+    two_jobs(c)
+    SCENARIOS["night_tariffs"].play(c)
+    SCENARIOS["night_stop"].play(c)
+
+
+scenario("night_end", NEW, "night_warehouse, night_tariffs and night_stop", one_after_the_other, outcome=ENDED,
+         title="role loader may not read table returns|tariff table of south ends|(?i)ray stop|node|raylet|stopped",
+         first={"report-11": "copy_table.*role loader may not read", "nightly-7": "(?i)ray stop|node|raylet|stopped"})
