@@ -1,5 +1,7 @@
 """What services, scripts and nightly jobs end with. Each truth was written before the product was asked."""
 
+import time
+
 from .scenario import APP, PY, SCENARIOS, by_hand, command, fine, program, scenario, shell, together
 
 NEW = "2.60.0"
@@ -55,8 +57,12 @@ script("archive", "an archive is none",
 script("sums", "a file's checksum is another one",
        ["set -e", "for n in 01 02 03; do echo rows $n > part-$n.csv; done", "sha256sum part-*.csv > SHA256SUMS", "echo more >> part-02.csv",
         "sha256sum -c SHA256SUMS", "python load.py"], title="part-02\\.csv.*FAILED")
-scenario("night_stop", NEW, "a script stops Ray before it would start it", command("bash -c 'echo starting over; ray stop --force; ray start --head; python train.py'",
-         seconds=60), outcome=ENDED, title="(?i)ray stop|node|raylet|stopped")
+def stops_ray(c, job="nightly-7"):
+    c.submit("bash -c 'echo starting over; ray stop --force; ray start --head; python train.py'", job)
+    time.sleep(25)
+
+
+scenario("night_stop", NEW, "a script stops Ray before it would start it", stops_ray, outcome=ENDED, title="(?i)ray stop|node|raylet|stopped")
 
 # --- Good ends ---------------------------------------------------------------------------------------------------------
 fine("night_ok_writer", NEW, "calls fail, wait in vain and end their actor, which is made again", program("night.py ok_writer"))
@@ -77,9 +83,25 @@ together("night_script", *all_of("uv", "perl", "fetch", "suite", "archive", "sum
 def one_after_the_other(c):
     two_jobs(c)
     SCENARIOS["night_tariffs"].play(c)
-    SCENARIOS["night_stop"].play(c)
+    stops_ray(c)
 
 
 scenario("night_end", NEW, "night_warehouse, night_tariffs and night_stop", one_after_the_other, outcome=ENDED,
          title="role loader may not read table returns|tariff table of south ends|(?i)ray stop|node|raylet|stopped",
          first={"report-11": "copy_table.*role loader may not read", "nightly-7": "(?i)ray stop|node|raylet|stopped"})
+
+
+# --- Others of the same kinds ------------------------------------------------------------------------------------------
+def kin(name, story, function, before="", **more):
+    scenario(f"nkin_{name}", NEW, story, command(f"{before}{PY} {APP}/night_kin.py {function}", seconds=120), **more)
+
+
+kin("emoji", "uv starts workers and finds a package nowhere, a coroutine waits", "uv_workers", title="emoji")
+kin("inspector", "a module hides one that Python needs, the driver polls", "shadowed", title="(?i)Worker processes did not start.*inspect")
+kin("tiles", "timeout ends a driver whose task has no process", "hung_workers", before="timeout 40 ", title="/opt/venvs/geo/bin/python3")
+fine("nkin_ok_train", NEW, "a job ends well without one of three models", program("night_kin.py train_models"))
+kin("serve", "a later job falls over the model that is not there", "serve_models", title="fit failed.*covariance of apac is singular|fit.*covariance of apac is singular")
+kin("check", "a later job counts models", "check_models", title="covariance of apac is singular")
+kin("tag", "a later job has a mistake of its own", "own_mistake", title="cannot parse release tag", not_="covariance")
+fine("nkin_ok_list", NEW, "a later job only looks", program("night_kin.py ok_models"))
+together("night_kin", "nkin_emoji", "nkin_inspector", "nkin_tiles", "nkin_ok_train", "nkin_serve", "nkin_check", "nkin_tag", "nkin_ok_list")
