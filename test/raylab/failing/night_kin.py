@@ -126,5 +126,68 @@ def ok_models():
     print("published", ray.get(registry().published.remote()))
 
 
+# --- Answers that lack a key ----------------------------------------------------------------------------------------------
+def addresses():
+    @ray.remote(**SMALL)
+    class Resolver:
+        def resolve(self, street):
+            if street.endswith("9"):
+                print(f"resolver did not know {street}, leaving it out", flush=True)
+                return {"street": street}
+            return {"street": street, "geo": (52.1, 4.3)}
+
+    resolver = Resolver.remote()
+    print([ray.get(resolver.resolve.remote(s))["geo"] for s in ("Laan 1", "Utrechtsestraat 9")])
+
+
+def schemas():
+    import logging
+
+    @remote
+    def read_schema(table):
+        logging.warning("schema of %s fell back to the copy of 2019", table)
+        return {"id": "int"}
+
+    print(ray.get(read_schema.remote("orders"))["currency"])
+
+
+def columns():
+    @remote
+    def clean(rows):
+        print("dropping 2 columns that are mostly null", flush=True)
+        return {"sku": rows}
+
+    @remote
+    def total(table):
+        return sum(table["price"])
+
+    print(ray.get(total.remote(clean.remote([1, 2]))))
+
+
+def tenants():
+    import requests
+    from ray import serve
+
+    @serve.deployment(ray_actor_options=SMALL)
+    class Answers:
+        def __call__(self, request):
+            print("no model is loaded for tenant 9", flush=True)
+            return {"status": "empty"}
+
+    serve.run(Answers.bind(), name="answers", route_prefix="/answers")
+    answer = requests.get("http://127.0.0.1:8000/answers").json()
+    time.sleep(2)
+    print(answer["label"])
+
+
+def ok_answers():
+    @remote
+    def lookup(n):
+        print(f"nothing known of {n}, answering without it", flush=True)
+        return {}
+
+    print([ray.get(lookup.remote(n)).get("x", 0) for n in range(3)])
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -105,3 +105,10 @@ kin("check", "a later job counts models", "check_models", title="covariance of a
 kin("tag", "a later job has a mistake of its own", "own_mistake", title="cannot parse release tag", not_="covariance")
 fine("nkin_ok_list", NEW, "a later job only looks", program("night_kin.py ok_models"))
 together("night_kin", "nkin_emoji", "nkin_inspector", "nkin_tiles", "nkin_ok_train", "nkin_serve", "nkin_check", "nkin_tag", "nkin_ok_list")
+
+kin("addresses", "an actor leaves out what it does not know", "addresses", title="did not know Utrechtsestraat 9", names=["Resolver"])
+kin("schemas", "a task warns that it uses an old schema", "schemas", title="fell back to the copy of 2019", names=["read_schema"])
+kin("columns", "a task drops columns, the next one lacks one", "columns", title="dropping 2 columns", names=["clean"])
+kin("tenants", "a handler answers with less", "tenants", title="no model is loaded for tenant 9", names=["Answers|answers"])
+fine("nkin_ok_answers", NEW, "tasks answer with less, which is enough", program("night_kin.py ok_answers"))
+together("night_left", "nkin_addresses", "nkin_schemas", "nkin_columns", "nkin_tenants", "nkin_ok_answers")
