@@ -145,17 +145,17 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
 	for _, other := range b.all {
-		ofServe := other.servesJob(j, e.log, len(b.jobs) == 1)
+		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), other.toldTo(j, e.log)
 		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
-		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe || other.Kind == Pod || ofLibrary ||
-			other.ignored && !tooFew().MatchString(said) {
+		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe && !toldTo || other.Kind == Pod ||
+			ofLibrary || other.ignored && !tooFew().MatchString(said) {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
 		noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
 		awaited := other.starting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
-		if ofOthers || other.reportedIn(said) || other.Kind == Unschedulable && waited || awaited ||
+		if ofOthers || other.reportedIn(said) || (other.Kind == Unschedulable || toldTo) && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
@@ -278,20 +278,25 @@ func (b *builder) goneOnAfter(f *finding, driver rayid.Job) bool {
 	return f.last < b.lastSubmitted(driver)
 }
 
-// lastSubmitted returns when a driver last submitted a task, a call or an actor, as far as its first maxChildren show,
-// Unix ns; 0 if that is not known. A call that only ends an actor does not count.
+// lastSubmitted returns when a driver last submitted a task, a call or an actor, Unix ns; 0 if that is not known. A
+// call that only ends an actor does not count.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 	if last, known := b.submitted[driver]; known || driver.Nil() || len(b.submitted) >= maxFindings {
 		return last
 	}
-	task := strings.Repeat("f", 40) + driver.String() // the driver's own: the ID of its job, filled up
-	for _, a := range b.attempts("parent_task_id", task, maxChildren, b.r.At) {
+	for _, a := range b.submittedBy(driver) {
 		if a.row.Attempt() == 0 && !tidying[string(a.row.GivenName())] {
 			last = max(last, firstState(a.row))
 		}
 	}
 	b.submitted[driver] = last
 	return last
+}
+
+// submittedBy returns what a driver itself submitted, as far as the first maxChildren show.
+func (b *builder) submittedBy(driver rayid.Job) []attempt {
+	task := strings.Repeat("f", 40) + driver.String() // the driver's own: the ID of its job, filled up
+	return b.attempts("parent_task_id", task, maxChildren, b.r.At)
 }
 
 // succeededLater reports whether a task of a function that had failed was submitted after the last failure and

@@ -120,16 +120,19 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 }
 
 // mayFollowOthers reports whether the root of a job's end may have failed because of something else that failed before:
-// it only says that something was not there, did not come in time, or failed as was told before, or it is what the
-// driver itself said.
-func (f *finding) mayFollowOthers(end *finding) bool {
+// it lacked that, or it is what the driver itself said.
+func (f *finding) mayFollowOthers(end *finding) bool { return f == end || f.lacked() }
+
+// lacked reports whether an exception only says that something was not there, did not come in time, or failed as was
+// told before.
+func (f *finding) lacked() bool {
 	raised := f.raised
 	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
 		raised.Type == "BrokenBarrierError"
 	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message)
 	toldBefore := general().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
 		toldElsewhere().MatchString(raised.String())
-	return f == end || notInTime || notThere || toldBefore
+	return notInTime || notThere || toldBefore
 }
 
 // misses reports whether a task found nothing of what another one should have brought, as its name says: "no rates to
@@ -140,20 +143,39 @@ func (f *finding) misses(other *finding) bool {
 		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
 }
 
-// lostActor returns how an actor had ended, if a job then ended only with words of its own: a detached one of another
-// job, as others may need it, or one of its own that somebody killed shortly before; "" if none had.
+// lostActor returns what had failed elsewhere that a job may have needed whose end nothing in it explains: how a
+// detached actor of another job had ended, or an actor of its own that somebody killed shortly before, if the job ended
+// with words of its own; or else, also if it lacked something, what had failed in a job whose actors its driver had
+// called; "" if nothing had.
 func (b *builder) lostActor(end, root *finding) (how string) {
-	if root != end || !general().MatchString(end.raised.Type) {
+	ownWords := general().MatchString(end.raised.Type)
+	if root != end || !ownWords && !end.lacked() {
 		return ""
 	}
+	called := b.calledJobs(end.job)
 	for _, lost := range b.all {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && lost.Kind == ActorDied && lost.job == end.job && end.last-lost.last <= atTheEnd
-		if (shared || killed) && lost.unrecovered > 0 && lost.last < end.last {
+		switch {
+		case lost.unrecovered == 0 || lost.last >= end.last:
+		case ownWords && (shared || killed):
 			how = lost.Title
+		case how == "" && called[lost.job] && lost.unrepaired() && !b.succeededLater(lost):
+			how = "in another job " + lost.root().Title
 		}
 	}
 	return how
+}
+
+// calledJobs returns the other jobs that had made the actors that a driver called.
+func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
+	made := map[rayid.Job]bool{}
+	for _, a := range b.submittedBy(driver) {
+		if actor := b.s.Actor(actorOf(a.row)); actor != nil && actor.Job != driver {
+			made[actor.Job] = true
+		}
+	}
+	return made
 }
 
 // printedInJob returns what a job had printed about an error before it ended: the last error of one of its workers,

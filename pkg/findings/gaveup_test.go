@@ -331,6 +331,28 @@ func TestWorkersOfBefore(t *testing.T) {
 	}
 }
 
+// TestToldOfWorkers: of the worker processes that did not start those of which the raylet told a driver are why it gave
+// up, in whatever words, or had not ended.
+func TestToldOfWorkers(t *testing.T) {
+	const noCodec, noPython = "ModuleNotFoundError: No module named 'encodings'", "bash: line 1: /opt/py/bin/python: No such file or directory"
+	const dead = "[2026-11-22 10:15:%s,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
+	told := "\x1b[33m(raylet)\x1b[0m " + noCodec + "\n"
+	for name, c := range map[string]struct{ log, root string }{
+		"words":           {told + "conversion did not finish in time\n", "Worker processes did not start: " + noCodec},
+		"an exception":    {told + trace("RuntimeError: no converter is there"), "Worker processes did not start: " + noCodec},
+		"a wait":          {told + trace("TimeoutError"), "Worker processes did not start: " + noCodec},
+		"a mistake":       {told + trace("KeyError: 'rows'"), "Job raysubmit_bad failed: its driver raised KeyError: 'rows'"},
+		"nothing told":    {"no converter is there\n", "Job raysubmit_bad failed with exit code 1: no converter is there"},
+		"that of another": {"\x1b[33m(raylet)\x1b[0m something else\n" + trace("RuntimeError: no converter"), "Job raysubmit_bad failed: its driver raised RuntimeError: no converter"},
+	} {
+		dir := submissionWithLog(t, 1, c.log, driverOf(1, "raysubmit_bad"))
+		storeLog(t, dir, "raylet.err", noPython+"\n"+fmt.Sprintf(dead, "20")+noCodec+"\n"+fmt.Sprintf(dead, "40"))
+		if _, chain := badJob(t, dir); len(chain) == 0 || chain[len(chain)-1].Title != c.root {
+			t.Errorf("%s: %+v, want %q", name, chain, c.root)
+		}
+	}
+}
+
 // TestNotTheCause: a driver's exception is not linked to failures that it does not tell of.
 func TestNotTheCause(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -121,6 +121,15 @@ func (b *builder) readStarts() {
 	}
 }
 
+// toldTo reports whether the finding is about worker processes that did not start, and the raylet told a job's driver
+// of it, as it does those that are there, until shortly before its end: the end of what they printed is in its log.
+func (f *finding) toldTo(j *job, log *logText) bool {
+	return f.Kind == WorkerStart && f.job.Nil() && log != nil && j.End-f.last <= maxStart &&
+		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):])
+}
+
+const toldEnd = 40 // bytes: uv's tree has marks between its lines
+
 // startError returns the last error that worker processes printed in a part of a raylet.err, and where the lines begin
 // and end that have it; "" if they printed none. An entry of the raylet, with the traceback that begins in it and ends
 // at an empty line, is not theirs.

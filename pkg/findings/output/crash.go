@@ -81,8 +81,8 @@ func Crash(log string) (said string, at int) { return lastOf(crashes, log) }
 // CrashInPython is Crash for the log of a process of Python, in which also programs print that it runs.
 func CrashInPython(log string) (said string, at int) { return lastOf(inPython, log) }
 
-// lastOf returns what the last of crashes in a log said, or the root of what that was caused by, and where; -1 if there is
-// none.
+// lastOf returns what the last of crashes in a log said, or the root of what that was caused by, and where; -1 if there
+// is none.
 func lastOf(crashes []crash, log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)
 	if strings.Contains(log[from:], "\ngoroutine ") {

@@ -84,7 +84,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 // told reports whether a text has a line, or ends with its end: others repeat an error behind a beginning of their own.
 func told(known, line string) bool {
 	const endsAlike = 40 // bytes
-	return strings.Contains(known, line) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
+	return strings.Contains(known, Clip(line, MaxTitle)) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
 }
 
 // ownCandidates returns what a program said itself at the end of its log, the last one first. An error and what it was

@@ -148,6 +148,10 @@ func TestErrorBefore(t *testing.T) {
 	} {
 		says.Equal(t, ErrorBefore(log, "Job a failed: "+last), want, "%.60q", log)
 	}
+	long := "cannot find b in " + strings.Repeat("/etc/perl ", MaxTitle/5) + "\n"
+	if got := ErrorBefore(long, "Job a failed: "+LastWords(long)); got != "" {
+		t.Errorf("a line that a title has up to its limit is told again: %q", got)
+	}
 }
 
 // TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait or a plain line
