@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -181,8 +182,8 @@ func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
 // printedInJob returns what a job had printed about an error before it ended: the last error of one of its workers,
 // with the worker's name, or else of the entrypoint itself, if the job ended for no other reason; "" if there is none
 // that the root of the end does not tell. If the root waited, also a worker's line counts that tells of waits. If there
-// is none of that, a plain line counts that names a thing that the root names, or any if the root found nothing, as
-// what gives nothing often says why in words that are no error.
+// is none of that, a plain line counts that names a thing that the root names, or, if the root lacked a key, says that
+// something was not done; or any if it found nothing, as what gives nothing often says why in words that are no error.
 func (b *builder) printedInJob(end, root *finding) string {
 	byEntrypoint := ""
 	if root == end {
@@ -202,9 +203,10 @@ func (b *builder) printedInJob(end, root *finding) string {
 			return waited && output.AboutWaits(line)
 		},
 		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
-	}
-	if root.silent || foundNothing(root.raised) {
-		orElse = append(orElse, output.Plain)
+		func(line string) bool {
+			lacks := root.raised.Type == "KeyError" && notDone().MatchString(line)
+			return output.Plain(line) && (lacks || root.silent || foundNothing(root.raised))
+		},
 	}
 	isRays := func(class string) bool { return b.isRays(class, j.id) }
 	who, said, nth := output.SaidByWorkers(log.text, root.Title, isRays, orElse...)
@@ -217,6 +219,9 @@ func (b *builder) printedInJob(end, root *finding) string {
 	}
 	return cmp.Or(byEntrypoint, said)
 }
+
+// notDone matches what says that something was not done, left out or replaced.
+var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it; "" if there is none
 // that the root does not tell.

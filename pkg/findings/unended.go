@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
@@ -184,6 +185,9 @@ func (b *builder) unended(j *job, log *logText) {
 		f.Title += "; the head's " + how
 		f.addEvidence(shown)
 	}
+	if log != nil && stoppedRay().MatchString(log.text) {
+		f.Title += "; its entrypoint ran ray stop, which ended its own node"
+	}
 	if b.s.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
@@ -200,6 +204,9 @@ func (b *builder) unended(j *job, log *logText) {
 	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: ended})
 	b.showStatus(f, j, log != nil)
 }
+
+// stoppedRay matches a record of ray stop in the output of an entrypoint that ran it.
+var stoppedRay = lazyregexp.New(`(?m)^\S+ \S+\tV?[A-Z]+ scripts\.py:\d+ -- \S*(?:Killed|Stopped all) `)
 
 // brokenAtEnd returns the findings about processes of a job that had died shortly before it or its session ended, after
 // which nothing had succeeded yet. What made a driver give up must have died repeatedly. If an open job did nothing

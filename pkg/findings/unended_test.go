@@ -85,6 +85,11 @@ func TestUnended(t *testing.T) {
 			log:   running + repeated.String(),
 			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
 		},
+		"it stops Ray": {
+			log: running + "starting over\n2026-11-22 10:16:01,712\tVINFO scripts.py:1415 -- Killed `\x1b[1m/env/raylet` \x1b[2m(via SIGKILL)\x1b[22m\n" +
+				"2026-11-22 10:16:02,664\tSUCC scripts.py:1496 -- \x1b[32mStopped all 11 Ray processes.\x1b[39m\n",
+			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; .*; its entrypoint ran ray stop, which ended its own node$`,
+		},
 		"it lasted for days": {
 			log:   running + "2026-11-24 10:16:00 epoch 7\n",
 			title: `nothing is stored after 2026-11-24 10:16:00 UTC$`,
