@@ -82,7 +82,7 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "could not publish batch 7; before that ERROR topic is closed$", ""},
 		"a file that no worker names": {1, "\x1b[36m(f pid=7)\x1b[0m 100 rows in 3 s\n" + module + "    f()\nFileNotFoundError: [Errno 2] No such file or directory: '/data/trian.csv'\n",
 			findings.JobFailed, "No such file or directory: '/data/trian.csv'$", ""},
-		"a worker that names something else": {1, "\x1b[36m(clean pid=7)\x1b[0m shop b: margins left out\n" + module + "    f[k]\nKeyError: 'margin'\n",
+		"a worker that names something else": {1, "\x1b[36m(clean pid=7)\x1b[0m shop b: 3 margins kept\n" + module + "    f[k]\nKeyError: 'margin'\n",
 			findings.JobFailed, "its driver raised KeyError: 'margin'$", ""},
 		"an exit code of a shell": {3, "ERROR:root:manifest: AccessDenied\nstarting\n" + module + "    start()\nRuntimeError: cannot start\n",
 			findings.JobFailed, "exit code 3; the last exception in its log is RuntimeError: cannot start; before that ERROR:root:manifest: AccessDenied$", ""},
