@@ -220,22 +220,6 @@ def relative_path():
 
 
 # --- Train -------------------------------------------------------------------------------------------------------------
-def mixed_folders():
-    """Each rank names the folder of its checkpoint after its own time."""
-
-    def loop():
-        import ray.train
-
-        rank = ray.train.get_context().get_world_rank()
-        with tempfile.TemporaryDirectory() as folder:
-            with open(f"{folder}/rank-{rank}.json", "w") as f:
-                json.dump({"step": 100}, f)
-            name = f"step-100-{time.time_ns()}"
-            ray.train.report({"step": 100}, checkpoint=ray.train.Checkpoint.from_directory(folder), checkpoint_dir_name=name)
-
-    print(train_run(loop, "tts-shards").checkpoint)
-
-
 def validation():
     """The function that validates checkpoints beside the training reads the former file."""
     from ray.train.v2.api.validation_config import ValidationConfig
@@ -320,6 +304,77 @@ def spill():
     for part in ray.get(parts, timeout=30):
         total += part.sum()
     print(total)
+
+
+# --- Others, later -----------------------------------------------------------------------------------------------------
+def exits_in_rank():
+    """A script of a former launcher ends a rank by a status when its data is not complete."""
+
+    def loop():
+        import ray.train
+
+        parts = [i for i in range(16) if i not in (3, 8, 11)]
+        if ray.train.get_context().get_world_rank() == 0 and len(parts) < 16:
+            print(f"/data/wiki is not complete: {len(parts)} of 16 parts")
+            sys.exit(1)
+        time.sleep(30)
+
+    train_run(loop, "wiki-t5")
+
+
+def asserts_in_rank():
+    """An assertion without words."""
+
+    def loop():
+        import ray.train
+
+        vocabulary = {"<pad>": 0, "<unk>": 1}
+        print(f"tokenizer of rank {ray.train.get_context().get_world_rank()}: {len(vocabulary)} entries from /models/spm-de")
+        assert len(vocabulary) > 1000
+        ray.train.report({"loss": 1.0})
+
+    train_run(loop, "mt-deen")
+
+
+def asserts_in_trial():
+    """Also in a trial."""
+    from ray import tune
+
+    def fit_cox(config):
+        weights = np.array([0.5, 0.2, 0.2])
+        print(f"class weights sum to {weights.sum():.1f}")
+        assert np.isclose(weights.sum(), 1)
+        tune.report({"c_index": 0.7})
+
+    results = tune_run(fit_cox, {"alpha": tune.grid_search([0.1, 1.0])}, "cox")
+    for result in results:
+        if result.error:
+            raise result.error
+
+
+def raises_nothing():
+    """A function of Data raises a class."""
+
+    def detect_language(row):
+        if row["id"] == 17:
+            print(f"page {row['id']} has no text layer")
+            raise RuntimeError
+        return {"language": "de"}
+
+    print(ray.data.range(40).map(detect_language, num_cpus=0.2).count())
+    print(ray.data.range(40).map(detect_language, num_cpus=0.2).take_all()[:3])
+
+
+def budget_of_frame():
+    """The time for all trials ends; the driver looks into the table of results."""
+    from ray import tune
+
+    def fit_uplift(config):
+        time.sleep(90)
+        tune.report({"qini": 0.1})
+
+    table = tune_run(fit_uplift, {"depth": tune.grid_search([3, 6])}, "uplift", time_budget_s=10).get_dataframe()
+    print(table["qini"].max())
 
 
 # --- Good ends ---------------------------------------------------------------------------------------------------------
