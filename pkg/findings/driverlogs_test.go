@@ -76,6 +76,15 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a worker that names what lacks": {1, "\x1b[36m(clean pid=7)\x1b[0m shop b: margin left out, 40 nulls\n\x1b[36m(clean pid=7)\x1b[0m saved\n" + module + "    f[k]\nKeyError: \"['margin'] not in index\"\n",
 			findings.JobFailed, `its driver raised KeyError: "\['margin'\] not in index"; before that clean printed: shop b: margin left out, 40 nulls$`, ""},
+		"Tune whose time is over, and what its workers print as it ends them": {1, "2026-11-22 10:00:01,111\tINFO worker.py:2029 -- Connected to Ray cluster.\n2026-11-22 10:01:15,959\tINFO timeout.py:54 -- Reached timeout of 12 seconds. Stopping all trials.\n" +
+			"- fit_a_25f7a_00000: FileNotFoundError('Could not fetch metrics for fit_a_25f7a_00000')\n\x1b[36m(fit_a pid=7)\x1b[0m Exception ignored in: <function _remove at 0x7f5a>\n\x1b[36m(fit_a pid=7)\x1b[0m SystemExit: 1\n" +
+			module + "    f()\nRuntimeError: No best trial found for the given metric: wape.\n",
+			findings.JobFailed, `No best trial found for the given metric: wape; before that Ray printed: Reached timeout of 12 seconds\. Stopping all trials\.$`, ""},
+		"Tune whose time is over, and a metric that lacks": {1, "2026-11-22 10:01:15,959\tINFO timeout.py:54 -- Reached timeout of 12 seconds. Stopping all trials.\n" + module + "    f()\nKeyError: 'wape'\n",
+			findings.JobFailed, `KeyError: 'wape'; before that Ray printed: Reached timeout of 12 seconds\. Stopping all trials\.$`, ""},
+		"no trial, and how Ray connects": {1, "2026-11-22 10:00:01,058\tINFO worker.py:1841 -- Connecting to existing Ray cluster at address: 10.77.0.11:6379...\n2026-11-22 10:00:01,111\tINFO worker.py:2029 -- Connected to Ray cluster.\n" +
+			module + "    f()\nRuntimeError: No best trial found for the given metric: wape.\n",
+			findings.JobFailed, `No best trial found for the given metric: wape\.$`, ""},
 		"a worker's progress that names it": {1, "\x1b[36m(f pid=7)\x1b[0m INFO batch 7 written\n" + module + "    f()\nRuntimeError: could not publish batch 7\n",
 			findings.JobFailed, "its driver raised RuntimeError: could not publish batch 7$", ""},
 		"a worker that names it, and an error before": {1, "\x1b[36m(f pid=7)\x1b[0m batch 7 written\nERROR topic is closed\n" + module + "    f()\nRuntimeError: could not publish batch 7\n",

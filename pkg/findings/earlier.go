@@ -132,7 +132,7 @@ func (f *finding) lacked() bool {
 		raised.Type == "BrokenBarrierError"
 	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message)
 	toldBefore := general().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
-		toldElsewhere().MatchString(raised.String())
+		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore
 }
 
@@ -197,6 +197,7 @@ func (b *builder) printedInJob(end, root *finding) string {
 	if log == nil {
 		return byEntrypoint
 	}
+	hasNothing := root.silent || foundNothing(root.raised)
 	orElse := []func(line string) bool{
 		func(line string) bool {
 			waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
@@ -205,19 +206,22 @@ func (b *builder) printedInJob(end, root *finding) string {
 		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
 		func(line string) bool {
 			lacks := root.raised.Type == "KeyError" && notDone().MatchString(line)
-			return output.Plain(line) && (lacks || root.silent || foundNothing(root.raised))
+			return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
 		},
 	}
 	isRays := func(class string) bool { return b.isRays(class, j.id) }
 	who, said, nth := output.SaidByWorkers(log.text, root.Title, isRays, orElse...)
 	said = around(who+" printed: ", said, "")
+	ofRay := around("Ray printed: ", output.LastWaitOfRay(log.text), "")
 	switch {
 	case said != "" && nth == 0:
 		return said
+	case hasNothing && ofRay != "":
+		return ofRay
 	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
-		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint)
+		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint, ofRay)
 	}
-	return cmp.Or(byEntrypoint, said)
+	return cmp.Or(byEntrypoint, said, ofRay)
 }
 
 // notDone matches what says that something was not done, left out or replaced.

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -74,6 +75,13 @@ func isTimeout(raised output.Exception) bool {
 var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
+
+// wordless reports whether an exception that may have any reason has no word about it, as SystemExit with a status: what
+// raised it often printed why.
+func wordless(raised output.Exception) bool {
+	return raised.Type != "" && general().MatchString(raised.Type) &&
+		strings.IndexFunc(raised.Message, unicode.IsLetter) < 0
+}
 
 // emptyHanded matches what Python, NumPy and pandas say if a program takes something out of nothing, such as the first
 // of the calls that ray.wait says are ready.

@@ -148,6 +148,19 @@ func TestGaveUp(t *testing.T) {
 			found: "^total failed: ArrowNotImplementedError: no kernel for ", severity: findings.Error,
 			root: `; before that MapBatches\(price\) printed: Failed to convert column 'price' into pyarrow array \(ArrowConversionError\)$`,
 		},
+		"a status, and what was printed before it": {
+			events: failedTask(1, "parse", "TASK_EXECUTION_EXCEPTION", trace("SystemExit: 2")),
+			log: "\x1b[36m(parse pid=7)\x1b[0m default_worker.py: error: the following arguments are required: --data-dir\n\x1b[36m(parse pid=7)\x1b[0m SystemExit: 2\n" +
+				trace("SystemExit: 2"), kind: findings.TaskFailed,
+			found: "^parse failed: SystemExit: 2; ", severity: findings.Error,
+			root: `SystemExit: 2; before that parse printed: default_worker\.py: error: the following arguments are required: --data-dir$`,
+		},
+		"no word, and what was printed before it": {
+			events: failedTask(1, "load", "TASK_EXECUTION_EXCEPTION", trace("AssertionError")),
+			log:    "\x1b[36m(load pid=7)\x1b[0m 12 shards, of 16\n" + trace("AssertionError"), kind: findings.TaskFailed,
+			found: "^load failed: AssertionError; ", severity: findings.Error,
+			root: `AssertionError; before that load printed: 12 shards, of 16$`,
+		},
 		"a service that a task waited for in vain": {
 			events: failedTask(1, "produce", "TASK_EXECUTION_EXCEPTION", trace("TimeoutError: prices-2 is late")),
 			log:    trace("KeyError: 'prices'"), kind: findings.Timeout,

@@ -2,6 +2,7 @@ package output
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -21,7 +22,7 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
 	toldAbove = lazyregexp.New(SeeAbove)
 	// noMessage matches a record that has a level, or a time and a level before the place in the program that it is
@@ -183,3 +184,15 @@ func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
 
 // AboutWaits reports whether a line tells of a wait.
 func AboutWaits(line string) bool { return waits().MatchString(line) }
+
+// LastWaitOfRay returns the last line about a wait that Ray's libraries printed into the log of a driver once it
+// was connected, as Tune does when the time for its trials is over; "" if there is none.
+func LastWaitOfRay(log string) string {
+	own := OwnLines(log[max(0, len(log)-maxLastText):])
+	for _, line := range slices.Backward(strings.Split(own[max(0, strings.LastIndex(own, Connected)):], "\n")) {
+		if _, said, _ := strings.Cut(line, " -- "); ofRay().MatchString(line) && waits().MatchString(said) {
+			return Clip(Printable(said), MaxTitle)
+		}
+	}
+	return ""
+}
