@@ -195,6 +195,9 @@ func raisedIn(text, program string) (e Exception) {
 			continue
 		}
 		message := m[4]
+		if said, _, noted := strings.Cut(message, udfNote); noted {
+			message = said + said[:min(1, len(said))]
+		}
 		if len(message) > MaxMessage {
 			message = repr().ReplaceAllString(message, "<$1 …>")
 		}
@@ -222,6 +225,10 @@ func raisedIn(text, program string) (e Exception) {
 	}
 	return e
 }
+
+// udfNote begins what Ray Data adds to the message of what a function raised, within the quotes that Python puts around
+// that of a KeyError.
+const udfNote = `\nFailed to apply UDF `
 
 // shortened cuts a message in its middle if it is long: at its end it often has the reason.
 func shortened(message string) string {
