@@ -76,7 +76,7 @@ var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
-// wordless reports whether an exception that may have any reason has no word about it, as SystemExit with a status: what
+// wordless reports whether an exception that may have any reason has no word about it, as SystemExit with a status: who
 // raised it often printed why.
 func wordless(raised output.Exception) bool {
 	return raised.Type != "" && general().MatchString(raised.Type) &&

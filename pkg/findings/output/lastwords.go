@@ -261,9 +261,10 @@ var (
 	// tries again.
 	passedOn = lazyregexp.New(ofRecord + `[^\n]*\n` + chained + `$`)
 	// passed matches the record of what Ray's libraries went on after: a block of Data that is ignored, an actor that
-	// is replaced, the copy of an experiment's state. passedWhole matches it with its traceback.
+	// is replaced, the copy of an experiment's state. passedWhole matches it with its traceback, and a record with a
+	// list below it, as Tune's of trials without metrics.
 	passed      = lazyregexp.New(ofRecord + wentOnAfter)
-	passedWhole = lazyregexp.New(ofRecord + wentOnAfter + `\n` + chained + `$`)
+	passedWhole = lazyregexp.New(ofRecord + `(?:` + wentOnAfter + `\n` + chained + `|[^\n]*:(?:\n- [^\n]*)+)$`)
 )
 
 const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|\bstate snapshotting failed:)[^\n]*`

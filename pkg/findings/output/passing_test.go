@@ -22,6 +22,7 @@ func TestPassing(t *testing.T) {
 		"Ray's metrics":         metricsAgent,
 		"gRPC, of Ray":          "E0000 00:00:1795168805.123456  123 fork_posix.cc:75] Other threads are currently calling into gRPC, skipping fork() handlers\n",
 		"Ray's dashboard":       "2026-11-20 10:00:05,581\tERROR services.py:1362 -- Failed to start the dashboard, return code 1\n",
+		"Tune's list":           "2026-11-20 10:00:05,581\tWARNING experiment_analysis.py:186 -- Failed to fetch metrics for 2 trial(s):\n- fit_0: FileNotFoundError('no result.json')\n- fit_1: FileNotFoundError('no result.json')\n",
 		"TensorFlow":            noCuDNN + strings.Replace(noCuDNN, "cuDNN", "cuBLAS", 1) + "step 1 of 2\n",
 		"torch":                 noSocket + noSocket,
 		"of ranks":              "[rank0]:" + noSocket,
