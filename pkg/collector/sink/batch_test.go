@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestOddEventsAreKept: Ray repeats a batch for ever until it is taken, so no event's own fields may hold it up. What
@@ -76,9 +79,7 @@ func TestCrowdedBatchIsKept(t *testing.T) {
 		if len(k.streams) != maxStreams+1 || strings.Count(rest, "\n") != extra {
 			t.Errorf("%d streams, %d lines in the last", len(k.streams), strings.Count(rest, "\n"))
 		}
-		if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("crowded")); n != extra {
-			t.Errorf("counted %v", n)
-		}
+		says.Equal(t, testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("crowded")), extra, "counted")
 
 		b.Reset()
 		for i := range 1000 {
@@ -92,18 +93,14 @@ func TestCrowdedBatchIsKept(t *testing.T) {
 		if w := post(s, "["+b.String()[1:]+"]"); w.Code != 200 || len(k.streams) != maxSessions+1 {
 			t.Errorf("%d %s, %d streams", w.Code, w.Body, len(k.streams))
 		}
-		if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("session")); n != 1000-maxSessions {
-			t.Errorf("counted %v", n)
-		}
+		says.Equal(t, testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("session")), 1000-maxSessions, "counted")
 	})
 }
 
 func TestRefused(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	var r Refused
-	if err := r.Err(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, r.Err())
 	r.Add("", "full", now)
 	r.Add("a", "no folder", now)
 	r.Add("a", "no folder", now.Add(time.Minute))
@@ -111,18 +108,14 @@ func TestRefused(t *testing.T) {
 		err.Error() != "3 batches of events were refused and not accepted later: full; no folder" {
 		t.Errorf("%v", err)
 	}
-	if why := r.Unplaced(now.Add(time.Minute)); why != "no folder" {
-		t.Errorf("lasting: %q", why)
-	}
+	says.Equal(t, r.Unplaced(now.Add(time.Minute)), "no folder", "lasting")
 	r.accepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
 	if err := r.Err(); err == nil ||
 		err.Error() != "2 batches of events were refused and not accepted later: no folder" {
 		t.Errorf("%v", err)
 	}
 	r.accepted(map[string]int32{"b": 0, "a": 1})
-	if err := r.Err(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, r.Err())
 	for i := range 10_000 {
 		r.Add(fmt.Sprint("session ", i), fmt.Sprint("reason ", i), now)
 	}
@@ -146,8 +139,6 @@ func TestWhatCountsAsRefused(t *testing.T) {
 		{refusal{status: 408, reason: "slow"}, false},
 		{refusal{status: 415, reason: "content_type"}, false},
 	} {
-		if test.refusal.lost() != test.lost {
-			t.Errorf("%+v", test.refusal)
-		}
+		says.Equal(t, test.refusal.lost(), test.lost, "%+v", test.refusal)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -79,8 +80,7 @@ func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
 	if change != nil {
 		change(&o)
 	}
-	s := must.Get(New(o))(t)
-	return s
+	return must.Get(New(o))(t)
 }
 
 func post(s http.Handler, body string, header ...string) *httptest.ResponseRecorder {
@@ -129,9 +129,7 @@ func TestEventsAreKeptByJobAndHour(t *testing.T) {
 	}
 	for c, want := range map[prometheus.Collector]float64{s.metrics.accepted: 5, s.metrics.unknown: 1,
 		s.metrics.withoutTime: 0, s.metrics.batches.WithLabelValues("200"): 1} {
-		if got := testutil.ToFloat64(c); got != want {
-			t.Errorf("counted %v, want %v", got, want)
-		}
+		says.Equal(t, testutil.ToFloat64(c), want, "counted")
 	}
 }
 
@@ -149,12 +147,9 @@ func TestAbsurdTimesAreNow(t *testing.T) {
 		}
 		// The bubble's clock begins at 2000-01-01.
 		want := "log/lab_default/session_a/node_events/" + node.String() + "-2000-01-01-00"
-		if len(k.streams) != 1 || strings.Count(k.streams[want], "\n") != 5 {
-			t.Errorf("kept %q", k.streams)
-		}
-		if n := testutil.ToFloat64(s.metrics.withoutTime); n != 5 {
-			t.Errorf("counted %v", n)
-		}
+		says.Equal(t, len(k.streams), 1, "kept %q", k.streams)
+		says.Equal(t, strings.Count(k.streams[want], "\n"), 5, "kept %q", k.streams)
+		says.Equal(t, testutil.ToFloat64(s.metrics.withoutTime), 5, "counted")
 	})
 }
 
@@ -236,9 +231,7 @@ func TestLater(t *testing.T) {
 			if w.Code != test.status || (w.Header().Get("Retry-After") != "") != (test.status == 503) {
 				t.Errorf("%d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
 			}
-			if n := testutil.ToFloat64(s.metrics.batches.WithLabelValues(fmt.Sprint(test.status))); n != 1 {
-				t.Errorf("counted %v", n)
-			}
+			says.Equal(t, testutil.ToFloat64(s.metrics.batches.WithLabelValues(fmt.Sprint(test.status))), 1, "counted")
 		})
 	}
 }
@@ -359,9 +352,7 @@ func TestRecording(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("%d events are kept of %d", len(got), len(want))
-	}
+	says.EqualSlices(t, got, want, "%d events are kept of %d", len(got), len(want))
 	if n := testutil.ToFloat64(s.metrics.accepted); n != float64(len(want)) {
 		t.Errorf("counted %v of %d", n, len(want))
 	}

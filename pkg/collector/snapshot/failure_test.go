@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
@@ -80,14 +81,10 @@ func TestLastAnswerIsTriedAgain(t *testing.T) {
 				mend()
 				time.Sleep(2 * time.Millisecond)
 				r.Round(t.Context())
-				if got := r.last(recorded, test.url); got != test.last {
-					t.Errorf("the last version is %s, want %s", got, test.last)
-				}
+				says.Equal(t, r.last(recorded, test.url), test.last, "the last version")
 				asked := r.dashboard.count(test.url)
 				r.Round(t.Context())
-				if got := r.dashboard.count(test.url); got != asked {
-					t.Error("it is asked for after its end is stored")
-				}
+				says.Equal(t, r.dashboard.count(test.url), asked, "it is asked for after its end is stored")
 			})
 		}
 	}
@@ -109,9 +106,7 @@ func TestRayRestartsWithinRound(t *testing.T) {
 	}
 	r.Round(t.Context())
 	r.Round(t.Context())
-	if err := r.end(t); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, r.end(t))
 	if old, now := r.last(recorded, "/events"), r.last(next, "/events"); old != "" || now != `2` {
 		t.Errorf("stored %q with the old session, %q with the new one", old, now)
 	}
@@ -133,9 +128,7 @@ func TestDeletedFolder(t *testing.T) {
 	}
 	r.restart(t, nil)
 	r.Round(t.Context())
-	if n := r.stored(t, recorded)["/events"]; n != 2 {
-		t.Errorf("%d versions are stored", n)
-	}
+	says.Equal(t, r.stored(t, recorded)["/events"], 2, "versions are stored")
 }
 
 // TestAnswerOutlivesStoreAndDashboard: an answer that could not be stored is kept, and stored at the end though nobody
@@ -185,9 +178,7 @@ func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
 				r.dashboard.set("/events", `2`)
 				r.Round(t.Context())
 				end(t, r)
-				if got := r.last(recorded, "/events"); got != `2` {
-					t.Errorf("the last version is %q", got)
-				}
+				says.Equal(t, r.last(recorded, "/events"), `2`, "the last version")
 			})
 		}
 	}
@@ -269,9 +260,7 @@ func TestFailingURLs(t *testing.T) {
 	}
 	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute,
 		6: maxInterval, 1000: maxInterval} {
-		if got := failurePause(failures, DefaultInterval); got != want {
-			t.Errorf("after %d failures: %s, want %s", failures, got, want)
-		}
+		says.Equal(t, failurePause(failures, DefaultInterval), want, "after %d failures", failures)
 	}
 }
 
@@ -307,12 +296,8 @@ func TestHostileAnswers(t *testing.T) {
 			for range 2 {
 				r.Round(t.Context())
 			}
-			if err := r.end(t); err != nil {
-				t.Error(err)
-			}
-			if got := r.last(recorded, test.url); got != "" {
-				t.Errorf("stored %.50s", got)
-			}
+			must.OK(t, r.end(t))
+			says.Equal(t, r.last(recorded, test.url), "", "stored")
 			if r.last(recorded, "/timezone") == "" || r.last(recorded, "/api/prometheus/sd") == "" {
 				t.Error("other answers are not stored")
 			}
@@ -359,9 +344,8 @@ func TestURLsAreBounded(t *testing.T) {
 	r.dashboard.set("/nodes/"+nodeA, `{}`)
 	r.dashboard.set("/timezone", `"UTC"`)
 	r.Round(t.Context())
-	if r.dashboard.count("/nodes/"+nodeA) != 0 || r.last(recorded, "/nodes/"+nodeA) != "" {
-		t.Error("one more node is asked about")
-	}
+	says.Equal(t, r.dashboard.count("/nodes/"+nodeA), 0, "one more node is asked about")
+	says.Equal(t, r.last(recorded, "/nodes/"+nodeA), "", "one more node is asked about")
 	if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("urls")); n == 0 {
 		t.Error("no refusal is counted")
 	}
@@ -390,9 +374,7 @@ func TestManyURLsAreBounded(t *testing.T) {
 		if stored := r.session.Bytes; stored == 0 || stored > most {
 			t.Errorf("%s: %d bytes are stored of %d", name, stored, most)
 		}
-		if err := r.Finish(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, r.Finish(t.Context()))
 		if stored := r.session.Bytes; stored <= most || stored > 2*most {
 			t.Errorf("%s: %d bytes are stored in the end, want what was kept too", name, stored)
 		}
@@ -424,8 +406,6 @@ func TestReadZone(t *testing.T) {
 		`{"offset": "+05:45"}`: "+05:45", `{"offset": "-8"}`: "", `"UTC"`: "", `{"offset": 3}`: "", ``: "",
 		`{"offset": "+99:00"}`: "", `{"offset": "-03:30", "value": "America/St_Johns"}`: "",
 	} {
-		if got := readZone(strings.NewReader(text)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		says.Equal(t, readZone(strings.NewReader(text)), want, text)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -191,9 +192,7 @@ func TestRecordedDashboard(t *testing.T) {
 			t.Errorf("%s is stored %d times", want, stored[want])
 		}
 	}
-	if stored["/api/v0/platform_events?detail=1&limit=10000"] != 0 {
-		t.Error("an answer with status 404 is stored")
-	}
+	says.Equal(t, stored["/api/v0/platform_events?detail=1&limit=10000"], 0, "an answer with status 404 is stored")
 	if r.versions[recorded] != "2.60.0" || r.zones[recorded] != "+00:00" || r.nodes[recorded] != 3 {
 		t.Errorf("told versions %v, zones %v, nodes %v", r.versions, r.zones, r.nodes)
 	}
@@ -220,9 +219,7 @@ func TestRecordedDashboard(t *testing.T) {
 	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304},
 		Disk:  [2]int64{17720311808, 270553174016},
 		Store: [2]int64{332441, 300000000}, DiskIO: [2]int64{36221, 88784}, Net: [2]int64{14776, 4775}, Workers: 9}
-	if fmt.Sprint(s) != fmt.Sprint(want) {
-		t.Errorf("sample %+v, want %+v", s, want)
-	}
+	says.Equal(t, fmt.Sprint(s), fmt.Sprint(want), "sample %+v, want %+v", s, want)
 	// A node-day at a sample each 30 s.
 	if bytes := len(lines[0]) * 2880; bytes > 1<<20 {
 		t.Errorf("%d bytes a node-day", bytes)
@@ -266,9 +263,7 @@ func TestOnlyChangesAreStored(t *testing.T) {
 	count(summaryURL, 2)
 	count("/nodes/"+nodeA, 2)
 	count("/api/cluster_status?format=1", 2)
-	if got := r.last(recorded, summaryURL); got != dead {
-		t.Errorf("the last version is %s", got)
-	}
+	says.Equal(t, r.last(recorded, summaryURL), dead, "the last version")
 }
 
 func TestEndOfSession(t *testing.T) {
@@ -304,9 +299,7 @@ func TestEndOfSession(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			r.dashboard.set("/nodes/"+nodeA, `{"cpu":2}`) // only figures
 			end(t, r)
-			if got := r.last(recorded, "/nodes/"+nodeA); got != `{"cpu":2}` {
-				t.Errorf("the last answer about the node is %s", got)
-			}
+			says.Equal(t, r.last(recorded, "/nodes/"+nodeA), `{"cpu":2}`, "the last answer about the node")
 		})
 	}
 }
@@ -379,9 +372,7 @@ func TestInterval(t *testing.T) {
 		got = append(got, r.interval.String())
 	}
 	want := []string{"30s", "45s", "1m7.5s", "1m41.25s", "2m31.875s", "3m47.8125s", "4m0s", "30s", "45s"}
-	if !slices.Equal(got, want) {
-		t.Errorf("intervals %v, want %v", got, want)
-	}
+	says.EqualSlices(t, got, want, "intervals")
 }
 
 func TestBackendFails(t *testing.T) {
@@ -397,9 +388,7 @@ func TestBackendFails(t *testing.T) {
 	fail = false
 	time.Sleep(2 * time.Millisecond)
 	r.Round(t.Context())
-	if got := r.last(recorded, "/events"); got != `1` {
-		t.Errorf("stored %q", got)
-	}
+	says.Equal(t, r.last(recorded, "/events"), `1`, "stored")
 }
 
 func TestHugeAnswerIsRefused(t *testing.T) {
@@ -473,9 +462,7 @@ func TestToken(t *testing.T) {
 	client := must.Get(NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", nil)))(t)
 	body := must.Get(client.Get(t.Context(), "/x"))(t)
 	_ = body.Close()
-	if d.header.Get("X-Ray-Authorization") != "Bearer secret" {
-		t.Errorf("header %v", d.header)
-	}
+	says.Equal(t, d.header.Get("X-Ray-Authorization"), "Bearer secret", "header %v", d.header)
 	if client.http.Transport.(*http.Transport).Proxy != nil {
 		t.Error("the dashboard is asked, and the token sent, through the environment's proxy")
 	}
@@ -513,16 +500,13 @@ func TestDigest(t *testing.T) {
 
 func sum(t *testing.T, s string, v volatile) string {
 	t.Helper()
-	d := must.Get(digest(strings.NewReader(s), v))(t)
-	return d
+	return must.Get(digest(strings.NewReader(s), v))(t)
 }
 
 // What every worker is asked for is asked for less often the longer it takes.
 func TestCostlyAnswersRest(t *testing.T) {
 	for _, e := range periodic {
-		if e.costly != strings.Contains(e.url, "/objects") {
-			t.Errorf("%s is costly: %v", e.url, e.costly)
-		}
+		says.Equal(t, e.costly, strings.Contains(e.url, "/objects"), "%s is costly", e.url)
 	}
 	e := endpoint{costly: true}
 	for took, want := range map[time.Duration]time.Duration{
@@ -530,9 +514,7 @@ func TestCostlyAnswersRest(t *testing.T) {
 		time.Second:           100 * time.Second,
 		10 * time.Second:      2 * time.Minute,
 	} {
-		if got := e.pause(took); got != want {
-			t.Errorf("after an answer that took %s, left alone for %s, want %s", took, got, want)
-		}
+		says.Equal(t, e.pause(took), want, "after an answer that took %s, left alone for", took)
 	}
 	if got := (endpoint{}).pause(time.Second); got != 0 {
 		t.Errorf("left alone for %s, want none", got)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // written is a segment with a few batches, and where each of them ends.
@@ -59,8 +60,7 @@ func openWith(t *testing.T, name string, b []byte) (string, *Spool) {
 
 func quarantined(t *testing.T, dir string) []string {
 	t.Helper()
-	names := must.Get(filepath.Glob(filepath.Join(dir, quarantineDir, "*")))(t)
-	return names
+	return must.Get(filepath.Glob(filepath.Join(dir, quarantineDir, "*")))(t)
 }
 
 // TestTornTailOnAFailingDisk: the batches before a torn end are stored also if the end cannot be set aside or cut off;
@@ -118,9 +118,7 @@ func TestDamageWhileRunning(t *testing.T) {
 	}
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, []string{line("a", 0), line("a", 2), line("b", 0), line("b", 1), line("b", 2)}, 1)
-	if n := count(s.metrics.damaged); n != 1 {
-		t.Errorf("counted %v", n)
-	}
+	says.Equal(t, count(s.metrics.damaged), 1, "counted")
 	if names := quarantined(t, dir); len(names) != 1 || len(segments(t, dir)) != 0 {
 		t.Errorf("set aside %v, left %v", names, segments(t, dir))
 	}
@@ -164,9 +162,8 @@ func TestQuarantineIsBounded(t *testing.T) {
 		must.OK(t, s.quarantine(path))
 	}
 	names := quarantined(t, dir)
-	if len(names) != 8 || filepath.Base(names[0]) != segmentName(4) {
-		t.Errorf("kept %v", names)
-	}
+	says.Equal(t, len(names), 8, "kept %v", names)
+	says.Equal(t, filepath.Base(names[0]), segmentName(4), "kept %v", names)
 }
 
 // TestDamagedPositions: without positions a spool ships again what it holds, behind what is stored; nothing is lost.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func mustAppend(t testing.TB, s *Spool, lines ...string) {
@@ -41,8 +42,7 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 
 func segments(t testing.TB, dir string) []string {
 	t.Helper()
-	names := must.Get(filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)))(t)
-	return names
+	return must.Get(filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)))(t)
 }
 
 func TestAppendAndShip(t *testing.T) {
@@ -64,9 +64,7 @@ func TestAppendAndShip(t *testing.T) {
 	}
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, []string{line("a", 1), line("a", 2), line("a", 3), line("b", 1)}, 1)
-	if got := string(b.chunks["a"][0]); got != line("a", 1)+line("a", 2)+line("a", 3) {
-		t.Errorf("a is %q", got)
-	}
+	says.Equal(t, string(b.chunks["a"][0]), line("a", 1)+line("a", 2)+line("a", 3), "a")
 	if left := segments(t, dir); len(left) > 0 || s.used != 0 || s.Streams() != nil {
 		t.Errorf("a spool at rest holds %v, %d bytes", left, s.used)
 	}
@@ -94,9 +92,7 @@ func TestPieceMustBeLines(t *testing.T) {
 	if s.Streams() != nil {
 		t.Error("a part of a refused batch was kept")
 	}
-	if err := s.Append(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Append(t.Context(), nil))
 }
 
 func TestLongPiecesAreCutBetweenLines(t *testing.T) {
@@ -260,16 +256,12 @@ func TestFullAndAgainNot(t *testing.T) {
 	if !errors.Is(err, ErrFull) || len(lines) < 5 || s.used > opts.MaxBytes {
 		t.Fatalf("%v after %d lines and %d bytes", err, len(lines), s.used)
 	}
-	if n := count(s.metrics.failed.WithLabelValues("full")); n != 1 {
-		t.Errorf("counted %v", n)
-	}
+	says.Equal(t, count(s.metrics.failed.WithLabelValues("full")), 1, "counted")
 	drain(t, s, b, 1<<20)
 	mustAppend(t, s, line("a", 1000))
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, append(lines, line("a", 1000)), 1)
-	if err := s.Append(t.Context(), []Lines{{"a", append(make([]byte, 3000), '\n')}}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("%v, want ErrTooLarge", err)
-	}
+	says.ErrorIs(t, s.Append(t.Context(), []Lines{{"a", append(make([]byte, 3000), '\n')}}), ErrTooLarge, "ErrTooLarge")
 }
 
 // TestSlowStream: a stream that is not shipped does not hold on to what is shipped beside it.
@@ -301,9 +293,7 @@ func TestSlowWhole(t *testing.T) {
 	for i := range 400 {
 		slow.WriteString(line("slow", i))
 	}
-	if string(b.chunks["slow"][0]) != slow.String() {
-		t.Error("the slow stream's lines are not in order")
-	}
+	says.Equal(t, string(b.chunks["slow"][0]), slow.String(), "the slow stream's lines are not in order")
 }
 
 func TestTooManyWholes(t *testing.T) {
@@ -353,9 +343,7 @@ func TestDiskFaults(t *testing.T) {
 						t.Fatalf("%v: full %v", err, errors.Is(err, ErrFull))
 					}
 				}
-				if (refused == 0) != (operation == "truncate") {
-					t.Errorf("%d batches were refused", refused)
-				}
+				says.Equal(t, refused == 0, operation == "truncate", "%d batches were refused", refused)
 				disk.setFail(nil)
 				drain(t, s, b, 1<<20)
 				checkStored(t, b, lines, 1)
@@ -403,9 +391,7 @@ func TestOneProcessAFolder(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	must.OK(t, s.Close())
-	if err := s.Append(context.Background(), batchOf(line("a", 1))); !errors.Is(err, errClosed) {
-		t.Errorf("%v, want errClosed", err)
-	}
+	says.ErrorIs(t, s.Append(context.Background(), batchOf(line("a", 1))), errClosed, "errClosed")
 	reopen(t, dir, testOptions())
 }
 
