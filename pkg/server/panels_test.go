@@ -19,7 +19,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
-	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
@@ -38,7 +37,7 @@ func TestPanels(t *testing.T) {
 		const board = `{"title":"Default Dashboard","panels":[{"id":24,"type":"graph","title":"Read","targets":[{"expr":"count_over_time(up[1h])"}]}]}`
 		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"),
 			string(w.EncodeAll([]byte(board), nil)))
-		o.Metrics = storedmetrics.NewDatabases(store, root, 64<<20, o.Registerer)
+		o.Metrics = metrics.NewDatabases(store, root, 64<<20, o.Registerer)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2,
 			Wait: time.Second})
 		o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(),
