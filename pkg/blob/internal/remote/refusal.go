@@ -46,8 +46,8 @@ func NoBucket(err error, bucket, flag string) error {
 
 // Locked makes the error of a change or removal that a bucket's own rules forbid, whoever asks.
 func Locked(err error, bucket string) error {
-	return Refused(lockedError{err}, "a retention policy, lock or hold of %s keeps the object as it is: wait until it ends, or change "+
-		"it", bucket)
+	return Refused(lockedError{err}, "a retention policy, lock or hold of %s keeps the object as it is: wait until it "+
+		"ends, or change it", bucket)
 }
 
 // lockedError is the store's error in one of Locked.
