@@ -196,14 +196,18 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		human.Suggest(unknown[0], slices.Sorted(maps.Keys(known))))
 }
 
-// FlagError says more about what is wrong on the command line of a command with these flags: which flag an unknown one
-// is like, and how to list them.
+// FlagError says more about what is wrong on the command line of a command with these flags: which flag that --help
+// shows an unknown one is like, and how to list them.
 func FlagError(err error, fs *pflag.FlagSet, command string) error {
 	like := ""
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		var names []string
-		fs.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		fs.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden { // such as one of others that has no effect here
+				names = append(names, "--"+f.Name)
+			}
+		})
 		like = human.Suggest("--"+unknown.GetSpecifiedName(), names)
 	}
 	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, like, command)

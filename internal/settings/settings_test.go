@@ -178,3 +178,17 @@ func TestShown(t *testing.T) {
 	const want = "--key=(a secret)\n--none=\n--plain=a b\n--proxy=http://me:xxxxx@p:1/x\n"
 	says.Equal(t, Shown(fs), want)
 }
+
+// TestFlagError: an unknown flag is told with one that it is like, but not with one that --help does not show.
+func TestFlagError(t *testing.T) {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.String("log-compression", "", "")
+	fs.String("log-batching", "", "no effect")
+	fs.Lookup("log-batching").Hidden = true
+	for args, want := range map[string]string{
+		"--log-compresion=zstd": "unknown flag: --log-compresion (did you mean --log-compression?); `x --help` lists the flags",
+		"--log-batchin=1":       "unknown flag: --log-batchin; `x --help` lists the flags",
+	} {
+		says.Equal(t, FlagError(fs.Parse([]string{args}), fs, "x").Error(), want)
+	}
+}
