@@ -43,6 +43,11 @@ func TestGenerations(t *testing.T) {
 			rename s/x.1.out s/x.2.out; rename s/x.out s/x.1.out; write s/x.out c; write s/1.out d`,
 			`s/x.out: a b c; s/x.1.out:; s/x.2.out:; s/1.out: d`,
 		},
+		"removed, and others with numbers in their names": {
+			`write x.out a; ship; remove x.out; ship; ship; write x.1.out b; write x.2.out c; ship
+			write x.2.out d; write x.1.out e`,
+			`x.out: a; x.1.out: b e; x.2.out: c d`,
+		},
 		"renamed before it is read": {
 			`write x a; ship; write x tail; rename x x.1; write x b; scan; sleep 5s
 			rename x.1 x.2; rename x x.1; write x c; try; try`, `x: a tail b c`,

@@ -165,7 +165,7 @@ func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
 // enterAll adds new files, each to the stream that it belongs to.
 func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenFile) {
 	slices.SortFunc(unknown, byGeneration)
-	rotated := t.rotated(seen)
+	rotated := t.rotated(seen, unknown)
 	for _, s := range unknown {
 		if t.waits(now, s) {
 			continue
@@ -179,12 +179,18 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 	}
 }
 
-// rotated returns the known logs whose newest generation no longer has the log's own name.
-func (t *tree) rotated(seen map[fileID]seenFile) map[streamID]bool {
+// rotated returns the known logs whose newest generation no longer has the log's own name. One whose newest generation
+// is gone was rotated only if another file has the name now.
+func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamID]bool {
+	anew := make(map[streamID]bool)
+	for _, s := range unknown {
+		anew[streamID{t.nodeOf(s.dir), s.path}] = true
+	}
 	rotated := make(map[streamID]bool)
 	for id, stream := range t.streams {
 		newest := stream.files[len(stream.files)-1]
-		if s, ok := seen[newest.id]; newest.state == finished || !ok || s.path != stream.path || s.dir != t.dir {
+		s, ok := seen[newest.id]
+		if gone := newest.state == finished || !ok; gone && anew[id] || !gone && (s.path != stream.path || s.dir != t.dir) {
 			rotated[id] = true
 		}
 	}
