@@ -13,8 +13,8 @@ type Worker struct {
 	done sync.WaitGroup
 }
 
-// Start calls work with a context that Close cancels. It may be called again, by whoever called it first or by work, but
-// not after Close.
+// Start calls work with a context that Close cancels, and that is over after Close. It may be called again, by whoever
+// called it first or by work.
 func (w *Worker) Start(work func(context.Context)) {
 	if w.stop == nil {
 		w.ctx, w.stop = context.WithCancel(context.Background())

@@ -5,8 +5,8 @@ import "strings"
 // maxSuggested is how long a name is at most, in bytes, that is compared with others.
 const maxSuggested = 100
 
-// Suggest returns " (did you mean NAME?)" with the one of some names that is most like a mistyped one, in upper or lower
-// case; "" if none is like it. A name is like it if it differs in at most a quarter of the letters, or in one.
+// Suggest returns " (did you mean NAME?)" with the one of some names that is most like a mistyped one, in upper or
+// lower case; "" if none is like it. A name is like it if it differs in at most a quarter of the letters, or in one.
 func Suggest(typed string, names []string) string {
 	best, like := max(1, len(typed)/4)+1, ""
 	for _, name := range names {

@@ -190,7 +190,8 @@ func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamI
 	for id, stream := range t.streams {
 		newest := stream.files[len(stream.files)-1]
 		s, ok := seen[newest.id]
-		if gone := newest.state == finished || !ok; gone && anew[id] || !gone && (s.path != stream.path || s.dir != t.dir) {
+		gone := newest.state == finished || !ok
+		if gone && anew[id] || !gone && (s.path != stream.path || s.dir != t.dir) {
 			rotated[id] = true
 		}
 	}
