@@ -67,7 +67,7 @@ func In(entries []Entry) Lookup {
 			if (f.Namespace == "" || f.Namespace == e.Ref.Namespace) &&
 				(f.Cluster == "" || f.Cluster == e.Ref.Cluster) &&
 				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words, func(w string) bool {
-				return !strings.Contains(strings.ToLower(e.Ref.String()+" "+e.OwnerName), w)
+				return !strings.Contains(strings.ToLower(e.Ref.String()+" "+e.OwnerName), strings.ToLower(w))
 			}) {
 				found = append(found, e)
 			}

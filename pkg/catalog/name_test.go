@@ -24,6 +24,7 @@ func TestName(t *testing.T) {
 	add("a", "nightly-x2", "session_2", RayJob, "nightly")
 	add("a", "nightly-x1", "session_1", RayJob, "nightly")
 	add("c", "latest", "session_0", RayCluster, "latest")
+	add("c", "old", "session_B", RayCluster, "old")
 	for name, want := range map[string]struct{ all, one string }{
 		"lab":                {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
 		"a/lab":              {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
@@ -32,6 +33,7 @@ func TestName(t *testing.T) {
 		"a/lab/live":         {"a/lab/session_5", "a/lab/session_5"},
 		"lab/session_4":      {"a/lab/session_4", "a/lab/session_4"},
 		"session_4":          {"a/lab/session_4", "a/lab/session_4"},
+		"session_B":          {"c/old/session_B", "c/old/session_B"},
 		"b/twin":             {"b/twin/session_3", "b/twin/session_3"},
 		"nightly":            {"a/nightly-x2/session_2 a/nightly-x1/session_1", "a/nightly-x2/session_2"},
 		"a/nightly/latest":   {"a/nightly-x2/session_2", "a/nightly-x2/session_2"},
