@@ -85,8 +85,8 @@ func failures(jobs []packs.Job) (n int, cause string) {
 		name = first.ID
 	}
 	cause = "Job " + name + " failed"
-	lines := strings.Split(strings.TrimSpace(first.Message), "\n")
-	if last := strings.TrimSpace(human.WithoutColours(lines[len(lines)-1])); last != "" {
+	message := strings.TrimSpace(human.WithoutColours(first.Message))
+	if last := strings.TrimSpace(message[strings.LastIndexByte(message, '\n')+1:]); last != "" {
 		cause += ": " + last
 	}
 	return n, packs.Line(cause)

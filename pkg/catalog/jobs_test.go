@@ -279,6 +279,7 @@ func TestFirstFailure(t *testing.T) {
 		},
 		"Job 03000000 failed: a  b": {{ID: "03000000", Status: "FAILED", Message: "x\na \x00 b"}},
 		"Job d failed":              {{Submission: "d", Status: "FAILED", Message: " \n "}},
+		"Job f failed: red":         {{Submission: "f", Status: "FAILED", Message: "\x1b[31mred\n\x1b[0m\n"}},
 		"Job e failed: (e pid=1) x": {{Submission: "e", Status: "FAILED", Message: "\x1b[36m(e pid=1)\x1b[0m x\x1b[0m\n"}},
 	} {
 		if _, cause := failures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") ||
