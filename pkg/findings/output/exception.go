@@ -195,8 +195,8 @@ func raisedIn(text, program string) (e Exception) {
 			continue
 		}
 		message := m[4]
-		if said, _, noted := strings.Cut(message, udfNote); noted {
-			message = said + said[:min(1, len(said))]
+		if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
+			message = said + said[:1]
 		}
 		if len(message) > MaxMessage {
 			message = repr().ReplaceAllString(message, "<$1 …>")

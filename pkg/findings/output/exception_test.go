@@ -15,6 +15,8 @@ func TestExceptionOf(t *testing.T) {
 		{"of what a program has not", "Traceback (most recent call last):\n  File \"a.py\", line 1, in fold\n    raise NotImplementedError\nNotImplementedError\n", Exception{Type: "NotImplementedError", Code: "in fold"}},
 		{"of a key, with what Data adds", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    b[k]\nKeyError: 'day\\nFailed to apply UDF transform after 1/1 attempts (total backoff 0.0s).\\nTo change retry attempts …'\n",
 			Exception{Type: "KeyError", Message: "'day'"}},
+		{"of a key, told by another", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    b[k]\nRuntimeError: KeyError('day\\nFailed to apply UDF f')\n",
+			Exception{Type: "RuntimeError", Message: `KeyError('day\nFailed to apply UDF f')`}},
 		{"of a client of HTTP", "Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\n  File \"/lib/site-packages/kubernetes/rest.py\", line 1, in request\nkubernetes.client.exceptions.ApiException: (403)\nReason: Forbidden\n\n",
 			Exception{Type: "ApiException", Message: "(403)", Rest: "Reason: Forbidden", Library: true}},
 		{"of an object", "Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\n  File \"/lib/site-packages/rayon/a.py\", line 1, in f\npandera.errors.SchemaErrors: {\n    \"price\": \"is negative\"\n}\n",
