@@ -65,8 +65,8 @@ var inPython = []crash{
 	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
 }
 
-// causedBy matches the line by which Java, Node and .NET name what an exception was caused by.
-var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ([A-Za-z][\w.$]+(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
+// causedBy matches the line by which Java, Node and .NET name the class of what an exception was caused by.
+var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]+(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
 
 // Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
 const (

@@ -57,6 +57,7 @@ func TestLastWordsOfTools(t *testing.T) {
 			"[UnhandledPromiseRejection: This error originated either by throwing inside of an async function without a catch block. The promise rejected with the reason \"no shard 3\".] {"},
 		"Node, a cause": {"node:internal/process/promises:288\n            triggerUncaughtException(err, true);\n            ^\n\nTypeError: fetch failed\n    at fetch (node:internal/a:7:13)\n    at async load (/app/d.js:2:1) {\n  [cause]: Error: connect ECONNREFUSED 10.0.3.7:5432\n      at afterConnect [as oncomplete] (node:net:1611:16) {\n    errno: -111,\n    port: 5432\n  }\n}\n\nNode.js v20.20.2\n",
 			"Error: connect ECONNREFUSED 10.0.3.7:5432"},
+		"Node, no cause": {"/app/d.js:1\nTypeError: fetch failed\n    at load (/app/d.js:2:1) {\n  [cause]: undefined\n}\n\nNode.js v20.11.0\n", "TypeError: fetch failed"},
 		"Node, causes": {"/app/i.js:1\nError: outer step\n    at Object.<anonymous> (/app/i.js:1:37) {\n  [cause]: Error: middle\n      at Object.<anonymous> (/app/i.js:1:70) {\n    [cause]: AggregateError [ECONNREFUSED]: \n        at internalConnect (node:net:1118:18)\n        at process (node:a:1:2)\n  }\n}\n",
 			"AggregateError [ECONNREFUSED]"},
 		".NET, a cause": {"Unhandled exception. System.InvalidOperationException: ledger 7 was not closed\n ---> System.IO.IOException: disk of lake-7 is full\n   at Ledger.Write() in /app/Ledger.cs:line 3\n   --- End of inner exception stack trace ---\n   at Program.Main() in /app/P.cs:line 9\n",
