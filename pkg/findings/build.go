@@ -87,6 +87,7 @@ type builder struct {
 	drains                func() map[string]match   // readDrains, once
 	sent                  func() []attempt          // calls of which no answer is stored, read once
 	training              func() map[rayid.Job]bool // readTraining, once
+	sharing               func() map[rayid.Job]bool // readSharing, once
 	rankErrors            func() []rankError        // readRankErrors, once
 	children              func() map[string][]int   // readChildren, once all waits are known
 	submitted             map[rayid.Job]int64       // see lastSubmitted
@@ -147,7 +148,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.restarts = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
 	b.drains = sync.OnceValue(b.readDrains)
-	b.training = sync.OnceValue(b.readTraining)
+	b.training, b.sharing = sync.OnceValue(b.readTraining), sync.OnceValue(b.readSharing)
 	b.rankErrors = sync.OnceValue(b.readRankErrors)
 	b.children = sync.OnceValue(b.readChildren)
 	b.sent = sync.OnceValue(func() []attempt { return b.attempts("state", sentToWorker, maxPending, b.r.At) })

@@ -145,7 +145,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
 	for _, other := range b.all {
-		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), other.toldTo(j, e.log)
+		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), b.toldTo(other, j, e.log)
 		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
 		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe && !toldTo || other.Kind == Pod ||
 			ofLibrary || other.ignored && !tooFew().MatchString(said) {
@@ -281,7 +281,7 @@ func (b *builder) goneOnAfter(f *finding, driver rayid.Job) bool {
 // lastSubmitted returns when a driver last submitted a task, a call or an actor, Unix ns; 0 if that is not known. A
 // call that only ends an actor does not count.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
-	if last, known := b.submitted[driver]; known || driver.Nil() || len(b.submitted) >= maxFindings {
+	if last, known := b.submitted[driver]; known || len(b.submitted) >= maxFindings {
 		return last
 	}
 	for _, a := range b.submittedBy(driver) {
@@ -295,6 +295,9 @@ func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 
 // submittedBy returns what a driver itself submitted, as far as the first maxChildren show.
 func (b *builder) submittedBy(driver rayid.Job) []attempt {
+	if driver.Nil() {
+		return nil
+	}
 	task := strings.Repeat("f", 40) + driver.String() // the driver's own: the ID of its job, filled up
 	return b.attempts("parent_task_id", task, maxChildren, b.r.At)
 }

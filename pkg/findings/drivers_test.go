@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // TestOfProcess: only an exception that says that a process failed is replaced by the one that this process raised.
@@ -144,4 +147,16 @@ func TestLastWords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnsharedJobs: tasks are not looked through for calls of other jobs' actors if no other job that failed made one
+// with a name.
+func TestUnsharedJobs(t *testing.T) {
+	failed := &finding{job: rayid.Job{2}, unrecovered: 1, last: 5}
+	b := &builder{all: []*finding{failed}, s: &session.Session{Actors: []entities.Actor{ // without Tasks
+		{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"}}}}
+	b.sharing = b.readSharing
+	end := &finding{job: rayid.Job{1}, jobEnd: true, last: 9}
+	end.raised.Type = "SystemExit"
+	says.Equal(t, b.lostActor(end, end), "")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -32,7 +33,10 @@ func (b *builder) addEarlierFailures() {
 				root.addEvidence(e)
 			}
 		} else if root.mayFollowOthers(end) {
-			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root), b.lostActor(end, root))
+			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root))
+			if earlier == "" {
+				earlier = b.lostActor(end, root)
+			}
 		}
 		if earlier != "" {
 			root.tellEarlier(earlier)
@@ -153,7 +157,7 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 	if root != end || !ownWords && !end.lacked() {
 		return ""
 	}
-	called := b.calledJobs(end.job)
+	called := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })
 	for _, lost := range b.all {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && lost.Kind == ActorDied && lost.job == end.job && end.last-lost.last <= atTheEnd
@@ -161,11 +165,23 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 		case lost.unrecovered == 0 || lost.last >= end.last:
 		case ownWords && (shared || killed):
 			how = lost.Title
-		case how == "" && called[lost.job] && lost.unrepaired() && !b.succeededLater(lost):
+		case how == "" && lost.job != end.job && lost.unrepaired() && b.sharing()[lost.job] && called()[lost.job] &&
+			!b.succeededLater(lost):
 			how = "in another job " + lost.root().Title
 		}
 	}
 	return how
+}
+
+// readSharing returns the jobs that made actors with names: only these can be found from other jobs.
+func (b *builder) readSharing() map[rayid.Job]bool {
+	sharing := map[rayid.Job]bool{}
+	for i := range b.s.Actors {
+		if a := &b.s.Actors[i]; a.Name != "" {
+			sharing[a.Job] = true
+		}
+	}
+	return sharing
 }
 
 // calledJobs returns the other jobs that had made the actors that a driver called.
