@@ -350,15 +350,24 @@ func TestToldOfWorkers(t *testing.T) {
 	const noCodec, noPython = "ModuleNotFoundError: No module named 'encodings'", "bash: line 1: /opt/py/bin/python: No such file or directory"
 	const dead = "[2026-11-22 10:15:%s,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
 	told := "\x1b[33m(raylet)\x1b[0m " + noCodec + "\n"
+	wentOn := failedTask(1, "score", "x", "x")
+	wentOn[0] = strings.Replace(wentOn[0], `"taskName"`, fmt.Sprintf(`"parentTaskId": "%s", "taskName"`,
+		base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 20)+"\x00\x00\x00\x01"))), 1)
+	wentOn[1] = strings.NewReplacer(`"FAILED"`, `"FINISHED"`, `"rayErrorInfo"`, `"x"`).Replace(wentOn[1])
 	for name, c := range map[string]struct{ log, root string }{
 		"words":           {told + "conversion did not finish in time\n", "Worker processes did not start: " + noCodec},
 		"an exception":    {told + trace("RuntimeError: no converter is there"), "Worker processes did not start: " + noCodec},
 		"a wait":          {told + trace("TimeoutError"), "Worker processes did not start: " + noCodec},
 		"a mistake":       {told + trace("KeyError: 'rows'"), "Job raysubmit_bad failed: its driver raised KeyError: 'rows'"},
+		"going on":        {told + trace("RuntimeError: AUC is 0.61"), "Job raysubmit_bad failed: its driver raised RuntimeError: AUC is 0.61"},
 		"nothing told":    {"no converter is there\n", "Job raysubmit_bad failed with exit code 1: no converter is there"},
 		"that of another": {"\x1b[33m(raylet)\x1b[0m something else\n" + trace("RuntimeError: no converter"), "Job raysubmit_bad failed: its driver raised RuntimeError: no converter"},
 	} {
-		dir := submissionWithLog(t, 1, c.log, driverOf(1, "raysubmit_bad"))
+		events := []string{driverOf(1, "raysubmit_bad")}
+		if name == "going on" {
+			events = append(events, wentOn...)
+		}
+		dir := submissionWithLog(t, 1, c.log, events...)
 		storeLog(t, dir, "raylet.err", noPython+"\n"+fmt.Sprintf(dead, "20")+noCodec+"\n"+fmt.Sprintf(dead, "40"))
 		if _, chain := badJob(t, dir); len(chain) == 0 || chain[len(chain)-1].Title != c.root {
 			t.Errorf("%s: %+v, want %q", name, chain, c.root)

@@ -258,7 +258,7 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
 			if j.is(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID ||
-				log != nil && f.replicaIn(log.text) || f.toldTo(j, log) {
+				log != nil && f.replicaIn(log.text) || b.toldTo(f, j, log) {
 				waits = append(waits, f)
 			}
 		case starting && log != nil && slices.ContainsFunc(f.Entities,

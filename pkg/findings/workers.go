@@ -121,11 +121,12 @@ func (b *builder) readStarts() {
 	}
 }
 
-// toldTo reports whether the finding is about worker processes that did not start, and the raylet told a job's driver
-// of it, as it does those that are there, until shortly before its end: the end of what they printed is in its log.
-func (f *finding) toldTo(j *job, log *logText) bool {
+// toldTo reports whether a finding is about worker processes that did not start, and the raylet told a job's driver of
+// it, as it does those that are there, until shortly before its end: the end of what they printed is in its log. Who
+// submitted more after it did not wait for them.
+func (b *builder) toldTo(f *finding, j *job, log *logText) bool {
 	return f.Kind == WorkerStart && f.job.Nil() && log != nil && j.End-f.last <= maxStart &&
-		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):])
+		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):]) && !b.goneOnAfter(f, j.id)
 }
 
 const toldEnd = 40 // bytes: uv's tree has marks between its lines
