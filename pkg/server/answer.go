@@ -56,6 +56,15 @@ func (s *Server) answer(route dashboard.Route) handler {
 	}
 }
 
+// toldBy returns an entry with what the loaded session tells of its end, if the list has only its marker yet, which
+// says nothing of it.
+func toldBy(e catalog.Entry, loaded *session.Session) catalog.Entry {
+	if !e.Described {
+		e.Running, e.End = lifetime.State(loaded.Life.End, loaded.LastStored(), 1, time.Now(), lifetime.Idle)
+	}
+	return e
+}
+
 // momentOf is a loaded session at a moment, Unix ns; 0 is its end, or now while it runs.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
 	m := s.opts.Dashboard.At(loaded, at)
@@ -84,9 +93,7 @@ func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e cata
 	if err != nil {
 		return e, loaded, release, err
 	}
-	if !e.Described { // the list has only its marker yet, which says nothing of its end
-		e.Running, e.End = lifetime.State(loaded.Life.End, loaded.LastStored(), 1, time.Now(), lifetime.Idle)
-	}
+	e = toldBy(e, loaded)
 	if err = notBeforeStart(c.at, e, loaded); err != nil {
 		release()
 	}

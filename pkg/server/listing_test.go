@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -168,4 +169,5 @@ func TestRunsBeforeItIsDescribed(t *testing.T) {
 	if got := string(must.Get(io.ReadAll(response.Body))(t)); got != "false" {
 		t.Errorf("it runs: %s, though its end is stored", got)
 	}
+	says.None(t, f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser).body, ">running<", "Running for")
 }

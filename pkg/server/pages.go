@@ -86,8 +86,9 @@ func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.E
 	ref := r.Session.Ref
 	e, err := s.sessions.Find(r.Context(), exactly(ref))
 	if err != nil { // it was removed meanwhile
-		e = catalog.Entry{Ref: ref, Start: r.Session.Life.Start, End: r.Session.Life.End}
+		e = catalog.Entry{Ref: ref, Start: r.Session.Life.Start}
 	}
+	e = toldBy(e, r.Session)
 	e.Outcome = found.Outcome
 	return e
 }
