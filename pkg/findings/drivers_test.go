@@ -153,8 +153,10 @@ func TestLastWords(t *testing.T) {
 // with a name.
 func TestUnsharedJobs(t *testing.T) {
 	failed := &finding{job: rayid.Job{2}, unrecovered: 1, last: 5}
-	b := &builder{all: []*finding{failed}, s: &session.Session{Actors: []entities.Actor{ // without Tasks
-		{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"}}}}
+	b := &builder{all: []*finding{failed}, s: &session.Session{Set: entities.Set{ // without Tasks
+		Actors: []entities.Actor{
+			{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"},
+		}}}}
 	b.sharing = b.readSharing
 	end := &finding{job: rayid.Job{1}, jobEnd: true, last: 9}
 	end.raised.Type = "SystemExit"

@@ -66,7 +66,7 @@ var inPython = []crash{
 }
 
 // causedBy matches the line by which Java, Node and .NET name the class of what an exception was caused by.
-var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]+(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
+var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]*(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
 
 // Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
 const (
