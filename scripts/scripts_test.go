@@ -164,6 +164,19 @@ func TestFuzzFindings(t *testing.T) {
 	}
 }
 
+// TestTestsFilesAreInTestTmp: where tests keep files is TEST_TMP, also if the user has named a folder for Go's.
+func TestTestsFilesAreInTestTmp(t *testing.T) {
+	dir := t.TempDir()
+	fakeGo := "#!/bin/sh\n[ $1 = list ] && echo ./pkg || echo GOTMPDIR=$GOTMPDIR TMPDIR=$TMPDIR\n"
+	must.OK(t, os.WriteFile(filepath.Join(dir, "go"), []byte(fakeGo), 0o755))
+	run := exec.Command("make", "-s", "-C", "..", "test-others", "GO="+filepath.Join(dir, "go"), "TEST_TMP="+dir)
+	run.Env = append(os.Environ(), "MAKEFLAGS=", "GOTMPDIR=/elsewhere", "TMPDIR=/elsewhere")
+	out := must.Get(run.Output())(t)
+	if want := "GOTMPDIR= TMPDIR=" + dir + "\n"; string(out) != want {
+		t.Errorf("tests run with %swant %s", out, want)
+	}
+}
+
 // TestModulesUseSameVersions: the test modules require the versions of the product's module. Otherwise tests run other
 // code than users do, and Go and staticcheck compile everything above such a dependency once for each version.
 func TestModulesUseSameVersions(t *testing.T) {
