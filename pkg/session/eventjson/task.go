@@ -16,8 +16,8 @@ func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
 // task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
 // skips it, too).
 func (d *Decoder) task(raw []byte, attempt int64) subject {
-	id, ok := taskIDOf(raw)
-	if !ok || id == nilTask {
+	id := idOf[rayid.Task](raw)
+	if id == (rayid.Task{}) || id == nilTask {
 		return unidentified
 	}
 	d.update.ID, d.update.Attempt = id, int32(max(0, min(attempt, 1<<31-1)))
@@ -113,8 +113,8 @@ var (
 // known name.
 func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
 	raw := c.scalar()
-	if n := digits(raw); len(raw) > 0 && len(raw) < 9 && n >= 0 && n < len(names) {
-		raw = names[n]
+	if len(raw) == 1 && int(raw[0]-'0') < len(names) {
+		raw = names[raw[0]-'0']
 	}
 	return d.text(raw)
 }
