@@ -21,6 +21,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/background"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -65,13 +66,13 @@ type Scraper struct {
 	encoder samples.Encoder
 	latest  *latest
 
-	stream  stream               // what the encoder's table belongs to
-	taken   []int                // series of each endpoint in the table
-	defined int64                // bytes of the definitions in the table
-	last    time.Time            // of the last read
-	logged  map[string]time.Time // message → when it was logged last
-	now     func() time.Time     // set by tests
-	limit   time.Duration        // of reading one endpoint; set by tests
+	stream  stream                         // what the encoder's table belongs to
+	taken   []int                          // series of each endpoint in the table
+	defined int64                          // bytes of the definitions in the table
+	last    time.Time                      // of the last read
+	logged  *cache.Cache[string, struct{}] // messages of the last logGap
+	now     func() time.Time               // set by tests
+	limit   time.Duration                  // of reading one endpoint; set by tests
 
 	work background.Worker
 }
@@ -92,7 +93,7 @@ func (s stream) equal(o stream) bool {
 func New(o Options) *Scraper {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(o.MaxBytes / 2),
-		logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
+		logged: cache.New[string, struct{}](maxLogged, logGap, nil), now: time.Now, limit: maxRead}
 }
 
 const defaultMaxBytes = 16 << 20
@@ -252,6 +253,9 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,
 		maxDefined: s.opts.MaxBytes}
 	lines, bad, err := readExposition(tee, t)
+	if errors.As(err, new(*http.MaxBytesError)) {
+		err = errTooLong
+	}
 	if err != nil && lines == 0 {
 		s.encoder.Fail()
 	} else {
@@ -281,8 +285,8 @@ func (s *Scraper) failed(port int, err error) {
 	s.warn(fmt.Errorf("read metrics of port %d: %w", port, err))
 }
 
-// logGap is the shortest time between two equal messages.
-const logGap = time.Hour
+// logGap is the shortest time between two equal messages, of which maxLogged are remembered.
+const logGap, maxLogged = time.Hour, 100
 
 func (s *Scraper) warn(err error) { s.logOnce(s.opts.Log.Warn, err) }
 
@@ -292,11 +296,8 @@ var source = regexp.MustCompile(`\S+->`)
 // logOnce logs an error unless it was logged less than logGap ago.
 func (s *Scraper) logOnce(log func(...any), err error) {
 	text := source.ReplaceAllString(err.Error(), "")
-	if now := time.Now(); now.Sub(s.logged[text]) > logGap {
-		if len(s.logged) > 100 {
-			clear(s.logged)
-		}
-		s.logged[text] = now
+	if _, logged := s.logged.Get(text); !logged {
+		s.logged.Put(text, struct{}{})
 		log(text)
 	}
 }

@@ -194,23 +194,7 @@ func (c *client) get(ctx context.Context, port int) (io.ReadCloser, error) {
 			_ = resp.Body.Close()
 			return nil, fmt.Errorf("status %d", resp.StatusCode)
 		}
-		return &limitedBody{ReadCloser: resp.Body, left: c.limit}, nil
+		return http.MaxBytesReader(nil, resp.Body, c.limit), nil
 	}
 	return nil, failed
-}
-
-// limitedBody returns errTooLong after a number of bytes.
-type limitedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (l *limitedBody) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }

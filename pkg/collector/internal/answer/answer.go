@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
@@ -52,26 +53,13 @@ type Reader struct {
 
 // NewReader reads JSON from r.
 func NewReader(r io.Reader) *Reader {
-	in := jsonstream.New(&boundedReader{r, MaxBytes}, MaxRow)
+	in := jsonstream.New(bounded(r), MaxRow)
 	in.UseNumber()
 	return &Reader{in: in}
 }
 
-// boundedReader ends an answer that has more bytes than are left.
-type boundedReader struct {
-	r    io.Reader
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, &Refusal{"bytes", MaxBytes}
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left+1)])
-	b.left -= int64(n)
-	return n, err
-}
+// bounded ends an answer with an error after MaxBytes.
+func bounded(r io.Reader) io.Reader { return http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes) }
 
 // Token is the next token, as json.Decoder gives them. Numbers are json.Number.
 func (r *Reader) Token() (json.Token, error) {
@@ -99,7 +87,7 @@ func (r *Reader) More() bool { return r.in.More() }
 // Each calls do for the rows of the list that in comes to by a path of keys: max at most, of MaxRow bytes at most. what
 // is the reason of the Refusal if there are more.
 func Each[T any](in io.Reader, path []string, what string, max int, do func(T) error) error {
-	list := jsonstream.New(&boundedReader{in, MaxBytes}, MaxRow)
+	list := jsonstream.New(bounded(in), MaxRow)
 	for _, key := range path {
 		if err := list.Enter(key); err != nil {
 			return refused(err, what, max)
@@ -112,6 +100,8 @@ func Each[T any](in io.Reader, path []string, what string, max int, do func(T) e
 // and max how many of that are allowed.
 func refused(err error, what string, max int) error {
 	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return &Refusal{"bytes", MaxBytes}
 	case errors.Is(err, jsonstream.ErrMany):
 		return &Refusal{what, max}
 	case errors.Is(err, jsonstream.ErrLarge):
