@@ -170,7 +170,7 @@ func (x *Explainer) fillQueue() bool {
 	if err != nil {
 		x.opts.Log.WithError(err).Warn("cannot look for sessions that have ended")
 	}
-	return x.queue.any()
+	return len(x.queue.waiting) > 0
 }
 
 // due says whether a session may be explained now: it ended some time ago, and its next try is not later.
@@ -187,7 +187,7 @@ func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
 func (x *Explainer) explainAll(ctx context.Context) error {
 	filled := time.Now()
 	for ctx.Err() == nil {
-		if !x.queue.any() || time.Since(filled) >= interval { // sessions that have ended since come first
+		if len(x.queue.waiting) == 0 || time.Since(filled) >= interval { // sessions that have ended since come first
 			if filled = time.Now(); !x.fillQueue() {
 				return nil
 			}

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -14,71 +16,46 @@ const maxQueue, maxLooked = 50, 100_000
 // queue has the sessions that are explained next: namespaces take turns, and of one the most urgent session comes
 // first.
 type queue struct {
-	waiting map[string][]catalog.Entry // by namespace
-	served  map[string]uint64          // when it was a namespace's turn
+	waiting []catalog.Entry
+	served  map[string]uint64 // when it was a namespace's turn
 	turns   uint64
 }
 
 // fill replaces the queue by those of all sessions that are due.
 func (q *queue) fill(all iter.Seq[catalog.Entry], due func(catalog.Entry) bool) {
-	q.waiting = make(map[string][]catalog.Entry)
-	n := 0
+	q.waiting = nil
+	waiting, n := make(map[string]int), 0 // by namespace
 	for e := range all {
 		if n++; n > maxLooked {
 			break
 		}
-		if waiting := q.waiting[e.Ref.Namespace]; len(waiting) < maxQueue && due(e) {
-			q.waiting[e.Ref.Namespace] = append(waiting, e)
+		if waiting[e.Ref.Namespace] < maxQueue && due(e) {
+			waiting[e.Ref.Namespace]++
+			q.waiting = append(q.waiting, e)
 		}
 	}
-	for namespace := range q.served {
-		if q.waiting[namespace] == nil {
-			delete(q.served, namespace)
-		}
-	}
+	maps.DeleteFunc(q.served, func(namespace string, _ uint64) bool { return waiting[namespace] == 0 })
 }
 
 // remove removes a session.
 func (q *queue) remove(ref layout.Session) {
-	waiting := q.waiting[ref.Namespace]
-	if waiting = slices.DeleteFunc(waiting, func(e catalog.Entry) bool { return e.Ref == ref }); len(waiting) > 0 {
-		q.waiting[ref.Namespace] = waiting
-	} else {
-		delete(q.waiting, ref.Namespace)
-	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(e catalog.Entry) bool { return e.Ref == ref })
 }
 
-func (q *queue) any() bool { return len(q.waiting) > 0 }
-
-// next takes the first session of the namespace whose last turn was longest ago; there must be one. Sessions whose
+// next takes the newest session of the namespace whose last turn was longest ago; there must be one. Sessions whose
 // outcome is not known come before all that are only explained again.
 func (q *queue) next() catalog.Entry {
-	var best string
-	var first *catalog.Entry
-	for namespace, all := range q.waiting {
-		e := &all[0]
-		if first == nil || q.before(e, namespace, first, best) {
-			best, first = namespace, e
+	e := slices.MinFunc(q.waiting, func(a, b catalog.Entry) int {
+		switch known := a.Outcome != ""; {
+		case known == (b.Outcome != ""):
+			return cmp.Or(cmp.Compare(q.served[a.Ref.Namespace], q.served[b.Ref.Namespace]), b.Start.Compare(a.Start))
+		case known:
+			return 1
 		}
-	}
-	e := *first
-	if rest := q.waiting[best][1:]; len(rest) > 0 {
-		q.waiting[best] = rest
-	} else {
-		delete(q.waiting, best)
-	}
+		return -1
+	})
+	q.remove(e.Ref)
 	q.turns++
-	q.served[best] = q.turns
+	q.served[e.Ref.Namespace] = q.turns
 	return e
-}
-
-// before says whether the first session of a namespace is explained before that of another one.
-func (q *queue) before(a *catalog.Entry, aNamespace string, b *catalog.Entry, bNamespace string) bool {
-	if known := a.Outcome != ""; known != (b.Outcome != "") {
-		return !known
-	}
-	if q.served[aNamespace] != q.served[bNamespace] {
-		return q.served[aNamespace] < q.served[bNamespace]
-	}
-	return a.Start.After(b.Start)
 }
