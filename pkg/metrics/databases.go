@@ -1,8 +1,8 @@
 package metrics
 
 import (
-	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +22,7 @@ type Databases struct {
 	maxBytes int64
 
 	mu   sync.Mutex
-	open map[databaseKey]*list.Element
-	used *list.List // of *cachedDatabase, the last used first
+	open []*cachedDatabase // the last used first
 }
 
 // databaseKey has running because an ended session needs another database than the running one: it may have an index.
@@ -40,8 +39,7 @@ type cachedDatabase struct {
 // NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes, in
 // addition to the one that was used last, which may take as much alone.
 func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
-	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2, open: make(map[databaseKey]*list.Element),
-		used: list.New()}
+	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2}
 	if registerer != nil {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "historyserver_metrics_memory_bytes",
@@ -56,8 +54,10 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := databaseKey{ref, running}
-	if e := d.open[key]; e != nil {
-		d.used.MoveToFront(e)
+	if i := slices.IndexFunc(d.open, func(c *cachedDatabase) bool { return c.key == key }); i >= 0 {
+		found := d.open[i]
+		copy(d.open[1:i+1], d.open[:i])
+		d.open[0] = found
 	} else {
 		var fresh time.Duration
 		if running {
@@ -70,10 +70,10 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 				return openIndex(ctx, d.store, d.root, ref, fingerprintOf(hours), d.maxBytes)
 			}
 		}
-		d.open[key] = d.used.PushFront(&cachedDatabase{key, database})
+		d.open = slices.Insert(d.open, 0, &cachedDatabase{key, database})
 	}
 	d.forget()
-	return d.used.Front().Value.(*cachedDatabase).Database
+	return d.open[0].Database
 }
 
 // Figures says which figures of a session are stored.
@@ -103,26 +103,21 @@ const openBytes = 2 << 10
 
 // forget drops the databases used longest ago until the others fit. Called with d.mu held.
 func (d *Databases) forget() {
-	var bytes int64
-	for e := d.used.Front(); e != nil; {
-		next := e.Next()
-		k := e.Value.(*cachedDatabase)
-		if e != d.used.Front() {
-			if bytes += openBytes + k.Bytes(); bytes > d.maxBytes {
-				d.used.Remove(e)
-				delete(d.open, k.key)
-			}
+	kept, bytes := 1, int64(0)
+	for ; kept < len(d.open); kept++ {
+		if bytes += openBytes + d.open[kept].Bytes(); bytes > d.maxBytes {
+			break
 		}
-		e = next
 	}
+	d.open = slices.Delete(d.open, kept, len(d.open))
 }
 
 // Bytes returns the memory that all databases take.
 func (d *Databases) Bytes() (bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for e := d.used.Front(); e != nil; e = e.Next() {
-		bytes += e.Value.(*cachedDatabase).Bytes()
+	for _, c := range d.open {
+		bytes += c.Bytes()
 	}
 	return bytes
 }
