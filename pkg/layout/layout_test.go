@@ -131,11 +131,9 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		}
 	}
 	for _, s := range []Session{v16, v17, rayjob} {
-		for key, want := range map[string]Kind{IndexKey("log", s, "tasks"): Index,
-			Prefix("log", s) + "index/tasks.parquet": OldIndex} {
-			if o, err := ParseObject("log", s, key); err != nil || o.Kind != want || o.Path != "tasks.parquet" {
-				t.Errorf("%s: %+v, %v", key, o, err)
-			}
+		key := IndexKey("log", s, "tasks")
+		if o, err := ParseObject("log", s, key); err != nil || o.Kind != Index || o.Path != "tasks.parquet" {
+			t.Errorf("%s: %+v, %v", key, o, err)
 		}
 		if o, err := ParseObject("log", s, IndexPrefix("log", s)+"a/b"); err == nil {
 			t.Errorf("a folder below the index: %+v", o)

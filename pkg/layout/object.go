@@ -35,9 +35,6 @@ const (
 	Index
 	// EmptyLogs is a chunk of the list of a node's logs that were empty: their paths, a line each.
 	EmptyLogs
-	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so
-	// nothing reads it.
-	OldIndex
 )
 
 // Object is a parsed key of a session.
@@ -54,12 +51,12 @@ type Object struct {
 	Job  rayid.Job  // JobEvents
 	Hour time.Time  // NodeEvents, JobEvents, Series, Metrics: UTC
 	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard,
-	// Metadata, Index and OldIndex.
+	// Metadata and Index.
 	Path string
 }
 
 // Derived says whether the object was made from others of the session.
-func (o Object) Derived() bool { return o.Kind == Index || o.Kind == OldIndex }
+func (o Object) Derived() bool { return o.Kind == Index }
 
 const (
 	hourFormat = "2006-01-02-15"
@@ -322,8 +319,6 @@ func (o *Object) inFolder(folder, name string) (err error) {
 		o.Node, err = rayid.Parse[rayid.Node](name)
 	case "session":
 		o.Kind, o.Path = Metadata, name
-	case "index":
-		o.Kind, o.Path = OldIndex, name
 	default:
 		return errors.New("no such folder")
 	}

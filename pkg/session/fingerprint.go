@@ -34,7 +34,7 @@ func (h *sourceHash) add(o layout.Object, b blob.Object) {
 		return // compaction's own record
 	}
 	switch o.Kind {
-	case layout.Index, layout.OldIndex, layout.Series, layout.Metrics, layout.GrafanaDashboard:
+	case layout.Index, layout.Series, layout.Metrics, layout.GrafanaDashboard:
 		return
 	case layout.Log:
 		if o.Offset > 0 || o.Stream == h.log { // a compressed first chunk and what it became may both be there

@@ -71,9 +71,7 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 			continue
 		}
 		hash.add(o, object)
-		if o.Kind != layout.OldIndex {
-			found.version.add(object)
-		}
+		found.version.add(object)
 		switch o.Kind {
 		case layout.NodeEvents, layout.JobEvents:
 			stream := streams[o.Stream]

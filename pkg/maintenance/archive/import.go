@@ -63,7 +63,7 @@ type Result struct {
 //
 // Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries
 // together must have the size that the manifest states; otherwise the error is errBad. The session's marker is stored
-// last. An index, which archives of earlier versions have, is not stored.
+// last. An index is not stored.
 func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 	in, err := newSource(r, opts)
 	if err != nil {

@@ -59,8 +59,6 @@ type Result struct {
 	Joined  int   `json:"joined"`  // streams
 	Removed int   `json:"removed"` // chunks
 	Bytes   int64 `json:"bytes"`   // of the joined objects, as stored
-	// OldIndex is the number of removed index tables that an earlier version had stored among the session's objects.
-	OldIndex int `json:"oldIndex,omitempty"`
 	// Left has the reason for each stream that was not joined: it is damaged, or another command changed it.
 	Left []string `json:"left,omitempty"`
 	// Over says that the session has ended: only what is stored later changes what can be joined.
@@ -102,15 +100,14 @@ func closed(stream *inventory.Stream, now time.Time) bool {
 	return true
 }
 
-// Session joins the chunks of a session's candidates, and removes an index that is stored where no version reads it any
-// more. lease.ErrBusy says that another command works on the session.
+// Session joins the chunks of a session's candidates. lease.ErrBusy says that another command works on the session.
 func Session(ctx context.Context, ref layout.Session, opts Options) (result Result, err error) {
 	s, err := inventory.List(ctx, opts.Store, opts.Root, ref)
 	if err != nil {
 		return result, err
 	}
 	_, result.Over = s.Over(time.Now())
-	if len(Candidates(s, opts.Quiet, time.Now())) == 0 && len(s.Of(layout.OldIndex)) == 0 {
+	if len(Candidates(s, opts.Quiet, time.Now())) == 0 {
 		return result, nil
 	}
 	err = lease.Do(ctx, opts.Store, opts.Root, ref, func(ctx context.Context) error {
@@ -129,12 +126,6 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 
 // compact works on a session whose lease is held. Before it deletes chunks of a batch it waits.
 func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session, wait time.Duration) error {
-	for _, o := range s.Of(layout.OldIndex) {
-		if err := opts.Store.Delete(ctx, o.Key); err != nil {
-			return fmt.Errorf("remove an old index: %w", err)
-		}
-		r.OldIndex++
-	}
 	candidates := Candidates(s, opts.Quiet, time.Now())
 	if len(candidates) == 0 {
 		return nil

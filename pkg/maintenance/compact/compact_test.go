@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -371,23 +370,4 @@ func TestBatches(t *testing.T) {
 		sizes = append(sizes, fmt.Sprint(of))
 	}
 	says.Equal(t, strings.Join(sizes, " "), "[5 6] [7] [1073741824] [1073741824]", "joined")
-}
-
-// TestOldIndexGoes: tables that an earlier version put among the session's objects are removed, those that count stay.
-func TestOldIndexGoes(t *testing.T) {
-	store := storetest.New()
-	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
-	for _, key := range []string{old, now, layout.MetadataKey("log", ref, layout.End)} {
-		must.OK(t, store.Create(t.Context(), key, strings.NewReader("{}")))
-	}
-	result, err := Session(t.Context(), ref, Options{Store: store, Root: "log", Progress: &progress.Counter{}})
-	if err != nil || result.OldIndex != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if _, err := store.Stat(t.Context(), old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the old index: %v", err)
-	}
-	if _, err := store.Stat(t.Context(), now); err != nil {
-		t.Errorf("the index: %v", err)
-	}
 }

@@ -170,7 +170,7 @@ var kindNames = map[layout.Kind]string{
 	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.EmptyLogs: "logs",
 	layout.Series:  "series",
 	layout.Metrics: "metrics", layout.GrafanaDashboard: "grafana",
-	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index", layout.OldIndex: "index",
+	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index",
 }
 
 // Summary says what is stored for a session, and under which keys of the bucket.

@@ -119,9 +119,6 @@ func sizesAt(ctx context.Context, at Place, ref layout.Session) (map[string]int6
 func (c *copier) plan(all []blob.Object) (data, metadata []copying) {
 	for _, o := range all {
 		parsed, _ := layout.ParseObject(c.from.Root, c.ref, o.Key)
-		if parsed.Kind == layout.OldIndex {
-			continue // nothing reads it
-		}
 		key := c.to.Root + strings.TrimPrefix(o.Key, c.from.Root)
 		if !inventory.IsDerived(c.to.Root, c.ref, key) {
 			c.wanted[key] = o.Size

@@ -149,13 +149,10 @@ func TestEndOfACopy(t *testing.T) {
 	}
 }
 
-// TestIndexes: an index goes with its session; one among the session's objects stays behind.
+// TestIndexes: an index goes with its session.
 func TestIndexes(t *testing.T) {
 	from, to := Place{openStore(t, t.TempDir()), "log"}, Place{openStore(t, t.TempDir()), "moved"}
-	const old = "index/meta.parquet"
-	for _, key := range []string{layout.Prefix("log", v16) + old, layout.IndexKey("log", v16, "meta")} {
-		must.OK(t, from.Store.Put(t.Context(), key, strings.NewReader("PAR1")))
-	}
+	must.OK(t, from.Store.Put(t.Context(), layout.IndexKey("log", v16, "meta"), strings.NewReader("PAR1")))
 	for range 2 { // the second time it is there
 		result, err := Copy(t.Context(), v16, from, to, &progress.Counter{})
 		if err != nil || result.Copied+result.Kept != 1 {
@@ -163,9 +160,6 @@ func TestIndexes(t *testing.T) {
 		}
 	}
 	must.Get(to.Store.Stat(t.Context(), layout.IndexKey("moved", v16, "meta")))(t)
-	if _, err := to.Store.Stat(t.Context(), layout.Prefix("moved", v16)+old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the old index: %v", err)
-	}
 }
 
 // paged is a store whose first listing with objects meets a change after the first of them.

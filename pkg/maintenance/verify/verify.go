@@ -131,7 +131,6 @@ func (v *verifier) object(ctx context.Context, o inventory.Object) error {
 		if len(data) < 2*len(magic) || !bytes.HasPrefix(data, []byte(magic)) || !bytes.HasSuffix(data, []byte(magic)) {
 			v.damaged(o.Object.Key, "is not a Parquet file: write the index again with `historyserver index --force`")
 		}
-	case o.Parsed.Kind == layout.OldIndex: // nothing reads it
 	case o.Parsed.Kind == layout.EmptyLogs:
 		if len(data) > 0 && data[len(data)-1] != '\n' {
 			v.damaged(o.Object.Key, "ends within a line: the empty log that it names last is not shown")

@@ -57,7 +57,6 @@ func TestDamageIsTold(t *testing.T) {
 		"a text snapshot":  {objects{layout.SnapshotKey("log", ref, "/timezone"): "UTC"}, ""},
 		"facts of nothing": {objects{layout.MetadataKey("log", ref, layout.End): ""}, "not whole JSON"},
 		"a cut index":      {objects{layout.IndexKey("log", ref, "meta"): "PAR1"}, "not a Parquet file"},
-		"an old index":     {objects{layout.Prefix("log", ref) + "index/meta.parquet": "{"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storetest.New()
