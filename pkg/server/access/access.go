@@ -30,6 +30,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
@@ -110,9 +111,10 @@ type Access struct {
 	config  Config
 	proxies []netip.Prefix
 	client  client.Client
+	turns   *turns.Slots // of questions about rights
 	log     logrus.FieldLogger
 	users   answers[Identity] // by the sum of a token
-	rights  answers[bool]     // by the key of an identity and the namespace; none means all of them
+	rights  answers[bool]     // by the sum of an identity's key and the namespace; none means all of them
 
 	known   *cache.Cache[string, struct{}] // sums of tokens that were valid
 	unknown *rate.Limiter                  // for reviews of all other tokens
@@ -131,7 +133,7 @@ const maxAnswers = 100_000
 
 // New checks the configuration. The client is needed where Config.AsksKubernetes.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
-	a := &Access{config: c, client: cl, log: log, others: map[string]*elsewhere{}}
+	a := &Access{config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, others: map[string]*elsewhere{}}
 	switch c.Auth {
 	case Off, "":
 		a.config.Auth = Off

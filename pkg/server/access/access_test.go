@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -278,6 +280,43 @@ func TestUnknownTokensAreLimited(t *testing.T) {
 		time.Sleep(time.Second)
 		if w := ask(h, "/", bearer("tok-bob")); w.Code != 200 || w.Body.String() != "b" {
 			t.Errorf("who comes after the flood: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// TestMadeUpNamespaces: somebody who asks about namespaces that do not exist, faster than Kubernetes may be asked, keeps
+// nobody waiting, and their names are not kept.
+func TestMadeUpNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := twoUsers()
+		limit := rate.NewLimiter(100, 1)
+		slow := interceptor.NewClient(k.client(t).(client.WithWatch), interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+				return cmp.Or(limit.Wait(ctx), c.Create(ctx, o))
+			},
+		})
+		a := must.Get(New(Config{Auth: Kubernetes, CacheFor: 30 * time.Second,
+			Clients: map[string]client.Client{"eu": slow}}, slow, silent.Logger()))(t)
+		as := func(user string) context.Context {
+			return context.WithValue(t.Context(), identityKey{}, Identity{User: user})
+		}
+		k.rights["bob"] = []string{"b"}
+		for _, cluster := range []string{"", ".eu"} {
+			var flood sync.WaitGroup
+			for i := range 1500 {
+				flood.Go(func() { _ = a.Allowed(as("ann"), strings.Repeat("x", 100)+strconv.Itoa(i)+cluster) })
+			}
+			synctest.Wait()
+			began := time.Now()
+			if err := a.Allowed(as("bob"), "b"+cluster); err != nil || time.Since(began) > 2*time.Second {
+				t.Errorf("b%s after %s: %v", cluster, time.Since(began), err)
+			}
+			flood.Wait()
+		}
+		for key := range a.rights.All() {
+			if len(key) > 32 {
+				t.Fatalf("a key of %d bytes is kept", len(key))
+			}
 		}
 	})
 }

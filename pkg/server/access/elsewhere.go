@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -29,6 +30,7 @@ func (e *PartialError) Unwrap() error { return e.Err }
 type elsewhere struct {
 	name   string
 	client client.Client
+	turns  *turns.Slots
 	failed atomic.Pointer[failure]
 }
 
@@ -69,7 +71,7 @@ func (a *Access) addOthers(c Config) error {
 			return fmt.Errorf("--kubernetes-clusters=%s has the context %s, which is --kubernetes-cluster: "+
 				"that one is asked as the server's own", c.KubernetesClusters, name)
 		}
-		a.others[name] = &elsewhere{name: name, client: cl}
+		a.others[name] = &elsewhere{name: name, client: cl, turns: turns.New(maxReviews, 0)}
 	}
 	return nil
 }
@@ -103,7 +105,7 @@ func (a *Access) allowedBy(ctx context.Context, cluster string, id Identity, nam
 	if err != nil {
 		return err
 	}
-	return a.ask(ctx, there.User, there.key()+cluster+".", namespace,
+	return a.ask(ctx, e.turns, there.User, there.key()+cluster+".", namespace,
 		"namespace "+namespace+" of Kubernetes cluster "+cluster,
 		func(ctx context.Context, ns string) (bool, error) { return e.allowed(ctx, there, ns) })
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -90,15 +91,28 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	if cluster != "" && cluster != a.config.KubernetesCluster {
 		return a.allowedBy(ctx, cluster, id, namespace)
 	}
-	return a.ask(ctx, id.User, id.key(), namespace, "namespace "+namespace,
+	return a.ask(ctx, a.turns, id.User, id.key(), namespace, "namespace "+namespace,
 		func(ctx context.Context, ns string) (bool, error) { return reviewAccess(ctx, a.client, id, ns) })
 }
 
-// ask asks whether a user may see a namespace, which errors call named. Answers are kept by key and namespace.
-func (a *Access) ask(ctx context.Context, user, key, namespace, named string,
+// maxReviews is how many questions about rights are asked of an API server at a time: users have turns, so that one who
+// asks about thousands of namespaces, which need not exist, keeps no other waiting.
+const maxReviews = 32
+
+// ask asks whether a user may see a namespace, which errors call named, in turns of the API server. Answers are kept by
+// key and namespace, whose name may be as long as a request's headers.
+func (a *Access) ask(ctx context.Context, slots *turns.Slots, user, key, namespace, named string,
 	review func(ctx context.Context, namespace string) (bool, error)) error {
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
-		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return review(ctx, ns) })
+		sum := sha256.Sum256([]byte(key + ns))
+		ok, err := a.rights.get(ctx, string(sum[:]), func(ctx context.Context) (bool, error) {
+			ctx, done, err := slots.Take(ctx, user, askTimeout/2)
+			if err != nil {
+				return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			}
+			defer done()
+			return review(ctx, ns)
+		})
 		if err != nil {
 			return err
 		}
