@@ -74,16 +74,16 @@ class Machine:
         return self.program.wait(timeout=60), self.log.read_text(errors="replace").splitlines()[-1]
 
 
-def release(work):
-    """Makes a release; returns its folder."""
+def release(work, arch):
+    """Makes a release for this processor alone; returns its folder."""
     subprocess.run(["go", "build", "-o", work / "make-release", "."], cwd=ROOT / "test/release", check=True)
-    subprocess.run([work / "make-release", "--version", f"v{VERSION}", "--out", work / "release", "RAY_VERSIONS=2.60.0"], cwd=ROOT, check=True)
+    subprocess.run([work / "make-release", "--version", f"v{VERSION}", "--out", work / "release", "--arch", arch, "RAY_VERSIONS=2.60.0"], cwd=ROOT, check=True)
     return work / "release"
 
 
 def run(report, work, ray):
-    made = release(work)
     arch = subprocess.run(["dpkg", "--print-architecture"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    made = release(work, arch)
     (work / "store").mkdir()
     (work / "store").chmod(0o755)
     with Lab(work / "lab", ray, pods=("head", "w1", "server")) as lab:

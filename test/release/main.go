@@ -36,6 +36,7 @@ var (
 type release struct {
 	version, registry string
 	programs          []string          // those that it has, none: only the chart
+	archs             []string          // processors that it is for, as Go names them
 	dashboards        string            // a folder with dashboards that are there already
 	args              map[string]string // for the Dockerfiles
 	time              time.Time         // of the commit: what is made of it has no other time
@@ -49,8 +50,10 @@ func main() {
 	flag.StringVar(&r.registry, "registry", "", "registry and folder for images and chart; empty: nothing is pushed")
 	flag.StringVar(&r.dashboards, "dashboards", "build/dashboard",
 		"dashboards of `make dashboard`; others are downloaded")
+	processors := flag.String("arch", strings.Join(archs, ","), "processors")
 	onlyChart := flag.Bool("only-chart", false, "make and push the chart alone")
 	flag.Parse()
+	r.archs = strings.Split(*processors, ",")
 	if !*onlyChart {
 		r.programs = programs
 	}
@@ -142,7 +145,7 @@ func (r *release) program(name string) error {
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var sboms []v1.Image
-	for _, arch := range archs {
+	for _, arch := range r.archs {
 		roots, err := r.stages(file, name, arch)
 		if err != nil {
 			return err

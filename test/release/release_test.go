@@ -51,7 +51,8 @@ func TestRelease(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	dir := filepath.Join(t.TempDir(), "release")
-	r := release{version: version, registry: host + "/ray", programs: programs, dashboards: "build/dashboard"}
+	r := release{version: version, registry: host + "/ray", programs: programs, archs: archs,
+		dashboards: "build/dashboard"}
 	must.OK(t, r.make(dir))
 	t.Run("sums", func(t *testing.T) {
 		output(t, "sh", "-c", `cd "$0" && sha256sum --quiet -c SHA256SUMS`, dir)
