@@ -90,7 +90,7 @@ def jobs(*entrypoints, seconds=200):
     return play
 
 
-def together(name, *names):
+def together(name, *names, **more):
     """A session in which the submitted jobs of other scenarios run one after the other; what is true of each holds of its job's first finding."""
     members = [SCENARIOS[n] for n in names]
     ids = {s.name: s.name.replace("_", "-") for s in members}
@@ -105,4 +105,4 @@ def together(name, *names):
     version = members[0].ray
     fine = {ids[s.name]: [] for s in members if "title" not in s.truth}
     story = f"{len(members)} jobs, one after the other: {', '.join(names)}"
-    scenario(name, version, story, play, title=title, first=first, jobs=fine)
+    scenario(name, version, story, play, title=title, first=first, jobs=fine, **more)
