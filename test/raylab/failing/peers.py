@@ -37,7 +37,7 @@ def tokens():
         tokenizer.flush.remote()
         return refs
 
-    @ray.remote(max_retries=0, **SMALL)
+    @ray.remote(**SMALL)
     class Packer:
         def pack(self, refs):
             return sum(ray.get(r).size for r in refs)
