@@ -163,15 +163,17 @@ func TestJobsFromLogs(t *testing.T) {
 		"jobs/supervisor-bad.log":  "x\nJob bad entrypoint command exited with code -9 timestamp_ns=1795216852000000000\n",
 		"job-driver-waits.log":     "2026-11-20 23:20:55,000\tINFO job_manager.py:581 -- Runtime env is setting up.\n",
 		"job-driver-runs.log":      "2026-11-20 23:20:56,000\tINFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job runs: sleep 9\n",
+		"job-driver-refused.log":   "2026-11-20 23:20:57,000\tINFO job_manager.py:583 -- Runtime env is setting up.\n2026-11-20 23:20:57,002\tWARNING job_manager.py:622 -- Failed to start supervisor actor for job refused: 'no such option'. Full traceback:\nValueError: no such option\n",
 		"events/event_JOBS.log": `{"event_id": "1", "source_type": "JOBS", "message": "Started a ray job halted.", "timestamp": "1795216860", "custom_fields": {"submission_id": "halted"}}` + "\n" +
 			`{"event_id": "2", "source_type": "JOBS", "message": "Completed a ray job halted with a status STOPPED.", "timestamp": "1795216865", "custom_fields": {"submission_id": "halted"}}` + "\n",
 	})
 	want := map[string]string{
-		"good":   `"SUCCEEDED" "Job finished successfully." null "python good.py --a 'b c'" 1795216847496 1795216849000 0`,
-		"bad":    `"FAILED" "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\n` + strings.Repeat(`line\n`, 10) + `" "JOB_ENTRYPOINT_COMMAND_ERROR" "python bad.py" 1795216850000 1795216852000 -9`,
-		"waits":  `"PENDING" "Job has not started yet." null null 1795216855000 null null`,
-		"runs":   `"RUNNING" "Job is currently running." null "sleep 9" 1795216856000 null null`,
-		"halted": `"STOPPED" "Job was intentionally stopped." null null 1795216860000 1795216865000 null`,
+		"good":    `"SUCCEEDED" "Job finished successfully." null "python good.py --a 'b c'" 1795216847496 1795216849000 0`,
+		"bad":     `"FAILED" "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\n` + strings.Repeat(`line\n`, 10) + `" "JOB_ENTRYPOINT_COMMAND_ERROR" "python bad.py" 1795216850000 1795216852000 -9`,
+		"waits":   `"PENDING" "Job has not started yet." null null 1795216855000 null null`,
+		"runs":    `"RUNNING" "Job is currently running." null "sleep 9" 1795216856000 null null`,
+		"refused": `"FAILED" "Failed to start supervisor actor refused: 'no such option'. Full traceback:\nValueError: no such option\n" "JOB_SUPERVISOR_ACTOR_START_FAILURE" null 1795216857000 1795216857000 null`,
+		"halted":  `"STOPPED" "Job was intentionally stopped." null null 1795216860000 1795216865000 null`,
 	}
 	rows := a.body("/api/jobs/").([]any)
 	says.Equal(t, len(rows), len(want), "jobs")

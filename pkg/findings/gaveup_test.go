@@ -726,12 +726,16 @@ func TestCallsThatWereLeft(t *testing.T) {
 		{"ray.exceptions.GetTimeoutError: Get timed out", "SUBMITTED_TO_WORKER",
 			"^Db.ping did not answer: .* for 12s when"},
 		{"RuntimeError: no row is valid", "SUBMITTED_TO_WORKER", "^Job raysubmit_bad failed"},
+		{"ConnectionError: db-3 does not answer", "RUNNING", "^Db.ping did not finish: .* when the driver stopped"},
+		{"StaleError: rates are of yesterday", "RUNNING",
+			"^Job raysubmit_bad failed: .*StaleError.* it had left Db.ping, which had been running for 12s"},
 	} {
 		call := deadActor("Db", "x", "x", "WORKER_DIED")[2:]
 		call[1] = strings.NewReplacer(`[{"state": "FAILED"`,
 			`[{"state": "`+c.state+`", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`,
 			`"errorMessage": "x"`, `"errorMessage": ""`).Replace(call[1])
-		_, chain := badJob(t, submissionWithLog(t, 1, trace(c.said), append(call, driverOf(1, "raysubmit_bad"))...))
+		said := strings.Replace(trace(c.said), "main()", "raise failure", 1)
+		_, chain := badJob(t, submissionWithLog(t, 1, said, append(call, driverOf(1, "raysubmit_bad"))...))
 		if len(chain) == 0 || !regexp.MustCompile(c.title).MatchString(chain[len(chain)-1].Title) {
 			t.Errorf("%s: %+v", c.said, chain)
 		}

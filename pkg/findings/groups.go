@@ -159,7 +159,7 @@ func (d *demands) group(g *group) {
 	if name == "" {
 		name = g.ID
 		if j := b.jobOfID(g.Job); j != nil {
-			name = fmt.Sprintf("%.8s… of job %s", g.ID, j.name())
+			name = fmt.Sprintf("%.8s%s%s", g.ID, unnamedGroup, j.name())
 		}
 	}
 	if len(g.Bundles) == 0 {

@@ -245,6 +245,9 @@ var (
 	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
 )
 
+// unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name.
+const unnamedGroup = "… of job "
+
 // controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
 const controllerRun, trialRun = "TrainController.run", "ImplicitFunc.train"
 
@@ -277,6 +280,7 @@ func (b *builder) plainTitle(f *finding) string {
 	title := f.Title
 	if run := b.trainRuns[f.job]; run != "" {
 		title = strings.ReplaceAll(title, controllerRun, "Train run "+run)
+		title = strings.Replace(title, unnamedGroup, "… of Train run "+run+" in job ", 1)
 	}
 	if name := b.trialName(f); name != "" {
 		title = ofTrial().ReplaceAllLiteralString(title, "Tune trial "+name)

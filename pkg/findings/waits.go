@@ -170,7 +170,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.left()
 	switch {
-	case general().MatchString(e.raised.Type):
+	case general().MatchString(e.raised.Type), e.raised.Own:
 	case e.raised.Type == "KeyError" || f.silent || foundNothing(f.raised):
 		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
 	default:

@@ -190,6 +190,7 @@ type logFacts struct {
 	node       rayid.Node // the node that has the submission's log
 	started    int64      // Unix ns
 	entrypoint string
+	refused    string // what Ray says of a submission whose supervisor it could not start
 	exited     bool
 	exitCode   int
 	ended      int64  // Unix ns
@@ -206,6 +207,7 @@ const (
 var (
 	logTime       = lazyregexp.New(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t`)
 	entrypointRun = lazyregexp.New(`(?m)^Running entrypoint for job [^:\n]*: (.*)$`)
+	refused       = lazyregexp.New(`(?s)\t\w+ job_manager\.py:\d+ -- (Failed to start supervisor actor )for job (\S+: '.*)`)
 	exitedWith    = lazyregexp.New(`entrypoint command exited with code (-?\d+)`)
 	timestampNs   = lazyregexp.New(`timestamp_ns=(\d+)`)
 )
@@ -272,6 +274,8 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 	}
 	if m := entrypointRun().FindSubmatch(head); m != nil {
 		f.entrypoint = string(m[1])
+	} else if m := refused().FindSubmatch(head); m != nil {
+		f.refused = string(m[1]) + string(m[2])
 	}
 	return nil
 }

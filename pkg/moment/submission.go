@@ -240,6 +240,10 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 			j.Message, j.ErrorType = e.failure, failureType(e.failure)
 			return
 		}
+	case facts.refused != "" && b.m.existed(j.Start):
+		j.Status, j.End, j.Message, j.ErrorType = jobstatus.Failed, j.Start, facts.refused,
+			"JOB_SUPERVISOR_ACTOR_START_FAILURE"
+		return
 	case driverEnded != 0 && !b.goesOn(j.SubmissionID, e, facts):
 		j.Status, j.End, j.Message = jobstatus.Succeeded, driverEnded, EndNotRecorded
 		return

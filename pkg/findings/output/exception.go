@@ -21,6 +21,7 @@ type Exception struct {
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 	Code     string // what the program asserted, or which function is not implemented: shown if there is no message
 	Library  bool   // it was raised in a library, not of Ray or the program itself, or in Python's code for networks
+	Own      bool   // the program's own code raised it: what it says is in the program's words
 }
 
 // String returns "Type: Message Rest", or what there is of it. Hints that Ray appends to its messages are cut off.
@@ -120,6 +121,7 @@ var (
 var (
 	inFile     = lazyregexp.New(`^[ |]*File "([^"\n]+)", line \d+(?:, in (\S+))?`)
 	ofLibrary  = lazyregexp.New(`/(?:site|dist)-packages/([^/]+)`)
+	ofPackages = lazyregexp.New(`-packages/|/python3[.\d]*/|^<frozen `) // or of Python itself
 	ofNetworks = lazyregexp.New(`/python3[.\d]*/(?:socket|ssl|http/client|urllib/request|smtplib|ftplib)\.py$`)
 	launcher   = lazyregexp.New(`^<frozen runpy>$|/runpy\.py$|/bin/[^/]+$|(?:-packages|^python)/ray/`)
 )
@@ -250,6 +252,7 @@ func isException(module, name string, behindFrames bool) bool {
 func (e *Exception) setPlace(file, function, code, program string) {
 	library := libraryOf(file)
 	e.Library = library != "" && library != program || ofNetworks().MatchString(file)
+	e.Own = strings.HasPrefix(code, "raise ") && (!ofPackages().MatchString(file) || library != "" && library == program)
 	switch {
 	case e.Type == "NotImplementedError" && function != "":
 		e.Code = "in " + Clip(function, MaxMessage)

@@ -12,7 +12,9 @@ func TestExceptionOf(t *testing.T) {
 	}{
 		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", Exception{Type: "ValueError", Message: "bad value 3"}},
 		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError", Code: "assert x"}},
-		{"of what a program has not", "Traceback (most recent call last):\n  File \"a.py\", line 1, in fold\n    raise NotImplementedError\nNotImplementedError\n", Exception{Type: "NotImplementedError", Code: "in fold"}},
+		{"of what a program has not", "Traceback (most recent call last):\n  File \"a.py\", line 1, in fold\n    raise NotImplementedError\nNotImplementedError\n", Exception{Type: "NotImplementedError", Code: "in fold", Own: true}},
+		{"of Python's own code", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    run()\n  File \"/usr/lib/python3.11/queue.py\", line 1, in get\n    raise Empty\n_queue.Empty\n", Exception{Type: "Empty"}},
+		{"of Ray's", "Traceback (most recent call last):\n  File \"/v/site-packages/ray/a.py\", line 1, in get\n    raise value\nValueError: x\n", Exception{Type: "ValueError", Message: "x"}},
 		{"of a key, with what Data adds", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    b[k]\nKeyError: 'day\\nFailed to apply UDF transform after 1/1 attempts (total backoff 0.0s).\\nTo change retry attempts …'\n",
 			Exception{Type: "KeyError", Message: "'day'"}},
 		{"of a key, told by another", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    b[k]\nRuntimeError: KeyError('day\\nFailed to apply UDF f')\n",
@@ -88,7 +90,7 @@ func TestExceptionOf(t *testing.T) {
 		{
 			"with lines and notes after it",
 			"ray::read() (pid=1)\n  File \"a.py\", line 1\n    raise e\nOSError: cannot read:\nthe header is short\nError: see the log\nWarning: shard 4 is old\n",
-			Exception{Type: "OSError", Message: "cannot read:", Rest: "the header is short", Function: "read"},
+			Exception{Type: "OSError", Message: "cannot read:", Rest: "the header is short", Function: "read", Own: true},
 		},
 		{
 			"with another's text in its message",
@@ -125,7 +127,7 @@ func TestExceptionOf(t *testing.T) {
 		{
 			"raised from another, of whose message only the end is kept",
 			") libxgboost.so(+0x5a1c10)\n\n" + directCause + "\n\nray::train() (pid=1)\n  File \"a.py\", line 1, in train\n    raise e\nTrainingError: failed\n",
-			Exception{Type: "TrainingError", Message: "failed", Function: "train"},
+			Exception{Type: "TrainingError", Message: "failed", Function: "train", Own: true},
 		},
 		{
 			"with the reason below other lines",

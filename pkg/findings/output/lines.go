@@ -82,12 +82,14 @@ const (
 	causeBelow       // "Caused by:", and the cause in the lines below, which may be numbered: the last one is the root
 	offers           // a list of what a program would have taken, which is left out
 	hint             // what to do about an error, which is left out
+	labelled         // of npm, which begins each line of a message alike
 )
 
 var (
 	branches = lazyregexp.New(`^[├╰└]─+▶ ?`)
 	causes   = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)
 	numbered = lazyregexp.New(`^\d+: `)
+	ofNPM    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`)
 	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$`)
 	// offer matches the heading of a list of what a program would have taken.
 	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
@@ -115,6 +117,11 @@ func (p *paragraph) add(line, above string) {
 	switch {
 	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
 		frameLine().MatchString(said): // says nothing of its end
+	case p.open == labelled && ofNPM().MatchString(said):
+		if more := strings.TrimSpace(said[len(ofNPM().FindString(said)):]); more != "" &&
+			!saysNothing().MatchString(said) {
+			p.goOn(more)
+		}
 	case p.open == box && boxed(text), p.open == branch && strings.HasPrefix(text, "│"),
 		p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
 		p.goOn(said)
@@ -126,6 +133,9 @@ func (p *paragraph) add(line, above string) {
 		p.goOn(strings.TrimPrefix(said, hintText))
 	case strings.HasPrefix(text, hintText) && margin > 0:
 		p.begin(hint, margin-1)
+	case strings.HasPrefix(said[len(ofNPM().FindString(said)):], "code ") && ofNPM().MatchString(said):
+		p.begin(labelled, margin)
+		p.said, p.begun = append(p.said, said), true
 	case causes().MatchString(said):
 		p.begin(causeBelow, margin)
 	case offer().MatchString(said) && !saysError().MatchString(said):
