@@ -86,19 +86,13 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	if err := unreachable(c); err != nil {
 		return head{}, err
 	}
-	if known, ok := s.heads.Get(c.UID); ok {
-		return known, nil
-	}
-	target, err := s.dashboard(ctx, c)
-	if err != nil {
-		return head{}, err
-	}
-	found := head{url: target}
-	if found.token, err = s.token(ctx, c); err != nil {
-		return head{}, err
-	}
-	s.heads.Put(c.UID, found)
-	return found, nil
+	// Once for all who ask: what they look up at one cluster's head must not take the API server's time of the others.
+	return s.heads.Load(ctx, c.UID, func(ctx context.Context) (found head, err error) {
+		if found.url, err = s.dashboard(ctx, c); err == nil {
+			found.token, err = s.token(ctx, c)
+		}
+		return found, err
+	})
 }
 
 // forget removes a cached head, so that the next request looks it up again.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -358,6 +359,37 @@ func TestHead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHeadIsLookedUpOnce: a head that breaks off its answers has it looked up again. Many requests at a time to one must
+// not keep others from the API server, which is asked so often in a second and no more.
+func TestHeadIsLookedUpOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rayCluster("a", "lab")
+		asked := make(chan struct{}, 100)
+		answer := make(chan struct{})
+		api := interceptor.NewClient(apiServerWith(t, c, headService(c)), interceptor.Funcs{
+			Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object,
+				opts ...client.GetOption) error {
+				asked <- struct{}{}
+				<-answer
+				return api.Get(ctx, key, o, opts...)
+			},
+		})
+		s := newSite(api, nil, nil)
+		var requests sync.WaitGroup
+		for range 50 {
+			requests.Go(func() {
+				if h, err := s.head(t.Context(), c); err != nil || h.url.Host != "10.96.7.7:8265" {
+					t.Errorf("%+v, %v", h, err)
+				}
+			})
+		}
+		synctest.Wait()
+		says.Equal(t, len(asked), 1, "requests to the API server")
+		close(answer)
+		requests.Wait()
+	})
 }
 
 func TestForwardUnknownCluster(t *testing.T) {
