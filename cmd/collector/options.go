@@ -222,8 +222,8 @@ type mistakes []error
 
 func (m *mistakes) add(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
 
-// when adds a mistake if wrong is true.
-func (m *mistakes) when(wrong bool, format string, args ...any) {
+// addIf adds a mistake if wrong is true.
+func (m *mistakes) addIf(wrong bool, format string, args ...any) {
 	if wrong {
 		m.add(format, args...)
 	}
@@ -233,17 +233,17 @@ func (m *mistakes) when(wrong bool, format string, args ...any) {
 func (o *options) complete(fs *pflag.FlagSet) error {
 	m := mistakes{o.completeRole(fs.Changed("role"))}
 	if o.gzipEvents {
-		m.when(fs.Changed("event-compression") && o.eventCompression != "gzip",
+		m.addIf(fs.Changed("event-compression") && o.eventCompression != "gzip",
 			"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression)
 		o.eventCompression = "gzip"
 	}
-	m.when((o.OwnerKind == "") != (o.OwnerName == ""), "--owner-kind and --owner-name: give both or neither")
-	m.when(len(o.Labels) > layout.MaxLabels, "--cluster-labels: %d labels, want %d at most", len(o.Labels),
+	m.addIf((o.OwnerKind == "") != (o.OwnerName == ""), "--owner-kind and --owner-name: give both or neither")
+	m.addIf(len(o.Labels) > layout.MaxLabels, "--cluster-labels: %d labels, want %d at most", len(o.Labels),
 		layout.MaxLabels)
-	m.when(o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled"),
+	m.addIf(o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled"),
 		"--ray-auth-mode=%q: want token or disabled", o.authMode)
 	for _, path := range o.Snapshot.Additional {
-		m.when(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
+		m.addIf(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
 	}
 	var err error
 	o.Redact, err = redact.New(o.redact)
@@ -267,25 +267,25 @@ func (o *options) completeRole(given bool) error {
 
 func (o *options) checkNumbers() error {
 	var m mistakes
-	m.when(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
-	m.when(o.Snapshot.Interval <= 0, "--snapshot-interval=%s: want more than 0", o.Snapshot.Interval)
-	m.when(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
-	m.when(o.Ship.Concurrency < 1 || o.Ship.Concurrency > 64, "--upload-concurrency=%d: want 1 to 64",
+	m.addIf(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
+	m.addIf(o.Snapshot.Interval <= 0, "--snapshot-interval=%s: want more than 0", o.Snapshot.Interval)
+	m.addIf(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
+	m.addIf(o.Ship.Concurrency < 1 || o.Ship.Concurrency > 64, "--upload-concurrency=%d: want 1 to 64",
 		o.Ship.Concurrency)
-	m.when(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > 64<<20,
+	m.addIf(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > 64<<20,
 		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.Ship.MaxChunk)
 	// A value counts for five minutes in PromQL, and a rate needs two.
-	m.when(o.Scrape.Interval != 0 && (o.Scrape.Interval < time.Second || o.Scrape.Interval > 2*time.Minute),
+	m.addIf(o.Scrape.Interval != 0 && (o.Scrape.Interval < time.Second || o.Scrape.Interval > 2*time.Minute),
 		"--metrics-interval=%s: want 1s to 2m, or 0 for none", o.Scrape.Interval)
-	m.when(o.Scrape.MaxSeries < 1 || o.Scrape.MaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
+	m.addIf(o.Scrape.MaxSeries < 1 || o.Scrape.MaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
 		o.Scrape.MaxSeries, samples.MaxSeries)
 	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}
-	m.when(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
+	m.addIf(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
 	var known bool
 	o.EventCompression, known = compressions[o.eventCompression]
-	m.when(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
+	m.addIf(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
 	o.LogCompression, known = compressions[o.logCompression]
-	m.when(!known, "--log-compression=%q: want none, gzip or zstd", o.logCompression)
+	m.addIf(!known, "--log-compression=%q: want none, gzip or zstd", o.logCompression)
 	return errors.Join(m...)
 }
 

@@ -209,13 +209,13 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	if !all {
 		return c.refreshRecent(ctx, since.Add(-recentMargin))
 	}
-	return c.alone(ctx, c.refreshing, &c.triedAll, func() error {
+	return c.listOnce(ctx, c.refreshing, &c.triedAll, func() error {
 		return c.refreshAll(ctx, since)
 	})
 }
 
-// alone calls list when no other caller does, unless another one has listed while this one waited.
-func (c *Catalog) alone(ctx context.Context, token chan struct{}, listed *time.Time, list func() error) error {
+// listOnce calls list when no other caller does, unless another one has listed while this one waited.
+func (c *Catalog) listOnce(ctx context.Context, token chan struct{}, listed *time.Time, list func() error) error {
 	began := time.Now()
 	select {
 	case token <- struct{}{}:
@@ -256,7 +256,7 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 
 // refreshRecent lists the markers of sessions that began after a moment.
 func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
-	return c.alone(ctx, c.lately, &c.tried, func() error {
+	return c.listOnce(ctx, c.lately, &c.tried, func() error {
 		found, err := c.listRecent(ctx, since)
 		return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
 	})

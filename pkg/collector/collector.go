@@ -154,7 +154,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
-		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of,
+		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.destination,
 		MaxBody: o.EventBodyBytes, Refused: o.Refused, Redact: o.Redact.For("events"),
 		Log: o.Log, Registerer: o.Registerer,
 	})

@@ -54,13 +54,13 @@ func advice(session string) string {
 	return adviceTmpDir
 }
 
-// of returns where events that name a session are stored. Events that name no session (""), or a session without a
-// folder, are stored with the running session: only this node's processes can have sent them.
-func (p *places) of(session string) (sink.Destination, error) {
+// destination returns where events that name a session are stored. Events that name no session (""), or a session
+// without a folder, are stored with the running session: only this node's processes can have sent them.
+func (p *places) destination(session string) (sink.Destination, error) {
 	if !layout.IsSession(session) {
 		session = ""
 	}
-	if at, ok := p.known(session); ok {
+	if at, ok := p.cached(session); ok {
 		return at, nil
 	}
 	if session != "" {
@@ -80,7 +80,7 @@ func (p *places) of(session string) (sink.Destination, error) {
 		}
 	}
 	for _, running := range []string{p.latest(), p.linked(), p.finder.Newest()} {
-		if at, ok := p.known(running); ok {
+		if at, ok := p.cached(running); ok {
 			return at, nil
 		}
 	}
@@ -90,8 +90,8 @@ func (p *places) of(session string) (sink.Destination, error) {
 	return sink.Destination{}, errNodeUnknown
 }
 
-func (p *places) known(session string) (sink.Destination, bool) {
-	id, ok := p.finder.Known(session)
+func (p *places) cached(session string) (sink.Destination, bool) {
+	id, ok := p.finder.Cached(session)
 	return sink.Destination{Session: session, Node: id}, ok
 }
 
@@ -103,7 +103,7 @@ func (p *places) hasFolder(session string) bool {
 
 // check returns an error for a session of the dashboard's that has no folder here and never had one.
 func (p *places) check(session string) error {
-	_, known := p.known(session)
+	_, known := p.cached(session)
 	there := known || (layout.IsSession(session) && p.hasFolder(session))
 	p.mu.Lock()
 	defer p.mu.Unlock()

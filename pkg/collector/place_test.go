@@ -49,7 +49,7 @@ func TestPlaces(t *testing.T) {
 		}
 		check := func(when, session, want string, id byte) {
 			t.Helper()
-			at, err := p.of(session)
+			at, err := p.destination(session)
 			if want == "" && err == nil || want != "" && (err != nil || at.Session != want ||
 				at.Node != rayid.Node{id}) {
 				t.Errorf("%s: events of %q are stored under %s of node %s, %v, want %q", when, session, at.Session,
@@ -91,7 +91,7 @@ func TestPlaces(t *testing.T) {
 		time.Sleep(absentWait)
 		check("a session of nobody, when no folder came", bogus, later, 3)
 		for i := range 2 * maxAbsent {
-			_, _ = p.of(bogus + strings.Repeat("1", i+1))
+			_, _ = p.destination(bogus + strings.Repeat("1", i+1))
 		}
 		if len(p.absent) > maxAbsent || len(logged.AllEntries()) > maxAbsent {
 			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent),
@@ -117,7 +117,7 @@ func TestForbiddenSession(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skip("other users may not enter the folder of temporary files: ", err)
 	}
-	_, err := p.of(session)
+	_, err := p.destination(session)
 	says.All(t, fmt.Sprint(err), "node's ID", "permission denied", "runAsUser")
 }
 

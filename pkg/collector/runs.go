@@ -221,7 +221,7 @@ func (c *Collector) storeStart(ctx context.Context, session string, raylet bool)
 
 // head is what is known of a session's head on this node.
 func (c *Collector) head(session string) headNode {
-	id, ok := c.finder.Known(session)
+	id, ok := c.finder.Cached(session)
 	began, _ := c.runs.ran(session)
 	if !ok {
 		return headNode{began: began}

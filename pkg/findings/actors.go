@@ -16,16 +16,16 @@ import (
 
 const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
 
-// wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's
-// owner ended.
-var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
+// intendedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the
+// actor's owner ended.
+var intendedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
 
 var actorExit = lazyregexp.New(`Worker exit type: (\w+)`)
 
-// wanted reports whether an actor's death is no failure: somebody wanted it, or the actor's owner ended.
-func wanted(c moment.Cause) bool {
+// intended reports whether an actor's death is no failure: somebody wanted it, or the actor's owner ended.
+func intended(c moment.Cause) bool {
 	m := actorExit().FindStringSubmatch(c.Text)
-	return wantedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).wanted()
+	return intendedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).intended()
 }
 
 // readActors finds the actors that died or were restarted. Of those that run for Ray only the deaths by memory count:
@@ -47,7 +47,7 @@ func (b *builder) readActors() {
 		if state.State != moment.Dead {
 			continue
 		}
-		if c := state.Cause(); c.Text != "" && !wanted(c) {
+		if c := state.Cause(); c.Text != "" && !intended(c) {
 			b.actorDied(a, state, c)
 		}
 	}
@@ -148,7 +148,7 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	name := actorName(a)
 	var f *finding
 	switch {
-	case known && d.wanted():
+	case known && d.intended():
 		return
 	case known && d.exit == exitOutOfMemory:
 		f = b.outOfMemory(a.Job, p.Node, name, d.detail)

@@ -126,8 +126,8 @@ func (a attempt) finished() bool { return a.state == tasktable.StateFinished }
 
 // firstState returns when an attempt entered its first state, Unix ns; 0 if that is not known.
 func firstState(row tasktable.Row) (at int64) {
-	var room [8]tasktable.StateTime
-	for _, s := range row.States(room[:0]) {
+	var buf [8]tasktable.StateTime
+	for _, s := range row.States(buf[:0]) {
 		if at == 0 || s.Time < at {
 			at = s.Time
 		}
@@ -177,9 +177,9 @@ func (b *builder) addAbandoned(row tasktable.Row) {
 	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
 		return
 	}
-	var room [8]tasktable.StateTime
+	var buf [8]tasktable.StateTime
 	a := attempt{row: row}
-	for _, s := range row.States(room[:0]) {
+	for _, s := range row.States(buf[:0]) {
 		if s.State != tasktable.StateFailed {
 			a.state, a.since = s.State, s.Time
 		}

@@ -232,9 +232,9 @@ func (b *builder) jobEntity(id rayid.Job, name string) Entity {
 
 // quoted joins names for a title: at most three, and the number of the others.
 func quoted(names []string) string {
-	const most = 3
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	const maxNames = 3
+	if len(names) > maxNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 	}
 	return strings.Join(names, ", ")
 }

@@ -67,7 +67,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), earliest) {
 		d := b.deaths[id]
 		ofJob := d.job == j.id || d.job.Nil() && len(b.jobs) <= 1
-		if d.driver || d.wanted() || !ofJob || d.at > j.End || j.End-d.at > atTheEnd {
+		if d.driver || d.intended() || !ofJob || d.at > j.End || j.End-d.at > atTheEnd {
 			continue
 		}
 		died := b.processDied(WorkerDied, j.id.String(), fmt.Sprintf("A worker of job %s died", j.name()), id, d)
@@ -141,7 +141,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said, forAnyReason := e.said(), general().MatchString(e.raised.Type)
+	said, forAnyReason := e.message(), general().MatchString(e.raised.Type)
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
 	for _, other := range b.all {

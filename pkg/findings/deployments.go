@@ -75,7 +75,7 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	}
 	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
 	f.ofDeployment(b, app, deployment)
-	f.lasted(at)
+	f.extend(at)
 	e.Time = stamp(at)
 	f.addEvidence(e)
 	if f.Severity = Error; b.running || b.r.At != 0 {
@@ -129,7 +129,7 @@ func (c *controllerLog) applicationsUnbuilt() {
 		if len(all) == 0 {
 			continue
 		}
-		m, until := all[len(all)-1], min(b.until(nil), b.end)
+		m, until := all[len(all)-1], min(b.sessionEnd(nil), b.end)
 		app, took := m.groups[1], time.Duration(until-m.at)
 		told := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
 		if took < longConstructor || slices.ContainsFunc(later, told) {
@@ -139,8 +139,8 @@ func (c *controllerLog) applicationsUnbuilt() {
 		f.Title = fmt.Sprintf("Serve application %s was not deployed: importing and building it had taken %s", app,
 			took.Round(time.Second))
 		f.addEntity(b.applicationEntity(app))
-		f.lasted(m.at)
-		f.lasted(until)
+		f.extend(m.at)
+		f.extend(until)
 		f.addEvidence(b.lineOf(m))
 		f.Severity = b.severityAlone()
 	}

@@ -33,7 +33,7 @@ const (
 //	                  head     recent
 type digest struct {
 	raw     bool     // records in JSON stay as they are
-	telling [][]byte // a line with one of these tells of a failure
+	markers [][]byte // a line with one of these tells of a failure
 	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
 	workers map[string]bool
 	line    []byte // the line that is not whole yet, in its last state
@@ -263,9 +263,9 @@ func (d *digest) keep(other *digest, lines *countedLines, from, to int) {
 // places are the parts of a text around lines that tell of failures, at most placeBytes: the last ones.
 func (d *digest) places(from, to int) (found [][2]int) {
 	var hits []int
-	for _, telling := range d.telling {
+	for _, marker := range d.markers {
 		for at := from; ; {
-			n := bytes.Index(d.text[at:to], telling)
+			n := bytes.Index(d.text[at:to], marker)
 			if n < 0 {
 				break
 			}
@@ -372,8 +372,8 @@ func markAt(marks []mark, offset int) (m mark, found bool) {
 	return marks[after-1], true
 }
 
-// tellingOf are texts of which each line that tells of a failure has one, by the name of the log.
-func tellingOf(path string) [][]byte {
+// failureMarkers returns the texts that mark lines about a failure in the log at a path.
+func failureMarkers(path string) [][]byte {
 	texts := []string{
 		"Traceback (most recent call last)", "*** SIG", "Fatal Python error", "terminate called", "Check failed: ",
 		"bad_alloc", "Exception in thread ", "panic: ", " panicked at ",
@@ -387,9 +387,9 @@ func tellingOf(path string) [][]byte {
 	case path == "raylet.err" || path == "raylet.out":
 		texts = append(texts, "have not registered within the timeout", "exited, exit code")
 	}
-	telling := make([][]byte, len(texts))
+	markers := make([][]byte, len(texts))
 	for i, text := range texts {
-		telling[i] = []byte(text)
+		markers[i] = []byte(text)
 	}
-	return telling
+	return markers
 }

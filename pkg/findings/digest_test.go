@@ -20,7 +20,7 @@ import (
 )
 
 func digestOf(path, log string, block int) *digest {
-	d := &digest{telling: tellingOf(path), next: 1}
+	d := &digest{markers: failureMarkers(path), next: 1}
 	for rest := []byte(log); len(rest) > 0; {
 		n := min(block, len(rest))
 		_, _ = d.Write(rest[:n])
@@ -199,7 +199,7 @@ func TestReadDigest(t *testing.T) {
 		logs := sessionlogs.New(store)
 		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
 		b := &builder{ctx: t.Context(), s: &session.Session{Logs: logs}}
-		d := &digest{telling: tellingOf(file.Path), next: 1}
+		d := &digest{markers: failureMarkers(file.Path), next: 1}
 		must.OK(t, b.readDigest(d, file, int64(len(c.log)), most))
 		d.end()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {

@@ -134,8 +134,8 @@ func (e *driverEnd) lastWords() string {
 	return output.LastWords(e.log.text)
 }
 
-// said returns what the program said of its end: its exception's message, or else its last words.
-func (e *driverEnd) said() string {
+// message returns what the program said of its end: its exception's message, or else its last words.
+func (e *driverEnd) message() string {
 	if e.raised.Type == "" {
 		return cmp.Or(e.later, e.lastWords())
 	}
@@ -217,7 +217,7 @@ func (e *driverEnd) earlierError(title string) string {
 	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.raised) {
 		return other.String()
 	}
-	little := ownBugs[e.raised.Type] || general().MatchString(e.raised.Type) || tellsOfOthers(e.raised, e.said()) ||
+	little := ownBugs[e.raised.Type] || general().MatchString(e.raised.Type) || tellsOfOthers(e.raised, e.message()) ||
 		toldElsewhere().MatchString(e.raised.String())
 	if little || output.CleaningFailed(e.trace) {
 		handled := output.Handled(e.trace)

@@ -17,7 +17,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	stored := j
 	if !jobstatus.Ended(j.Status) { // the head was lost before it could record the end
 		ended := *j
-		ended.Status, ended.End = jobstatus.Failed, cmp.Or(j.End, b.until(log))
+		ended.Status, ended.End = jobstatus.Failed, cmp.Or(j.End, b.sessionEnd(log))
 		j = &ended
 	}
 	e := driverEndOf(j, log)
@@ -26,7 +26,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		e = driverEnd{log: log, at: -1} // it went on after the exception: its last words made it a failure
 	}
 	f, waited := b.driverFinding(j, &e)
-	f.earlierError, f.silent = e.earlierError(f.Title), e.said() == ""
+	f.earlierError, f.silent = e.earlierError(f.Title), e.message() == ""
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)

@@ -126,11 +126,11 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 
 // mayFollowOthers reports whether the root of a job's end may have failed because of something else that failed before:
 // it lacked that, or it is what the driver itself said.
-func (f *finding) mayFollowOthers(end *finding) bool { return f == end || f.lacked() }
+func (f *finding) mayFollowOthers(end *finding) bool { return f == end || f.isSymptom() }
 
-// lacked reports whether an exception only says that something was not there, did not come in time, or failed as was
+// isSymptom reports whether an exception only says that something was not there, did not come in time, or failed as was
 // told before.
-func (f *finding) lacked() bool {
+func (f *finding) isSymptom() bool {
 	raised := f.raised
 	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
 		raised.Type == "BrokenBarrierError"
@@ -154,7 +154,7 @@ func (f *finding) misses(other *finding) bool {
 // called; "" if nothing had.
 func (b *builder) lostActor(end, root *finding) (how string) {
 	ownWords := general().MatchString(end.raised.Type)
-	if root != end || !ownWords && !end.lacked() {
+	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
 	called := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })

@@ -89,8 +89,8 @@ func (f *finding) countAttempt(at int64, recovered bool) {
 	f.last = max(f.last, at)
 }
 
-// lasted counts what goes on as one occurrence, which was still so at a time.
-func (f *finding) lasted(at int64) {
+// extend counts one occurrence that goes on, and extends it to a time (Unix ns); 0: the time is not known.
+func (f *finding) extend(at int64) {
 	if f.Count == 0 {
 		f.count(at)
 	}

@@ -53,7 +53,7 @@ func (g *group) waited(b *builder) bool {
 	j := b.jobOfID(g.Job)
 	switch g.State {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
-		return !j.wanted()
+		return !j.succeededOrStopped()
 	case "REMOVED":
 		return !g.Placed && g.withJob && g.ended-g.Requested >= longWait &&
 			(j == nil || j.SubmissionID == "" || j.Status == jobstatus.Failed)
@@ -181,7 +181,7 @@ func (d *demands) group(g *group) {
 		f = d.starved(key, "Placement group "+name, resourceText(demand), holders)
 	} else {
 		f = b.find(Unschedulable, key)
-		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.asked(g))
+		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.requestText(g))
 	}
 	if g.State == "REMOVED" {
 		f.Severity = Warning // it becomes an error if the job failed because of it
@@ -255,9 +255,9 @@ func namesAll(text string, demand map[string]float64) bool {
 	return true
 }
 
-// asked returns a text that says what a group asks for and how many nodes there were; "" if it is not known what the
+// requestText says what a group asks for and how many nodes there were; "" if it is not known what the
 // group asks for.
-func (d *demands) asked(g *group) string {
+func (d *demands) requestText(g *group) string {
 	var wishes []string
 	lacking := ""
 	if n := len(g.Bundles); n > 0 {

@@ -81,8 +81,8 @@ func (b *builder) readSilentHead() {
 // lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its
 // last lines does.
 func (b *builder) lastTime(log *logText) (at int64, from, to int) {
-	const most = 50
-	for end, n := len(log.text), 0; end > 0 && n < most; n++ {
+	const maxLines = 50
+	for end, n := len(log.text), 0; end > 0 && n < maxLines; n++ {
 		begin := strings.LastIndexByte(log.text[:end-1], '\n') + 1
 		if at = b.logTime(log.text[begin:end]); at != 0 {
 			return at, begin, end
@@ -179,8 +179,8 @@ func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) 
 
 // unansweredDriver reports whether a driver on the head logged after a time that the GCS had not answered it.
 func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
-	const most = 20 // logs
-	for log := range b.nodeLogs(most, begins("python-core-driver-")) {
+	const maxLogs = 20 // logs
+	for log := range b.nodeLogs(maxLogs, begins("python-core-driver-")) {
 		if log.file.Node == head && slices.ContainsFunc(b.matches(log, noAnswer()),
 			func(m match) bool { return m.at > since }) {
 			return true
@@ -191,8 +191,8 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
-	const most = 2 // both of one head
-	for log := range b.nodeLogs(most, called("gcs_server.err", "gcs_server.out")) {
+	const maxLogs = 2 // both of one head
+	for log := range b.nodeLogs(maxLogs, called("gcs_server.err", "gcs_server.out")) {
 		f.addEvidence(b.tail(log, 5))
 	}
 }

@@ -91,8 +91,8 @@ func (b *builder) readUnrecordedEnds() {
 	}
 }
 
-// wanted reports whether a job succeeded or somebody stopped it, so that nothing that it left behind is a failure.
-func (j *job) wanted() bool {
+// succeededOrStopped reports whether a job did, so that nothing that it left behind is a failure.
+func (j *job) succeededOrStopped() bool {
 	return j != nil && j.SubmissionID != "" && (j.Status == jobstatus.Succeeded || j.Status == jobstatus.Stopped)
 }
 
@@ -136,9 +136,9 @@ func (b *builder) readDrivers() {
 		switch {
 		case j.SubmissionID == "": // Ray records no exit code of it, only how its process ended as a worker
 			for _, d := range b.deaths {
-				if d.driver && j.is(d.job) && !d.wanted() {
+				if d.driver && j.is(d.job) && !d.intended() {
 					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(),
-						d.how(""))
+						d.exitText(""))
 					f.addEvidence(d.evident)
 				}
 			}

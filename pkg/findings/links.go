@@ -76,7 +76,7 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 		return len(f.because) > 0
 	}
 	d, known := b.deaths[owner]
-	if !known || d.wanted() || d.driver {
+	if !known || d.intended() || d.driver {
 		return false
 	}
 	who := cmp.Or(b.processName(owner.String()), "a worker")

@@ -62,7 +62,7 @@ func (b *builder) read(file moment.LogFile) *logText {
 		return l
 	}
 	d := &digest{raw: strings.HasPrefix(file.Path, "train/") ||
-		strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
+		strings.HasPrefix(file.Path, "events/"), markers: failureMarkers(file.Path), next: 1}
 	if _, is := moment.SubmissionOf(file.Path); is {
 		d.workers = b.workersOn(file.Node)
 	}
@@ -262,7 +262,7 @@ func stamp(ns int64) string {
 // clock is a time as a title has it: of a session that lasted longer than a day with the date.
 func (b *builder) clock(ns int64) string {
 	form := time.TimeOnly
-	if max(b.until(nil), ns)-b.s.Start > int64(24*time.Hour) {
+	if max(b.sessionEnd(nil), ns)-b.s.Start > int64(24*time.Hour) {
 		form = time.DateTime
 	}
 	return time.Unix(0, ns).UTC().Format(form + " UTC")

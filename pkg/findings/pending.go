@@ -152,7 +152,7 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
 	inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
-	return before.Changed, before.State == "PENDING_CREATION" && wanted(now.Cause()) &&
+	return before.Changed, before.State == "PENDING_CREATION" && intended(now.Cause()) &&
 		!slices.ContainsFunc(d.b.constructors, inConstructor)
 }
 
@@ -191,8 +191,8 @@ func (b *builder) attempts(field, value string, most int, at int64) (all []attem
 
 func attemptOf(row tasktable.Row) attempt {
 	a := attempt{row: row, state: row.State()}
-	var room [8]tasktable.StateTime
-	for _, s := range row.States(room[:0]) {
+	var buf [8]tasktable.StateTime
+	for _, s := range row.States(buf[:0]) {
 		a.since = max(a.since, s.Time)
 	}
 	return a
@@ -225,7 +225,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	if len(resources)+len(labels) == 0 || strings.Contains(key, "_group_") {
 		return nil
 	}
-	if d.b.jobOfID(job).wanted() {
+	if d.b.jobOfID(job).succeededOrStopped() {
 		return nil
 	}
 	var f *finding

@@ -172,7 +172,7 @@ func (c *controllerLog) replicasRaised() {
 			why = "its deployment actor raised " + reasonOf(f.raised, said)
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
-		f.lasted(m.at) // a deployment whose replicas are tried again and again counts once
+		f.extend(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(shown)
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
 		if f.Severity = b.severityAlone(); c.deploymentStarted(m.to, deployment) {
@@ -253,7 +253,7 @@ func (c *controllerLog) proxiesFailed() {
 		f.raised = raised
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
-		f.lasted(m.at)
+		f.extend(m.at)
 		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{shown}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if i >= 0 {
@@ -309,12 +309,12 @@ func (b *builder) replicaEnded(app, deployment string, at int64) (how string, sh
 		a := &b.s.Actors[i]
 		state, _ := moment.ActorAt(a, b.r.At)
 		d, known := b.deaths[state.Worker]
-		if a.Class != replicaClass+app+":"+deployment || !known || d.wanted() || d.at > at || at-d.at > atTheEnd {
+		if a.Class != replicaClass+app+":"+deployment || !known || d.intended() || d.at > at || at-d.at > atTheEnd {
 			continue
 		}
 		signal, _ := b.crash(state.Worker)
 		said, printed := b.lastWords(state.Worker, d, signal)
-		return d.how(signal) + said, cmp.Or(printed, d.evident)
+		return d.exitText(signal) + said, cmp.Or(printed, d.evident)
 	}
 	return "", shown
 }
@@ -416,7 +416,7 @@ var (
 func (c *controllerLog) loopRaised() {
 	b, log := c.b, c.log
 	all := b.matches(log, loopRaised())
-	if len(all) < crashLoop || min(b.until(nil), b.end)-all[len(all)-1].at > longBroken {
+	if len(all) < crashLoop || min(b.sessionEnd(nil), b.end)-all[len(all)-1].at > longBroken {
 		return
 	}
 	m := all[len(all)-1]
@@ -435,8 +435,8 @@ func (c *controllerLog) loopRaised() {
 			}
 		}
 	}
-	f.lasted(all[0].at)
-	f.lasted(m.at)
+	f.extend(all[0].at)
+	f.extend(m.at)
 	f.addEvidence(shown)
 	f.Severity = b.severityAlone()
 }

@@ -123,8 +123,8 @@ const (
 
 // failedAt returns when an attempt failed, Unix ns; 0 if that is not known.
 func failedAt(row tasktable.Row) int64 {
-	var room [8]tasktable.StateTime
-	for _, s := range row.States(room[:0]) {
+	var buf [8]tasktable.StateTime
+	for _, s := range row.States(buf[:0]) {
 		if s.State == tasktable.StateFailed {
 			return s.Time
 		}
@@ -135,10 +135,10 @@ func failedAt(row tasktable.Row) int64 {
 // appendCommon appends a message to a key. It replaces words that contain digits by #, because they differ between
 // attempts. Of a long message it uses only the beginning and the end.
 func appendCommon(key, text []byte) []byte {
-	const most = 1024
-	if len(text) > 2*most {
-		key = appendCommon(key, text[:most])
-		text = text[len(text)-most:]
+	const maxPart = 1024
+	if len(text) > 2*maxPart {
+		key = appendCommon(key, text[:maxPart])
+		text = text[len(text)-maxPart:]
 	}
 	for i := 0; i < len(text); {
 		j, digits := i, false
@@ -191,7 +191,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		}
 		return nil
 	case string(row.Type()) == eventjson.TypeActorCreation && made.State == moment.Dead &&
-		wanted(made.Cause()):
+		intended(made.Cause()):
 		return nil // its end may have come before its constructor returned
 	case string(row.Type()) == eventjson.TypeActorCreation && strings.HasPrefix(text, nameTaken):
 		return nil // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
@@ -211,7 +211,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 			f.addEvidence(death.evident)
 			break
 		}
-		if dead && death.wanted() {
+		if dead && death.intended() {
 			return nil // the worker was told to end, for example because its job had ended
 		}
 		if !dead {

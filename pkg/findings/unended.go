@@ -71,9 +71,9 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	return u
 }
 
-// left returns the calls that the job had left: those that ran, or else those that waited, or else those without an
-// answer.
-func (u *undone) left() []attempt {
+// unfinished returns the calls that the job had not finished: those that ran, or else those that waited, or else those
+// without an answer.
+func (u *undone) unfinished() []attempt {
 	if len(u.running) > 0 {
 		return u.running
 	}
@@ -157,7 +157,7 @@ func (u *undone) inside(others []attempt, words string) string {
 
 // unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
 func (b *builder) unended(j *job, log *logText) {
-	until := b.until(log)
+	until := b.sessionEnd(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
 	gcs, lost := b.gcs(), b.lostHead()
@@ -232,9 +232,9 @@ const crashLoop = 3
 
 const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
 
-// until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of
-// them, Unix ns.
-func (b *builder) until(log *logText) int64 {
+// sessionEnd returns when the session ended, as far as its events, its record in the store and a log tell: the latest
+// of them, Unix ns.
+func (b *builder) sessionEnd(log *logText) int64 {
 	until := b.s.End
 	if b.s.Ended() {
 		until = max(until, b.s.Life.End.UnixNano())
@@ -299,7 +299,8 @@ const (
 // readConstructors finds the actors whose constructors had not returned.
 func (b *builder) readConstructors() {
 	for _, c := range b.constructors {
-		if a := b.s.Actor(actorOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) && !b.jobOfID(a.Job).wanted() {
+		if a := b.s.Actor(actorOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) &&
+			!b.jobOfID(a.Job).succeededOrStopped() {
 			b.addConstructor(a, c)
 		}
 	}
@@ -308,11 +309,11 @@ func (b *builder) readConstructors() {
 // addConstructor adds the finding about an actor whose constructor had been running for a long time.
 func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	now, existed := moment.ActorAt(a, b.r.At)
-	until, least, how := b.until(nil), longConstructor, "had been running for %s when the session ended"
+	until, least, how := b.sessionEnd(nil), longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
-		(now.Started != 0 || !wanted(now.Cause())):
+		(now.Started != 0 || !intended(now.Cause())):
 		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false

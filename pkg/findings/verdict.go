@@ -176,7 +176,7 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
 		return false
-	case j.wanted():
+	case j.succeededOrStopped():
 		return true
 	case !jobstatus.Ended(j.Status):
 		return b.lastSubmitted(j.id) > f.last // it went on after it
@@ -241,7 +241,7 @@ func (b *builder) ordered() []*finding {
 		return cmp.Or(
 			bySeverity(a, c),
 			cmp.Compare(b.explains(c), b.explains(a)),
-			cmp.Compare(when(a), when(c)),
+			cmp.Compare(firstTime(a), firstTime(c)),
 		)
 	})
 	return withCauses(all)
@@ -284,12 +284,8 @@ func (b *builder) explains(f *finding) (n int) {
 	return n
 }
 
-func when(f *finding) int64 {
-	if f.first == 0 {
-		return 1 << 62
-	}
-	return f.first
-}
+// firstTime is for sorting, in Unix ns: findings without a time come last.
+func firstTime(f *finding) int64 { return cmp.Or(f.first, 1<<62) }
 
 // summaryOf returns one sentence that says how the session ended, or that it runs. unknownSummary is for what is not
 // known.

@@ -149,7 +149,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 	if len(f.because) > 0 {
 		return
 	}
-	if !b.gaveUp(f, j, &u, waited, e.said()) {
+	if !b.gaveUp(f, j, &u, waited, e.message()) {
 		b.tellLeft(f, j, e, &u)
 		return
 	}
@@ -160,7 +160,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	left := u.left()
+	left := u.unfinished()
 	b.addHung(f, gaveUp+u.inside(left, ", and in it "), left, j.End)
 }
 
@@ -168,7 +168,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 // still waited for. Of one that ended without a word all of them are told, however short they had run; of one that did
 // not find something in an answer, those that others had made: who answered may have left them.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
-	left := u.left()
+	left := u.unfinished()
 	switch {
 	case general().MatchString(e.raised.Type), e.raised.Own:
 	case e.raised.Type == "KeyError" || f.silent || foundNothing(f.raised):

@@ -32,8 +32,8 @@ type death struct {
 	evident Evidence
 }
 
-// wanted reports whether the process was told to end, so that its end is no failure.
-func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
+// intended reports whether the process was told to end, so that its end is no failure.
+func (d death) intended() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
 
 var (
 	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
@@ -193,7 +193,7 @@ func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d de
 	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
 		signal = b.signals[key] // its logs are not read; the signal is from the logs of another worker
 	}
-	how := cmp.Or(d.how(signal), "Ray did not record how")
+	how := cmp.Or(d.exitText(signal), "Ray did not record how")
 	said, printed := b.lastWords(worker, d, signal)
 	f := b.find(kind, key+output.Normalised(how))
 	if said != "" || f.Title == "" { // the logs of many workers are not read
@@ -281,8 +281,8 @@ func workerOf(path string) (id rayid.Worker, ok bool) {
 	return id, err == nil && !core.Driver
 }
 
-// how returns in a few words how a worker ended.
-func (d death) how(signal string) string {
+// exitText returns in a few words how a worker ended.
+func (d death) exitText(signal string) string {
 	switch {
 	case signal != "":
 		return signal

@@ -135,12 +135,12 @@ func DriverWorker(j rayid.Job) string {
 	return w.String()
 }
 
-// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether
-// one of them was alive at the end is not known; their node's end and their actor's death are, and a session at its end
-// has no others than what is alive or dead by those.
+// addLogged adds the workers that only have a log. When they started is unknown, and shown as 0; they count as dead if
+// their node or their actor is.
 //
-// A snapshot lists the workers Ray knew, in order of their IDs. There are others only beyond its last row where it was
-// cut short, and those that ran something later.
+// list is a snapshot of Ray's workers at the time taken (Unix ns), in order of their IDs. A worker that it lacks,
+// though it goes beyond its ID, is added only if events say that it ran something later. A list that was cut short says
+// nothing about IDs behind its last row.
 func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.Object, taken int64) error {
 	saved := list.List("result")
 	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered")
@@ -150,7 +150,7 @@ func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.O
 		last = row.String("worker_id")
 	}
 	names := t.m.LogNames()
-	missing := map[string]bool{} // of the list, which would have them
+	missing := map[string]bool{} // from the list, though it would have them
 	for _, logged := range names.Workers {
 		if !t.seen[logged.ID] && (complete || logged.ID < last) {
 			missing[logged.ID] = true

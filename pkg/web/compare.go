@@ -57,8 +57,8 @@ func (p Compare) JSON() string {
 	return "api/history/compare?" + form.Encode()
 }
 
-// with is the address of the comparison with a run.
-func with(run Run) string {
+// compareAddress is the address of the comparison with a run.
+func compareAddress(run Run) string {
 	return "compare?" + url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}.Encode()
 }
 
@@ -76,7 +76,7 @@ func (p Compare) Suggested() (chips []Suggestion) {
 			return // nothing of it is stored
 		}
 		chips = append(chips, Suggestion{Start: run.Start.UTC().Format(time.RFC3339), Chip: Chip{Name: name,
-			Value: run.State(), Link: with(run), Chosen: p.Report != nil && p.compares(run)}})
+			Value: run.State(), Link: compareAddress(run), Chosen: p.Report != nil && p.compares(run)}})
 	}
 	this := slices.IndexFunc(p.Runs, func(run Run) bool { return run.Ref == p.Head.Ref })
 	if this < 0 {
@@ -131,7 +131,7 @@ func (p Compare) series(label string, value func(Run) (float64, bool), step func
 	}
 	bars := make([]ChartBar, len(p.Runs))
 	for i, run := range p.Runs {
-		bar := ChartBar{Text: run.Text(), Link: with(run)}
+		bar := ChartBar{Text: run.Text(), Link: compareAddress(run)}
 		v, known := value(run)
 		if !known {
 			bar.Text = "not known, " + bar.Text

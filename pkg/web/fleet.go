@@ -33,10 +33,10 @@ func (Fleet) template() string { return "fleet.html" }
 // fleetFields are the parameters that have fields.
 var fleetFields = []string{"q", "outcome", "kind", "version", "from", "to", "by"}
 
-// kept are the parameters that the page keeps.
-func (p Fleet) kept() url.Values {
+// setParams are the parameters that are set, for links of the page to the page.
+func (p Fleet) setParams() url.Values {
 	form := url.Values{}
-	for _, set := range given(p.Form, fleet.Params) {
+	for _, set := range paramsOf(p.Form, fleet.Params) {
 		form.Set(set.Name, set.Value)
 	}
 	return form
@@ -44,13 +44,13 @@ func (p Fleet) kept() url.Values {
 
 // Hidden are those without a field.
 func (p Fleet) Hidden() []Param {
-	return slices.DeleteFunc(given(p.Form, fleet.Params),
+	return slices.DeleteFunc(paramsOf(p.Form, fleet.Params),
 		func(param Param) bool { return slices.Contains(fleetFields, param.Name) })
 }
 
 // Narrowed says whether not all sessions of the days count.
 func (p Fleet) Narrowed() bool {
-	form := p.kept()
+	form := p.setParams()
 	for _, name := range []string{"from", "to", "by", "top"} {
 		form.Del(name)
 	}
@@ -59,7 +59,7 @@ func (p Fleet) Narrowed() bool {
 
 // Data is the address of the same as JSON or, for a table, as CSV.
 func (p Fleet) Data(table string) string {
-	form := p.kept()
+	form := p.setParams()
 	if table != "" {
 		form.Del("top") // all rows
 		form.Set("format", "csv")
@@ -71,7 +71,7 @@ func (p Fleet) Data(table string) string {
 // List is the address of the list of the page's sessions, narrowed by further parameters: names and values. Further
 // words are looked for beside others.
 func (p Fleet) List(more ...string) string {
-	form := p.kept()
+	form := p.setParams()
 	form.Del("by")
 	form.Del("top")
 	form.Set("from", p.Began("from"))
@@ -160,16 +160,16 @@ func (p Fleet) Ends() string {
 	return strings.Join(parts, ", ")
 }
 
-// Known is how many ended sessions have an outcome that says how their jobs ended.
-func (p Fleet) Known() int {
+// WithOutcome is how many ended sessions have an outcome that says how their jobs ended.
+func (p Fleet) WithOutcome() int {
 	return p.Total.Sessions - p.Total.Running - p.Total.Unknown - p.Total.NotYet
 }
 
 // FailedShare is the percentage of these that failed.
-func (p Fleet) FailedShare() float64 { return p.Part(p.Total.Failed, p.Known()) }
+func (p Fleet) FailedShare() float64 { return p.Part(p.Total.Failed, p.WithOutcome()) }
 
 // AllKnown says that there are ended sessions, and how each of them ended is known.
-func (p Fleet) AllKnown() bool { return p.Known() > 0 && p.Total.Unknown+p.Total.NotYet == 0 }
+func (p Fleet) AllKnown() bool { return p.WithOutcome() > 0 && p.Total.Unknown+p.Total.NotYet == 0 }
 
 // Part is a part of a whole in percent.
 func (Fleet) Part(part, whole int) float64 { return part100(float64(part), float64(whole)) }
@@ -235,14 +235,14 @@ type FleetColumn struct {
 	Unused             bool // another one follows with what was not used
 }
 
-// HourColumns are those of the tables.
+// HourColumns are the columns with hours and cost, each with a link that sorts by it; GPUs and cost only if any are.
 func (p Fleet) HourColumns() (columns []FleetColumn) {
 	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"},
 		{"memory", "GiB h"}, {fleet.ByCost, p.Currency}} {
 		if c.by == "gpu" && !p.GPUs() || c.by == fleet.ByCost && !p.Priced {
 			continue
 		}
-		form := p.kept()
+		form := p.setParams()
 		form.Set("by", c.by)
 		column := FleetColumn{Title: c.title, Link: "?" + form.Encode(), Order: "none", Unused: c.by != "node" && c.by != fleet.ByCost}
 		if c.by == p.By {

@@ -41,8 +41,8 @@ func dayField(value string) string {
 // Param is a parameter of a page's address.
 type Param struct{ Name, Value string }
 
-// given are the parameters of some names that are set, in the order of the names.
-func given(form url.Values, names []string) (params []Param) {
+// paramsOf returns those parameters of a form that have one of the names and are set, in the order of the names.
+func paramsOf(form url.Values, names []string) (params []Param) {
 	for _, name := range names {
 		if v := form.Get(name); v != "" {
 			params = append(params, Param{name, v})

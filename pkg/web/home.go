@@ -149,7 +149,7 @@ var (
 )
 
 // Hidden are the filters without a field.
-func (q Query) Hidden() []Param { return given(q.Filter, homeHidden) }
+func (q Query) Hidden() []Param { return paramsOf(q.Filter, homeHidden) }
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
@@ -220,7 +220,7 @@ func (q Query) chip(name, value string) Chip {
 // Chosen are the filters by names, each to be taken away.
 func (q Query) Chosen() (chips []Chip) {
 	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
-	for _, set := range given(q.Filter, names) {
+	for _, set := range paramsOf(q.Filter, names) {
 		chip := q.chip(set.Name, set.Value)
 		chip.Name = strings.ReplaceAll(set.Name, "kubernetes_", "Kubernetes ")
 		if set.Name == "finding" {

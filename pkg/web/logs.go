@@ -135,7 +135,7 @@ func (Search) template() string { return "search.html" }
 
 // Hidden are the parameters of the query that the form has no fields for.
 func (s Search) Hidden() []Param {
-	return given(s.Form, []string{"job_id", "before", "after", "limit", "timeout"})
+	return paramsOf(s.Form, []string{"job_id", "before", "after", "limit", "timeout"})
 }
 
 // Log is a page of a log.

@@ -70,15 +70,15 @@ func (t MergedLogs) Without(i int) string {
 			left = append(left, l.ID())
 		}
 	}
-	return t.with("log", left...)
+	return t.addressWith("log", left...)
 }
 
 // Turned is the address of the page with a column for each log, or with one for all.
 func (t MergedLogs) Turned() string {
 	if t.Wide {
-		return t.with("columns")
+		return t.addressWith("columns")
 	}
-	return t.with("columns", "1")
+	return t.addressWith("columns", "1")
 }
 
 // Before and After are the addresses of the lines before and behind those shown.
@@ -101,9 +101,9 @@ func (t MergedLogs) at(places []int64, before string) string {
 	return "logs?" + query.Encode()
 }
 
-// with is the address of the page with other values of a parameter. Offsets are of these logs, so other logs get an
-// address without them.
-func (t MergedLogs) with(name string, values ...string) string {
+// addressWith is the address of the page with other values of a parameter. Offsets are of these logs, so other logs get
+// an address without them.
+func (t MergedLogs) addressWith(name string, values ...string) string {
 	query := maps.Clone(t.Form)
 	if query[name] = values; name == "log" {
 		query.Del("offset")
@@ -115,7 +115,7 @@ func (t MergedLogs) with(name string, values ...string) string {
 // Columns is how many columns lines have.
 func (t MergedLogs) Columns() int { return len(t.Logs) }
 
-// Room says whether another log may be added.
-func (t MergedLogs) Room() bool { return len(t.Logs) < MaxMerged }
+// CanAdd says whether another log may be added.
+func (t MergedLogs) CanAdd() bool { return len(t.Logs) < MaxMerged }
 
 func (MergedLogs) template() string { return "merged.html" }

@@ -16,7 +16,7 @@ type Note struct {
 	Kept     string // how long the session is kept, such as "expires in 12 days"
 	Why      string // a sentence without its end
 	Writable bool
-	Most     int    // characters of a note
+	MaxText  int    // characters of a note
 	Seen     string // which note the page shows, for its form to say
 }
 

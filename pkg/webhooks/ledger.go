@@ -65,9 +65,9 @@ func (l *ledger) now(ctx context.Context) (time.Time, error) {
 	return l.stored.Add(time.Since(l.asked)), nil
 }
 
-// until returns how long it is until a time of the store; 0 or less: it has passed. The store's clock is asked only if
-// it has passed by this machine's.
-func (l *ledger) until(ctx context.Context, at time.Time) (time.Duration, error) {
+// remaining returns how long it is until a time of the store; 0 or less: it has passed. The store's clock is asked only
+// if it has passed by this machine's.
+func (l *ledger) remaining(ctx context.Context, at time.Time) (time.Duration, error) {
 	left := time.Until(at)
 	if left > 0 || at.IsZero() {
 		return left, nil

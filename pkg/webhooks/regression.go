@@ -93,8 +93,8 @@ func failsMore(outcome string, earlier []catalog.Entry) *Regression {
 	if !failed[0] || !more(failed) || more(failed[1:]) {
 		return nil
 	}
-	return &Regression{Runs: len(failed) - recentRuns, Recent: recentRuns, RecentFailed: trues(failed[:recentRuns]),
-		EarlierFailed: trues(failed[recentRuns:])}
+	return &Regression{Runs: len(failed) - recentRuns, Recent: recentRuns, RecentFailed: countTrue(failed[:recentRuns]),
+		EarlierFailed: countTrue(failed[recentRuns:])}
 }
 
 // more says whether at least twice as great a share of the last runs failed as of those before.
@@ -102,12 +102,12 @@ func more(failed []bool) bool {
 	if len(failed) < recentRuns+minRuns {
 		return false
 	}
-	recent, before := trues(failed[:recentRuns]), trues(failed[recentRuns:])
+	recent, before := countTrue(failed[:recentRuns]), countTrue(failed[recentRuns:])
 	return recent >= recentFailures && recent*(len(failed)-recentRuns) >= 2*before*recentRuns
 }
 
-// trues counts those that are true.
-func trues(all []bool) (n int) {
+// countTrue counts those that are true.
+func countTrue(all []bool) (n int) {
 	for _, v := range all {
 		if v {
 			n++

@@ -133,8 +133,8 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	}
 	w.sent = state.sent
 	l := &w.s.ledger
-	jobs, jobsErr := l.until(ctx, state.jobsUntil)
-	wait, claimErr := l.until(ctx, state.expiry)
+	jobs, jobsErr := l.remaining(ctx, state.jobsUntil)
+	wait, claimErr := l.remaining(ctx, state.expiry)
 	if err := errors.Join(jobsErr, claimErr); err != nil {
 		return false, err
 	}
@@ -157,7 +157,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		if state.done { // the session sends the job's events, and waits for this
 			return w.finish(ctx)
 		}
-		jobs, err = l.until(ctx, state.jobsUntil)
+		jobs, err = l.remaining(ctx, state.jobsUntil)
 		mine, wait = jobs <= 0, l.lease/20
 	}
 	if err == nil && mine {

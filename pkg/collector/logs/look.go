@@ -78,7 +78,7 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 	files := make(map[*tree][]seenFile)
 	for p := range c.paths {
 		session, rest, _ := strings.Cut(p, "/")
-		tree := t.known(session)
+		tree := t.treeOf(session)
 		below, isLog := strings.CutPrefix(rest, "logs/")
 		switch {
 		case isLog && tree != nil:

@@ -164,7 +164,7 @@ func TestGone(t *testing.T) {
 	tailer, hook := newTailer(t)
 	grow(t, tailer, "followed.out", strings.Repeat("the first line", 5))
 	must.Get(tailer.Scan(t.Context()))(t)
-	tree := tailer.known(lookedAt)
+	tree := tailer.treeOf(lookedAt)
 	dir := tree.followed()[0].dir
 	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{n: 5})
 	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{n: 5})

@@ -37,7 +37,7 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	now := time.Now()
 	for _, name := range names {
 		s := Session{Name: name}
-		if tree := t.known(name); tree != nil {
+		if tree := t.treeOf(name); tree != nil {
 			s.LastWrite = tree.lastWrite()
 			s.Stored = tree.stored()
 			s.Quiet = tree.quiet(now)
@@ -87,7 +87,7 @@ func current(root *os.Root, sessions []string) string {
 // SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file
 // of an ended session waits for more bytes. It returns false if that was known.
 func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
-	tree := t.known(session)
+	tree := t.treeOf(session)
 	if tree == nil {
 		return false
 	}

@@ -167,8 +167,8 @@ func (t *Tailer) locked() iter.Seq[*tree] {
 	}
 }
 
-// known is a session's tree; nil if the session was not scanned yet.
-func (t *Tailer) known(session string) *tree {
+// treeOf is a session's tree; nil if the session was not scanned yet.
+func (t *Tailer) treeOf(session string) *tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.trees[session]
@@ -337,7 +337,7 @@ func (t *Tailer) isDraining() bool {
 
 // tree returns the session's tree. It creates one if the session's node is known.
 func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
-	known := t.known(session)
+	known := t.treeOf(session)
 	id, err := t.opts.Node(ctx, session)
 	if known != nil {
 		if err == nil {
@@ -382,8 +382,8 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	const prefix = "rayhistory_collector_logs_"
-	with := promauto.With(r)
-	with.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
+	factory := promauto.With(r)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.locked() {
@@ -392,16 +392,16 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		return float64(n)
 	})
 	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
 	return &metrics{
 		generations: counter("generations_total", "Times a log was continued in another file: rotations."),
 		lost:        counter("lost_bytes_total", "Bytes of logs that were removed before they were stored."),
 		gone:        counter("lost_total", "Logs that were written and removed before they could be read."),
 		unreadable:  counter("unreadable_total", "Log files and folders that could not be read at first."),
-		watches: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
+		watches: factory.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
 			Help: "Folders the kernel tells of changes in (inotify watches)."}),
-		scan: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds",
+		scan: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds",
 			Help: "How long looking at all log files took.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8)}),
 	}
 }

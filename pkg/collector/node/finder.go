@@ -73,8 +73,8 @@ func (f *Finder) Here(session string) (rayid.Node, error) {
 	return node, err
 }
 
-// Known is the node that was found for a session, even if its folder is gone by now; false if none was found.
-func (f *Finder) Known(session string) (rayid.Node, bool) {
+// Cached is the node that was found for a session, even if its folder is gone by now; false if none was found.
+func (f *Finder) Cached(session string) (rayid.Node, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	node, ok := f.nodes[session]

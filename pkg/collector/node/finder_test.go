@@ -76,7 +76,7 @@ func TestNode(t *testing.T) {
 			if (err != nil) != (test.want == "") || (err == nil && got.String() != test.want) {
 				t.Errorf("got %s, %v, want %q", got, err, test.want)
 			}
-			if known, ok := f.Known(session); ok != (test.want != "") || (ok && known != got) {
+			if known, ok := f.Cached(session); ok != (test.want != "") || (ok && known != got) {
 				t.Errorf("known is %s, %t", known, ok)
 			}
 		})
@@ -99,7 +99,7 @@ func TestManySessions(t *testing.T) {
 	for i := 2 * maxSessions; i > 0; i-- {
 		name := fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)
 		f.remember(name, rayid.Node{1})
-		if _, ok := f.Known(name); !ok {
+		if _, ok := f.Cached(name); !ok {
 			t.Fatalf("the node of %s is forgotten", name)
 		}
 	}
@@ -214,11 +214,11 @@ func TestOldSessions(t *testing.T) {
 	}
 	for _, scanned := range []string{old, session, old} {
 		must.Get(f.Node(t.Context(), scanned))(t)
-		if node, ok := f.Known(session); scanned != old && (!ok || node.String() != b) {
+		if node, ok := f.Cached(session); scanned != old && (!ok || node.String() != b) {
 			t.Errorf("events of %s are of node %s, %t", session, node, ok)
 		}
 	}
-	if node, ok := f.Known(session); !ok || node.String() != b {
+	if node, ok := f.Cached(session); !ok || node.String() != b {
 		t.Errorf("after the scan of an old session: %s, %t", node, ok)
 	}
 	for i := range 2 * maxSessions {
@@ -227,7 +227,7 @@ func TestOldSessions(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+a), nil, 0o644))
 		must.Get(f.Node(t.Context(), name))(t)
 	}
-	if _, ok := f.Known(session); !ok || len(f.nodes) > maxSessions {
+	if _, ok := f.Cached(session); !ok || len(f.nodes) > maxSessions {
 		t.Errorf("%d sessions are remembered, the newest: %t", len(f.nodes), ok)
 	}
 }

@@ -66,15 +66,15 @@ type Decoder struct {
 	labels []Label
 }
 
-// source is a target and its wanted series, by ID.
+// source is a target and its wanted series, in order of their IDs.
 type source struct {
 	up      int     // number of the series Up, below 0 if it is not wanted
 	upValue float64 // its value; -1 before the first read
 	last    int64
-	wanted  []wanted
+	wanted  []wantedSeries
 }
 
-type wanted struct {
+type wantedSeries struct {
 	id     int
 	number int
 }
@@ -238,7 +238,7 @@ func (d *Decoder) define(in *scanner) {
 			return
 		}
 		if number := d.visitor.Series(target, d.name, d.labels); number >= 0 {
-			t.wanted = append(t.wanted, wanted{id: id, number: number})
+			t.wanted = append(t.wanted, wantedSeries{id: id, number: number})
 		}
 	}
 	in.end()
@@ -279,7 +279,7 @@ func (d *Decoder) read(in *scanner) {
 		in.key("v")
 		d.update(in, t, count)
 		if in.optionalKey("gone") {
-			d.leave(in, t)
+			d.readEnded(in, t)
 		}
 	}
 	in.end()
@@ -338,8 +338,8 @@ func (d *Decoder) update(in *scanner, t *source, count int) {
 	}
 }
 
-// leave reads the list of series that are gone.
-func (d *Decoder) leave(in *scanner, t *source) {
+// readEnded reads the list of series that ended, and keeps those that are wanted.
+func (d *Decoder) readEnded(in *scanner, t *source) {
 	next, id := 0, -1
 	in.open('[')
 	for in.more(']') {

@@ -310,9 +310,9 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_metrics_"
-	with := promauto.With(r)
+	factory := promauto.With(r)
 	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
 	return &metrics{
 		lines: counter("samples_total", "Samples read from Ray's metrics."),
@@ -320,9 +320,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dropped: counter("dropped_samples_total",
 			"Samples left out because the node has more series than --metrics-max-series."),
 		errors: counter("errors_total", "Reads of Ray's metrics that failed, or could not be kept."),
-		series: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "series",
+		series: factory.NewGauge(prometheus.GaugeOpts{Name: prefix + "series",
 			Help: "Series of Ray's metrics in the last read."}),
-		seconds: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "read_seconds",
+		seconds: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "read_seconds",
 			Help: "How long reading one endpoint took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 	}
 }

@@ -19,9 +19,9 @@ type metrics struct {
 
 func newMetrics(o Options) *metrics {
 	const prefix = "rayhistory_collector_ship_"
-	with := promauto.With(o.Registerer)
+	factory := promauto.With(o.Registerer)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
+		v := factory.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
 			append([]string{"group"}, labels...))
 		for _, g := range o.Groups {
 			if len(labels) == 0 {
@@ -41,12 +41,12 @@ func newMetrics(o Options) *metrics {
 		errors: counter("errors_total",
 			"Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, "+
 				"source (reading what is to be shipped) or backend.", "kind"),
-		seconds: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
+		seconds: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
 			Help:    "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
-		open: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
+		open: factory.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
 			Help: "1 while the store failed so often that uploads are only probed."}),
-		unnoted: with.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
+		unnoted: factory.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
 			Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the " +
 				"same; after a crash bytes of the last may be stored twice."}),
 	}

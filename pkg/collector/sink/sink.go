@@ -218,14 +218,14 @@ type metrics struct {
 const metricPrefix = "rayhistory_collector_events_"
 
 func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
-	with := promauto.With(r)
+	factory := promauto.With(r)
 	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
 	}
 	vector := func(name, help string) *prometheus.CounterVec {
-		return with.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{"reason"})
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{"reason"})
 	}
-	with.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
 		Help: "Memory taken by batches that are being read or kept."},
 		func() float64 { return float64(m.taken.Load()) })
 	return &metrics{
@@ -244,7 +244,7 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 				"ID: among the session's events), crowded (of more jobs and hours than one batch has: likewise)."),
 		slow:    counter("slow_total", "Requests that were cut off because their body came too slowly."),
 		batches: NewBatches(r),
-		seconds: with.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
+		seconds: factory.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
 			Help: "How long it took to answer a batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13)}),
 	}
 }

@@ -333,16 +333,16 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_snapshot_"
-	with := promauto.With(r)
+	factory := promauto.With(r)
 	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
 	return &metrics{
 		stored: counter("stored_total", "Dashboard answers stored."),
 		bytes:  counter("stored_bytes_total", "Bytes of dashboard answers stored."),
 		errors: counter("errors_total",
 			"Dashboard requests that failed, and answers and hardware figures that could not be stored."),
-		refused: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
+		refused: factory.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
 			Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: bytes, depth, tokens " +
 				"(names and values), row (bytes in one row or string), nodes, jobs, urls (of the nodes and jobs of one " +
 				"session)."}, []string{"reason"}),

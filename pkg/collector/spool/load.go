@@ -27,7 +27,7 @@ func (s *Spool) load() error {
 			delete(s.streams, key)
 			continue
 		}
-		st.settle()
+		st.orderSpans()
 		if saved, ok := s.positions.live[st.id]; ok {
 			delete(stale, st.id)
 			st.goOnFrom(saved.position)
@@ -177,8 +177,8 @@ func (st *Stream) restore(streamID uint64, sp span) {
 	st.spans = append(st.spans, sp)
 }
 
-// settle puts the spans in order. Blocks that were being moved (see compact) exist twice; the later ones count.
-func (st *Stream) settle() {
+// orderSpans puts the spans in order. Blocks that were being moved (see compact) exist twice; the later ones count.
+func (st *Stream) orderSpans() {
 	found := st.spans
 	st.spans = nil
 	slices.SortStableFunc(found, func(a, b span) int { return cmp.Compare(a.start, b.start) })

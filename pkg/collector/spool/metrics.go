@@ -16,12 +16,12 @@ type metrics struct {
 
 func newMetrics(s *Spool) *metrics {
 	const prefix = "rayhistory_collector_spool_"
-	with := promauto.With(s.opts.Registerer)
+	factory := promauto.With(s.opts.Registerer)
 	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
 	gauge := func(name, help string, read func() float64) {
-		with.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return read()
@@ -33,10 +33,10 @@ func newMetrics(s *Spool) *metrics {
 	gauge("streams", "Streams that the spool holds or lately held lines of.",
 		func() float64 { return float64(len(s.streams)) })
 	return &metrics{
-		failed: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "append_errors_total",
+		failed: factory.NewCounterVec(prometheus.CounterOpts{Name: prefix + "append_errors_total",
 			Help: "Batches that could not be kept, by reason: full (the limit or the disk), large (more than the " +
 				"limit) or disk."}, []string{"reason"}),
-		syncSeconds: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "sync_seconds",
+		syncSeconds: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "sync_seconds",
 			Help: "How long it took to make batches durable.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
 		damaged: counter("damaged_total",
 			"Segments found damaged or deleted, and blocks of lines found damaged when they were shipped."),

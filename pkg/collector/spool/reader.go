@@ -49,7 +49,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	r.done += int64(len(p))
 	if r.done == r.block.n && r.sum != r.block.checksum {
 		r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, r.block.n, errDamaged)
-		r.stream.spool.lose(r.stream, r.walk.segment, r.block.start, r.block.n)
+		r.stream.spool.dropDamaged(r.stream, r.walk.segment, r.block.start, r.block.n)
 		return 0, r.err
 	}
 	r.at += int64(len(p))
@@ -111,8 +111,8 @@ func (r *reader) close() error {
 
 func (r *reader) Close() error { return r.close() }
 
-// lose removes n unreadable bytes from a stream.
-func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
+// dropDamaged removes n unreadable bytes from a stream.
+func (s *Spool) dropDamaged(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
 	s.log.WithField("key", st.key).Errorf(
 		"spool: %d bytes of data in %s are damaged and lost; the file is moved to quarantine", n, seg.path)

@@ -218,17 +218,17 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 	if found != nil {
 		return found, nil
 	}
-	const most = 10
-	var known []string
+	const maxNames = 10
+	var names []string
 	for i := range jobs {
-		known = append(known, jobs[i].Name())
+		names = append(names, jobs[i].Name())
 	}
-	text := strings.Join(known[:min(most, len(known))], ", ")
+	text := strings.Join(names[:min(maxNames, len(names))], ", ")
 	switch {
-	case len(known) == 0:
+	case len(names) == 0:
 		text = "nothing is stored of any"
-	case len(known) > most:
-		text += fmt.Sprintf(" and %d more", len(known)-most)
+	case len(names) > maxNames:
+		text += fmt.Sprintf(" and %d more", len(names)-maxNames)
 	}
 	return nil, fmt.Errorf("no job %.200q in this session; there are: %.2000s", name, text)
 }

@@ -61,7 +61,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 		switch {
 		case c.worth == errorOfRay && rank < 0, c.passing && own > 0:
 			continue
-		case told(known, c.said):
+		case repeated(known, c.said):
 			if c.worth == anError || c.worth == stepFailed {
 				own, all = 0, 0
 				continue
@@ -81,8 +81,8 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	return found
 }
 
-// told reports whether a text has a line, or ends with its end: others repeat an error behind a beginning of their own.
-func told(known, line string) bool {
+// repeated reports whether a text has a line, or ends with its end: others repeat an error behind their own beginning.
+func repeated(known, line string) bool {
 	const endsAlike = 40 // bytes
 	return strings.Contains(known, Clip(line, MaxTitle)) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
 }

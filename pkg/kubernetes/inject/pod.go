@@ -10,9 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// addToGroup adds the collector to the pod template of a group: the head's or a worker group's specification. head is
-// the head's node, nil for the head itself. It returns the group's node. what names the group in the change, which gets
-// nothing if the pod has a collector already.
+// addToGroup adds the collector to the pod template of a group, of which spec is the specification: the head's or a
+// worker group's. It returns the group's node; head is the head's node, nil for the head itself. It adds to change what
+// was done and warnings, with the group's name (what) before them; nothing if the pod has a collector already.
 func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
 	template, err := mapping(spec, "template")
 	if err != nil {

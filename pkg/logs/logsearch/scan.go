@@ -225,15 +225,15 @@ func (s *scanner) header(begin int, text []byte, from int) logline.Header {
 		dated.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
 	}
 	s.dated = dated
-	return dated.said()
+	return dated.combined()
 }
 
 // none is what is known of a line before any line was looked at.
 func none(line int64) dating { return dating{line: line, timeBy: -1, levelBy: -1, raised: -1} }
 
-// said is what the lines say together. From a traceback on, a record below warning is an error: what a program prints
-// stands below records of others, such as Ray's.
-func (d *dating) said() logline.Header {
+// combined is what the lines say together. From a traceback on, a record below warning is an error: what a program
+// prints stands below records of others, such as Ray's.
+func (d *dating) combined() logline.Header {
 	h := d.header
 	if d.raised >= 0 && h.Level < logline.Warning {
 		h.Level = logline.Error
@@ -323,7 +323,7 @@ func (s *scanner) searchLong(ctx context.Context) error {
 			var from, to int
 			if from, to, matches = s.findIn(ctx, part, f.length == 0, closed); matches {
 				if state, at := logline.State(part, from); at > 0 {
-					f.header = own(logline.Parse(state, &s.clock), f.header)
+					f.header = inherit(logline.Parse(state, &s.clock), f.header)
 				}
 				f.setText(part, from, to)
 				f.text = bytes.Clone(f.text)
@@ -351,8 +351,8 @@ func (s *scanner) searchLong(ctx context.Context) error {
 	}
 }
 
-// own is what a part of a line says of itself; what it does not say is as in the line.
-func own(part, line logline.Header) logline.Header {
+// inherit is the header of a part of a line: what the part does not say is as in the line.
+func inherit(part, line logline.Header) logline.Header {
 	if !part.Begins() {
 		return line
 	}

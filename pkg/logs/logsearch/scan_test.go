@@ -64,7 +64,7 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 		for j := i; j >= 0 && lines[j].start >= line.start-smallReach; j-- {
 			known.take(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
 		}
-		f.header = known.said()
+		f.header = known.combined()
 		for j := max(0, i-q.Before); j < i; j++ {
 			if lines[j].start >= line.start-smallReach {
 				f.before = append(f.before, contextLine([]byte(lines[j].text)))

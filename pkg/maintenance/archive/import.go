@@ -328,7 +328,7 @@ func (i *importer) entry(target string, size int64) error {
 		i.result.Kept++
 		return nil
 	case !i.checking:
-		body, err := i.body(size)
+		body, err := i.buffer(size)
 		if err != nil {
 			return err
 		}
@@ -354,36 +354,36 @@ func (i *importer) entry(target string, size int64) error {
 var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
 	"`historyserver rm`", os.ErrExist)
 
-// waiting is an object that was read and not stored yet.
-type waiting struct {
+// buffered is an object that was read and not stored yet.
+type buffered struct {
 	io.ReadSeeker
 	file *os.File // nil for one in memory
 }
 
-func (w waiting) close() {
+func (w buffered) close() {
 	if w.file != nil {
 		_ = w.file.Close()
 	}
 }
 
-// body copies the entry so that it can be read several times, as stores require.
-func (i *importer) body(size int64) (waiting, error) {
+// buffer copies the entry to memory or a temporary file, so that it can be read several times, as stores require.
+func (i *importer) buffer(size int64) (buffered, error) {
 	if size <= inMemory {
 		data := make([]byte, size)
 		_, err := io.ReadFull(i.in, data)
-		return waiting{ReadSeeker: bytes.NewReader(data)}, err
+		return buffered{ReadSeeker: bytes.NewReader(data)}, err
 	}
 	file, err := os.CreateTemp(i.opts.TempDir, "historyserver-import-")
 	if err != nil {
-		return waiting{}, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
+		return buffered{}, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
 	}
-	w := waiting{ReadSeeker: file, file: file}
+	w := buffered{ReadSeeker: file, file: file}
 	if err = os.Remove(file.Name()); err == nil { // the open file stays
 		_, err = io.CopyN(file, i.in, size)
 	}
 	if err != nil {
 		w.close()
-		return waiting{}, err
+		return buffered{}, err
 	}
 	return w, nil
 }

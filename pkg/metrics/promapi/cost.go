@@ -87,8 +87,8 @@ func (c *cost) largest() float64 {
 	return n + c.writtenLabels()
 }
 
-// some is the result of an operator or a function that returns some of the series.
-func (c *cost) some() *cost {
+// subset is the result of an operator or a function that returns some of the series.
+func (c *cost) subset() *cost {
 	result := c.relabeled()
 	result.shared, result.values = true, c.values
 	return result

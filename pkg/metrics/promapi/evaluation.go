@@ -95,7 +95,7 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return e.result(operand.some(), steps, 0, parameter, operand)
+		return e.result(operand.subset(), steps, 0, parameter, operand)
 	case parser.COUNT_VALUES:
 		return e.countValues(n, operand, steps)
 	}
@@ -160,7 +160,7 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 			c, points = labelJoin(vector, n.Args), 0
 		}
 	case "sort", "sort_desc", "last_over_time", "first_over_time":
-		c = vector.some()
+		c = vector.subset()
 	case "histogram_quantile", "histogram_fraction":
 		own = 2*vector.labels() + vector.series*warningBytes
 	case "rate", "increase":
@@ -236,7 +236,7 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	signatures := left.signatures(n.VectorMatching) + right.signatures(n.VectorMatching)
 	switch n.Op {
 	case parser.LAND, parser.LUNLESS:
-		return e.result(left.some(), steps, signatures, left, right)
+		return e.result(left.subset(), steps, signatures, left, right)
 	case parser.LOR:
 		return e.result(union(left, right), steps, signatures, left, right)
 	}

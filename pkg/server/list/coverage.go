@@ -34,7 +34,7 @@ var CoverageParams = []string{"state"}
 // maxCovered limits the clusters on the page.
 const maxCovered = 1000
 
-// CoveragePage shows the same, those in need of somebody first; ?state= shows only clusters in that state.
+// CoveragePage shows what Coverage answers, clusters that need attention first; ?state= shows only that state.
 func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
 	page := web.Coverage{Frame: visible.Frame(r), Chosen: form.Get("state")}

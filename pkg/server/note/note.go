@@ -77,7 +77,7 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	}
 	web.Write(w, http.StatusOK, web.Note{
 		Frame: visible.FrameOf(r, e, "note"), Path: e.Ref.Path(), Note: n, Kept: h.Kept(e),
-		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,
+		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, MaxText: notes.MaxText,
 		Seen: version(n),
 	})
 	return nil

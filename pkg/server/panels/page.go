@@ -84,7 +84,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 	page := web.Panels{
 		Frame: frameOf(r), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
 		Kiosk: query.Has("kiosk"),
-		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
+		Theme: oneOf(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
 	}
 	if sentence != "" {
 		return page
@@ -110,7 +110,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
 		return notTooLong(page, values)
 	}
-	page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), kept(query), wrong
+	page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), hiddenParams(query), wrong
 	if chosen(query) && wrong.Name == "" {
 		page.FromText, page.ToText = shownTime(from, typed), shownTime(to, typed)
 		whole := url.Values{}
@@ -252,8 +252,8 @@ func ofSession(r *dash.Request) url.Values {
 	return query
 }
 
-// kept returns the parameters of the page's address that are not in the form.
-func kept(query url.Values) (params []web.Param) {
+// hiddenParams returns the parameters of the page's address that are not in the form.
+func hiddenParams(query url.Values) (params []web.Param) {
 	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "with"} {
 		if query.Has(name) {
 			params = append(params, web.Param{Name: name, Value: query.Get(name)})
@@ -262,9 +262,9 @@ func kept(query url.Values) (params []web.Param) {
 	return params
 }
 
-// known returns a text if it is one of some texts, otherwise "".
-func known(text string, some ...string) string {
-	if slices.Contains(some, text) {
+// oneOf returns a text if it is one of some texts, otherwise "".
+func oneOf(text string, allowed ...string) string {
+	if slices.Contains(allowed, text) {
 		return text
 	}
 	return ""
