@@ -29,7 +29,7 @@ import time
 import traceback
 import urllib.request
 
-from failing import daily_scenarios, ends_scenarios, firms_scenarios, fresh_scenarios, further_scenarios, hard_scenarios, kin_scenarios, library_scenarios, mix_scenarios, models_scenarios, night_scenarios, ops_scenarios, others_scenarios, peers_scenarios, public_scenarios, runs_scenarios, siblings_scenarios, sites_scenarios, strangers_scenarios, teams_scenarios, wide_scenarios  # noqa: F401
+from failing import daily_scenarios, ends_scenarios, firms_scenarios, forum_scenarios, fresh_scenarios, further_scenarios, hard_scenarios, kin_scenarios, library_scenarios, mix_scenarios, models_scenarios, night_scenarios, ops_scenarios, others_scenarios, peers_scenarios, public_scenarios, runs_scenarios, siblings_scenarios, sites_scenarios, strangers_scenarios, teams_scenarios, wide_scenarios  # noqa: F401
 from failing.scenarios import SCENARIOS
 from lab import BRIDGE, DASHBOARD_PORT, EVENTS_PORT, HERE, HOME, HOST, PYTHON, Pod, run, venv, wait
 from record import pack_tree, say
