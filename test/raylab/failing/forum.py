@@ -96,7 +96,7 @@ def scoring():
         try:
             left.append(ray.get(scorer.score.remote(rng.random((n, 3)))))
         except ray.exceptions.RayActorError:
-            time.sleep(2)  # it comes back
+            ray.get(scorer.__ray_ready__.remote())  # it comes back
     print(sum(map(len, left)))
 
 
@@ -139,20 +139,12 @@ def conversion():
     print(ray.get([convert.remote(i) for i in range(4)]))
 
 
-def decode(clip):
-    import ctypes
-    import faulthandler
-
-    faulthandler.enable()
-    if clip == 5:
-        ctypes.string_at(0)
-    return clip
-
-
 @ray.remote(max_retries=0, **LIGHT)
 def decode_clips(clips):
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
+
+    from forum_codec import decode
 
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
         return list(pool.map(decode, clips))

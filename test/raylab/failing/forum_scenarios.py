@@ -46,6 +46,7 @@ def all_of(*names):
     return [f"forum_{n}" for n in names]
 
 
-together("forum_core", *all_of("unreadable", "hydra", "amnesia", "peers", "child", "pool", "ok_completions", "ok_clips"))
+together("forum_core", *all_of("unreadable", "hydra", "peers", "child", "ok_completions"))
 together("forum_libs", *all_of("metric", "nans", "locked", "houses", "churn", "tokens", "predictions", "ok_depths"))
-together("forum_serve", *all_of("gang", "submitter", "offers", "baskets", "ok_offers", "warmed"))
+together("forum_serve", *all_of("gang", "submitter", "offers", "baskets", "ok_offers"))
+together("forum_more", *all_of("amnesia", "pool", "ok_clips"))
