@@ -198,7 +198,8 @@ func (e *driverEnd) handled() bool { return e.after >= wentOn }
 // about it. It returns "" if there is none.
 func (e *driverEnd) earlierError(title string) string {
 	switch {
-	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted):
+	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted),
+		e.code == 126, e.code == 127: // what a shell does not find is missing from the machine
 		return ""
 	case e.signal != "":
 		return output.ErrorBefore(output.BeforeSignal(e.log.text), title)

@@ -19,7 +19,7 @@ const beforeThat = "; before that "
 // the title tells both.
 func (b *builder) addEarlierFailures() {
 	for _, end := range b.all {
-		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv || end.Kind == Entrypoint {
+		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv {
 			continue
 		}
 		root := end.root()
@@ -27,7 +27,9 @@ func (b *builder) addEarlierFailures() {
 			continue
 		}
 		earlier := ""
-		if before := b.earlierFailure(end, root); before != nil {
+		if end.Kind == Entrypoint { // nothing ran yet that could have failed, but what should have brought the script
+			earlier = end.earlierError
+		} else if before := b.earlierFailure(end, root); before != nil {
 			earlier = before.Title
 			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
 				root.addEvidence(e)

@@ -67,7 +67,9 @@ requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://h
 
 The above exception was the direct cause of the following exception:
 
-` + module + `OSError: You are trying to access a gated repo.
+` + module + `  File "/v/site-packages/transformers/utils/hub.py", line 360, in cached_file
+    raise OSError(
+OSError: You are trying to access a gated repo.
 Make sure to have access to it at https://huggingface.co/meta-llama.
 401 Client Error. (Request ID: Root=1-66)
 `, `gated repo`},
@@ -176,6 +178,57 @@ You can list all discoverable environments with ` + "`conda info --envs`" + `.
 
 ` + module + `ModuleNotFoundError: No module named 'torch'
 `, `Could not find conda environment: train`},
+		// Siblings: other libraries and tools.
+		"a data set that is not there": {1, `Traceback (most recent call last):
+  File "/v/site-packages/httpx/_models.py", line 829, in raise_for_status
+    raise HTTPStatusError(message, request=request, response=self)
+httpx.HTTPStatusError: Client error '404 Not Found' for url 'https://hub.acme.dev/api/datasets/orders-v3'
+
+The above exception was the direct cause of the following exception:
+
+` + module + `  File "/v/site-packages/datasets/load.py", line 1030, in dataset_module_factory
+    raise DatasetNotFoundError(
+datasets.exceptions.DatasetNotFoundError: Dataset 'acme/orders-v3' doesn't exist on the Hub or cannot be accessed.
+`, `Dataset 'acme/orders-v3' doesn't exist`},
+		"a registry of models": {1, `Traceback (most recent call last):
+  File "/usr/lib/python3.11/urllib/request.py", line 643, in http_error_default
+    raise HTTPError(req.full_url, code, msg, hdrs, fp)
+urllib.error.HTTPError: HTTP Error 403: Forbidden
+
+The above exception was the direct cause of the following exception:
+
+` + module + `  File "/v/site-packages/registry/client.py", line 71, in fetch
+    raise RegistryError(f"no right to read {name}") from e
+registry.errors.RegistryError: no right to read churn-xgb/17
+`, `no right to read churn-xgb/17`},
+		"an answer to aiohttp": {1, `Traceback (most recent call last):
+  File "/v/site-packages/aiohttp/client_reqrep.py", line 1060, in raise_for_status
+    raise ClientResponseError(
+aiohttp.client_exceptions.ClientResponseError: 429, message='Too Many Requests', url=URL('http://llm:8000/v1')
+
+The above exception was the direct cause of the following exception:
+
+` + module + `  File "/v/site-packages/llmclient/errors.py", line 12, in check
+    raise QuotaExceeded(quota)
+llmclient.errors.QuotaExceeded: 60 requests a minute are allowed to team search
+`, `60 requests a minute are allowed to team search`},
+		"no repository": {2, `Cloning into 'trainer'...
+fatal: repository 'https://git.acme.dev/ml/trainer.git/' not found
+python: can't open file '/home/ray/trainer/main.py': [Errno 2] No such file or directory
+`, `main\.py.*repository 'https://git\.acme\.dev/ml/trainer\.git/' not found`},
+		"no archive": {1, `unzip:  cannot find or open /mnt/releases/app-7.zip, /mnt/releases/app-7.zip.zip or /mnt/releases/app-7.zip.ZIP.
+/home/ray/anaconda3/bin/python: No module named scorer
+`, `cannot find or open /mnt/releases/app-7\.zip`},
+		"no rights on a bucket of Google": {2, `Copying gs://acme-jobs/run.sh...
+ServiceException: 401 Anonymous caller does not have storage.objects.get access to the Google Cloud Storage object.
+sh: 0: cannot open run.sh: No such file
+`, `401 Anonymous caller does not have storage\.objects\.get`},
+		"a conflict in Kubernetes": {1, module + `kubernetes.client.exceptions.ApiException: (409)
+Reason: Conflict
+HTTP response headers: HTTPHeaderDict({'Audit-Id': '1b2c', 'Cache-Control': 'no-cache, private', ` +
+			`'Content-Type': 'application/json', 'X-Content-Type-Options': 'nosniff', 'Content-Length': '285'})
+HTTP response body: {"kind":"Status","apiVersion":"v1","message":"services \"llm\" already exists","code":409}
+`, `services .*llm.* already exists`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, chain := badJob(t, submissionWithLog(t, c.code, strings.TrimPrefix(c.log, "\n")))

@@ -195,8 +195,8 @@ var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go and Rust.
 	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:)`)
-	// marksLine matches lines of only signs, and the headings of tracebacks.
-	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+`)
+	// marksLine matches lines of only signs, the headings of tracebacks, and what clients show of an answer's headers.
+	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
 )
 
 // WithoutFrames returns a text without the lines that say where something happened, such as a traceback's frames with

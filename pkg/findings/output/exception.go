@@ -86,7 +86,7 @@ func ExceptionOf(text string) (e Exception) {
 
 // ofParts returns the exception of a text that may have tracebacks of several, each the direct cause of the next: the
 // first that says what went wrong. A CancelledError does not, nor does a type without a message and a traceback, as in
-// Ray's line about a task's exception. If it is of a socket or a process and does not say which one, Rest gets what a
+// Ray's line about a task's exception. If it is of a socket, a process or a status of HTTP and does not say for what, Rest gets what a
 // library raised from it, which does.
 func ofParts(text string) (e Exception) {
 	program, silent := beginsIn(text), true // silent: e does not say yet what went wrong
@@ -106,8 +106,9 @@ func ofParts(text string) (e Exception) {
 	return e
 }
 
-// namesNothing matches exceptions of sockets and processes, which do not say to which address or for what.
-var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError)$`)
+// namesNothing matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
+// what.
+var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError)$`)
 
 var (
 	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".

@@ -47,6 +47,6 @@ def all_of(*names):
 
 
 together("forum_core", *all_of("unreadable", "hydra", "peers", "child", "ok_completions"))
-together("forum_libs", *all_of("metric", "nans", "locked", "houses", "churn", "tokens", "predictions", "ok_depths"))
+together("forum_libs", *all_of("metric", "nans", "locked", "houses", "tokens", "predictions", "ok_depths", "churn"))
 together("forum_serve", *all_of("gang", "submitter", "offers", "baskets", "ok_offers"))
 together("forum_more", *all_of("amnesia", "pool", "ok_clips"))
