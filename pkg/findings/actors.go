@@ -65,6 +65,9 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if state.Restarts == 0 {
 		return all
 	}
+	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
+		all = append(all, last) // it ended before another one was ready
+	}
 	for _, m := range b.restarts() {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })

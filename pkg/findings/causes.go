@@ -16,7 +16,7 @@ import (
 // linkDriver links the finding about a driver's end to what caused it: first to what the driver's exception tells of,
 // and else to what had failed before the driver ended with words of its own.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
-	b.linkCauses(f, j, cmp.Or(e.trace, j.Message))
+	b.linkCauses(f, j, cmp.Or(e.trace, output.OwnLines(j.Message))) // not what workers printed
 	if len(f.because) == 0 && f.raised.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}

@@ -101,7 +101,7 @@ func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 func (a *Actor) Processes() []ActorProcess {
 	processes := slices.Clone(a.FormerProcesses)
 	if !a.Worker.Nil() {
-		processes = append(processes, a.process())
+		processes = append(processes, a.Process())
 	}
 	slices.Reverse(processes)
 	return processes
@@ -167,7 +167,7 @@ func (s *ActorState) place(t entities.ActorTransition) {
 		if s.Worker != t.Worker {
 			if !s.Worker.Nil() {
 				s.Left = cmp.Or(s.Left, t.Time)
-				s.FormerProcesses = append(s.FormerProcesses, s.process())
+				s.FormerProcesses = append(s.FormerProcesses, s.Process())
 			}
 			s.Begun = t.Time
 		}
@@ -178,8 +178,8 @@ func (s *ActorState) place(t entities.ActorTransition) {
 	s.Started = cmp.Or(s.Started, t.Time)
 }
 
-// process is the last process.
-func (s *ActorState) process() ActorProcess { return ActorProcess{s.Node, s.Worker, s.Begun, s.Left} }
+// Process is the last process in which the actor was alive, or is; empty if it was in none.
+func (s *ActorState) Process() ActorProcess { return ActorProcess{s.Node, s.Worker, s.Begun, s.Left} }
 
 // restart applies a transition after which the actor waits for another process.
 func (s *ActorState) restart(t entities.ActorTransition) {

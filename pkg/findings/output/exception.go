@@ -86,8 +86,8 @@ func ExceptionOf(text string) (e Exception) {
 
 // ofParts returns the exception of a text that may have tracebacks of several, each the direct cause of the next: the
 // first that says what went wrong. A CancelledError does not, nor does a type without a message and a traceback, as in
-// Ray's line about a task's exception. If it is of a socket, a process or a status of HTTP and does not say for what, Rest gets what a
-// library raised from it, which does.
+// Ray's line about a task's exception. If it is of a socket, a process or a status of HTTP and does not say for what,
+// Rest gets what a library raised from it, which does.
 func ofParts(text string) (e Exception) {
 	program, silent := beginsIn(text), true // silent: e does not say yet what went wrong
 	for part := range strings.SplitSeq(text, directCause) {
