@@ -659,8 +659,8 @@ func TestSupervisorFailed(t *testing.T) {
 			"Job raysubmit_bad failed because the actor that runs its driver failed: Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable."},
 		{"JOB_SUPERVISOR_ACTOR_START_FAILURE",
 			"Failed to start supervisor actor raysubmit_bad: 'no'. Full traceback:\n" +
-				trace("ValueError: no node has the label zone"),
-			"Job raysubmit_bad failed because the actor that runs its driver failed: ValueError: no node has the label zone"},
+				trace("ValueError: runtime_env['pip'] has no field pkgs"),
+			"Job raysubmit_bad failed because the actor that runs its driver failed: ValueError: runtime_env['pip'] has no field pkgs"},
 		{"JOB_ENTRYPOINT_COMMAND_START_ERROR", trace("OSError: [Errno 28] No space left on device"),
 			"Job raysubmit_bad failed: OSError: [Errno 28] No space left on device"},
 	} {
@@ -675,7 +675,8 @@ func TestSupervisorFailed(t *testing.T) {
 			storeLog(t, dir, "job-driver-raysubmit_bad.log", caught)
 		}
 		if _, chain := badJob(t, dir); len(chain) != 1 || chain[0].Kind != findings.JobFailed ||
-			chain[0].Title != c.title {
+			chain[0].Title != c.title ||
+			strings.Contains(chain[0].Advice, "was submitted") != strings.Contains(c.title, "runtime_env") {
 			t.Errorf("%s: %+v", c.kind, chain)
 		}
 	}
