@@ -55,8 +55,8 @@ func newStartup(args, environ []string) *startup {
 // await returns the collector, or nil once a signal ends the process before there is one: then the error says what is
 // not stored. With --exit-on-error the first mistake is the error.
 func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collector.Collector, error) {
-	var told logthrottle.Throttle
-	toldRay := false
+	var throttle logthrottle.Throttle
+	noRayLogged := false
 	for wait := firstRetry; ; {
 		c, err := s.attempt(ctx)
 		if err == nil {
@@ -64,19 +64,19 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 		}
 		s.standby.Because(err)
 		s.standby.Take(s.servers)
-		told.Log = s.log
+		throttle.Log = s.log
 		retry := rayRetry
 		var noRay *collector.NoRayError
 		switch {
 		case errors.As(err, &noRay):
-			if !toldRay {
+			if !noRayLogged {
 				s.log.Infof("%v: the collector begins when it has", err)
 			}
-			toldRay, wait = true, firstRetry
+			noRayLogged, wait = true, firstRetry
 		case s.options.exitOnError:
 			return nil, err
 		default:
-			if log, ok := told.Next(time.Now()); ok {
+			if log, ok := throttle.Next(time.Now()); ok {
 				log.Errorf("nothing is stored until this is right: %s", oneLine(err))
 			}
 			retry, wait = wait, min(2*wait, longestRetry)

@@ -194,7 +194,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// refused says why a request was not answered, and what to do.
+// refused is the error for an answer that is not what was asked for. kind is its Content-Type, text its body.
 func (c *Client) refused(answer *http.Response, kind string, text []byte) error {
 	server, status := c.Server(), answer.StatusCode
 	said, ours := message(text)
@@ -202,7 +202,7 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 	if e.Message == "" || strings.Contains(kind, "html") {
 		e.Message = "it says nothing more"
 	}
-	told := fmt.Sprintf("%s answers %d %s: %s", server, status, http.StatusText(status), e.Message)
+	full := fmt.Sprintf("%s answers %d %s: %s", server, status, http.StatusText(status), e.Message)
 	switch {
 	case status == http.StatusOK:
 		e.Message = server + " answers with a page"
@@ -213,18 +213,18 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 			c.redirect(answer))
 		e.advice = "use the address that answers directly; if that is a page to sign in, one behind its proxy"
 	case status == http.StatusUnauthorized:
-		e.Message, e.advice = told, "sign in with `historyserver login --server "+server+"`, or set --token-file"
+		e.Message, e.advice = full, "sign in with `historyserver login --server "+server+"`, or set --token-file"
 	case !ours && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
-		e.Message, e.advice = told, "is it a history server, and as new as this program? `historyserver --version` "+
+		e.Message, e.advice = full, "is it a history server, and as new as this program? `historyserver --version` "+
 			"tells this program's version"
 	case status == http.StatusServiceUnavailable:
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 		if err == nil && seconds > 0 {
 			e.RetryAfter = min(time.Duration(seconds)*time.Second, longestPause)
 		}
-		e.Message = told
+		e.Message = full
 	default:
-		e.Message = told
+		e.Message = full
 	}
 	return e
 }

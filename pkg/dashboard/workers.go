@@ -232,8 +232,8 @@ type factsCache struct {
 // factsOf returns the facts of every node that has logs.
 func factsOf(r *Request) (map[rayid.Node]facts, error) {
 	paths := make([]string, len(factLines))
-	for i, known := range factLines {
-		paths[i] = known.path
+	for i, fact := range factLines {
+		paths[i] = fact.path
 	}
 	version := moment.HeadVersions(r.Session, moment.HeadBytes, paths...)
 	cached := &moment.Cached[factsCache](&r.Moment).nodes
@@ -251,22 +251,22 @@ func factsOf(r *Request) (map[rayid.Node]facts, error) {
 	})
 }
 
-// readFacts looks for the lines at the heads of the node's logs.
+// readFacts reads the facts of a node from the first lines of its logs: factLines says which lines of which logs.
 func readFacts(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) (facts, error) {
 	found, heads := facts{}, map[string][]byte{}
-	for _, known := range factLines {
-		head, ok := heads[known.path]
+	for _, fact := range factLines {
+		head, ok := heads[fact.path]
 		if !ok {
 			var err error
-			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path},
+			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: fact.path},
 				moment.HeadBytes); err != nil {
 				return nil, err
 			}
-			heads[known.path] = head
+			heads[fact.path] = head
 		}
-		if m := known.line.FindSubmatch(head); m != nil {
+		if m := fact.line.FindSubmatch(head); m != nil {
 			if n, err := strconv.ParseInt(string(m[1]), 10, 64); err == nil {
-				found[known.name] = n
+				found[fact.name] = n
 			}
 		}
 	}

@@ -66,12 +66,12 @@ func waitedFor(all []attempt, until int64) string {
 		how = "without an answer"
 	}
 	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.behind(all[0]) }))
-	told := fmt.Sprintf("%s, which had been %s for %s", quoted(first), how, took)
+	text := fmt.Sprintf("%s, which had been %s for %s", quoted(first), how, took)
 	if later := namesOf(all); len(later) > len(first) {
 		later = slices.DeleteFunc(later, func(name string) bool { return slices.Contains(first, name) })
-		told += ", and " + quoted(later) + " after it"
+		text += ", and " + quoted(later) + " after it"
 	}
-	return told
+	return text
 }
 
 // behind reports whether a call began after another one in the same worker, where it may have waited for that one.

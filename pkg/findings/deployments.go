@@ -131,8 +131,8 @@ func (c *controllerLog) applicationsUnbuilt() {
 		}
 		m, until := all[len(all)-1], min(b.sessionEnd(nil), b.end)
 		app, took := m.groups[1], time.Duration(until-m.at)
-		told := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
-		if took < longConstructor || slices.ContainsFunc(later, told) {
+		mentioned := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
+		if took < longConstructor || slices.ContainsFunc(later, mentioned) {
 			continue
 		}
 		f := b.find(Serve, app+"#"+stillStarting)

@@ -151,7 +151,7 @@ func frameOf(r *dash.Request) web.Frame {
 
 // notTooLong is a page, or says that its queries are too long.
 func notTooLong(page web.Panels, values *values) web.Panels {
-	if values.room < 0 {
+	if values.free < 0 {
 		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
 	}
 	return page

@@ -150,9 +150,9 @@ func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
 // values has the text that replaces each variable in the queries of a page.
 type values struct {
 	of map[string]string
-	// room is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not
+	// free is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not
 	// be used.
-	room int
+	free int
 }
 
 // maxQueries limits all queries of a page together, in bytes: a few stored queries can contain a long value many times.
@@ -162,13 +162,13 @@ var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w
 
 // replace replaces variables by their values. Unknown variables stay, such as the $1 of label_replace.
 func (v *values) replace(expr string) string {
-	v.room -= len(expr)
+	v.free -= len(expr)
 	return reference.ReplaceAllStringFunc(expr, func(found string) string {
 		value, ok := v.of[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]
 		if ok {
-			v.room -= len(value)
+			v.free -= len(value)
 		}
-		if !ok || v.room < 0 {
+		if !ok || v.free < 0 {
 			return found
 		}
 		return value
@@ -189,7 +189,7 @@ func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duratio
 			v[variable.Name] = variable.inQuery(variable.chosen(asked))
 		}
 	}
-	return &values{of: v, room: maxQueries}
+	return &values{of: v, free: maxQueries}
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }
