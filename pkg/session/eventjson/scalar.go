@@ -35,17 +35,17 @@ func finite[T string | []byte](s T) float64 {
 	return f
 }
 
-// parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. Years that int64 nanoseconds cannot
-// hold, or that no clock of a cluster shows, are refused.
+// parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. What is before 1970 or later than
+// int64 nanoseconds can hold, which no clock of a cluster shows, is refused.
 func parseTime(s []byte) (ns int64, ok bool) {
 	t, err := time.Parse(time.RFC3339Nano, string(s))
-	if err != nil || t.Year() < firstYear || t.Year() > lastYear {
+	if err != nil || t.Unix() < 0 || t.Unix() >= endOfTimes {
 		return 0, false
 	}
 	return t.UnixNano(), true
 }
 
-const firstYear, lastYear = 1970, 2261
+const endOfTimes = math.MaxInt64 / int64(time.Second) // in 2262
 
 // idOf reads an identifier as base64 or hex; the zero value if there is none or it is malformed.
 func idOf[T rayid.ID](raw []byte) (id T) {
