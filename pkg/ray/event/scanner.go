@@ -63,8 +63,6 @@ type Scanner struct {
 
 	event  Envelope
 	fields fields
-	nodes  rayid.Recent[rayid.Node]
-	jobs   rayid.Recent[rayid.Job]
 }
 
 // fields are the raw JSON values, quotes included, of the fields an envelope is made of.
@@ -182,11 +180,11 @@ func (s *Scanner) interpret() {
 		}
 	}
 	if t := text(f.node); len(t) > 0 {
-		if _, err := s.nodes.Parse(t); err != nil {
+		if _, err := rayid.ParseBytes[rayid.Node](t); err != nil {
 			e.Invalid = fmt.Errorf("nodeId: %w", err)
 		}
 	}
-	job, err := f.jobOf(&s.jobs)
+	job, err := f.jobOf()
 	if err != nil {
 		e.Invalid = fmt.Errorf("jobId: %w", err)
 	}
@@ -197,9 +195,9 @@ func (s *Scanner) interpret() {
 
 // jobOf returns the job that an event belongs to: the one it names, or else that of its creator, actor, task or
 // placement group, whose IDs contain their job's.
-func (f *fields) jobOf(jobs *rayid.Recent[rayid.Job]) (rayid.Job, error) {
+func (f *fields) jobOf() (rayid.Job, error) {
 	if t := text(f.job); len(t) > 0 {
-		job, err := jobs.Parse(t)
+		job, err := rayid.ParseBytes[rayid.Job](t)
 		if err != nil || !job.Nil() {
 			return job, err
 		}

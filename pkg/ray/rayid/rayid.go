@@ -153,29 +153,6 @@ func FromProto(field string, value any) (id string, ok bool) {
 // Base64 spells the job as events do.
 func (id Job) Base64() string { return base64.StdEncoding.EncodeToString(id[:]) }
 
-// Recent parses IDs as ParseBytes does, and remembers the last one: events that follow each other are mostly of one job
-// and one node.
-type Recent[T ID] struct {
-	text [2 * maxSize]byte // how it was written
-	size int
-	id   T
-}
-
-// maxSize is the most bytes that an ID has, which are twice as many hex digits.
-const maxSize = 28
-
-// Parse reads an identifier. It keeps nothing of s.
-func (r *Recent[T]) Parse(s []byte) (T, error) {
-	if len(s) > 0 && string(s) == string(r.text[:r.size]) {
-		return r.id, nil
-	}
-	id, err := ParseBytes[T](s)
-	if err == nil {
-		r.size, r.id = copy(r.text[:], s), id
-	}
-	return id, err
-}
-
 // MarshalText writes an ID as String does, and UnmarshalText reads what Parse reads: JSON then holds hex digits.
 func (id Job) MarshalText() ([]byte, error)            { return hex.AppendEncode(nil, id[:]), nil }
 func (id Actor) MarshalText() ([]byte, error)          { return hex.AppendEncode(nil, id[:]), nil }

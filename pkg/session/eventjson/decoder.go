@@ -32,8 +32,6 @@ type Decoder struct {
 
 	definitionRead Definition // that update refers to
 
-	jobs rayid.Recent[rayid.Job]
-
 	// IDs of interned strings, by how events write them.
 	texts       textCache // strings, by the bytes between their quotes
 	binaries    textCache // identifiers, likewise; Ray's nil is 0
@@ -298,15 +296,6 @@ func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) strin
 		id = d.strings.Intern(b)
 	}
 	return d.binaries.put(raw, id)
-}
-
-// jobID is idOf for jobs.
-func (d *Decoder) jobID(raw []byte) rayid.Job {
-	id, err := d.jobs.Parse(raw)
-	if err != nil {
-		id = idOf[rayid.Job](raw)
-	}
-	return id
 }
 
 func isNilID(b []byte) bool { return allAre(b, 0) || allAre(b, 0xff) }

@@ -60,7 +60,7 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
 		case "requiredResources", "required_resources":
 			def.Resources = d.json(&d.resources, c.value())
 		case "jobId", "job_id":
-			d.update.Job = d.jobID(c.rawString())
+			d.update.Job = idOf[rayid.Job](c.rawString())
 		case "actorId", "actor_id":
 			actor = c.rawString()
 		case "parentTaskId", "parent_task_id":
@@ -202,7 +202,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subject {
 		case "workerPid", "worker_pid":
 			u.PID = int32(c.integer())
 		case "jobId", "job_id":
-			u.Job = d.jobID(c.rawString())
+			u.Job = idOf[rayid.Job](c.rawString())
 		case "isDebuggerPaused", "is_debugger_paused":
 			switch string(c.scalar()) {
 			case "true":
@@ -353,7 +353,7 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 		case "attemptNumber", "attempt_number":
 			attempt = c.integer()
 		case "jobId", "job_id":
-			u.Job = d.jobID(c.rawString())
+			u.Job = idOf[rayid.Job](c.rawString())
 		case "profileEvents", "profile_events":
 			// Extra data may contain the task's ID, so the events are read after it.
 			by, unread = d.profileEvents(c, d.task(id, 0) == ofTask)
