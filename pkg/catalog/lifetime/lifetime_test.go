@@ -155,7 +155,7 @@ var (
 	folder  step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
 	// hourIsOver: of the end no more is known than the hour that events are stored of, the session's first.
 	hourIsOver step = func(w *world) { w.over = begin.Add(time.Hour) }
-	index      step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
+	index      step = func(w *world) { w.put(layout.IndexKey(root, ref, "tasks"), "PAR1") }
 )
 
 func wait(d time.Duration) step   { return func(*world) { time.Sleep(d) } }
