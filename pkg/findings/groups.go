@@ -64,7 +64,7 @@ func (g *group) waited(b *builder) bool {
 var (
 	registered = lazyregexp.New(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
 	// aboutGroup matches a later line of the GCS's log about a group.
-	aboutGroup = lazyregexp.New(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
+	aboutGroup = lazyregexp.New(`lacement.*\b([0-9a-f]{36})\b.*`)
 	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+
 	// pending placement groups".
 	demanded = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
@@ -126,7 +126,7 @@ func (b *builder) loggedGroups(known map[string]*group) {
 // loggedEnds reads from the GCS's log which groups were placed and which were removed.
 func (b *builder) loggedEnds(known map[string]*group) {
 	for _, m := range b.loggedByHead("gcs_server.out", aboutGroup()) {
-		g, line := known[m.groups[1]], m.groups[0]
+		g, line := known[m.groups[1]], m.lines()
 		if g == nil {
 			continue
 		}

@@ -216,7 +216,8 @@ type match struct {
 	at       int64    // the time at the beginning of the line, Unix ns; 0 if the line says none
 }
 
-// matches returns where an expression matches a log, except in lines of a later time than the requested moment.
+// matches returns where an expression matches a log, except in lines of a later time than the requested moment. An
+// expression that begins with fixed text is looked for a hundred times as fast as one that begins where a line does.
 func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match) {
 	for _, found := range expression.FindAllStringSubmatchIndex(log.text, -1) {
 		from, to := log.line(found[0])
@@ -242,10 +243,22 @@ func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []ma
 	return all
 }
 
-// lineOf returns the line, or the lines, in which an expression matched a log.
+// within returns where the line, or the lines, in which an expression matched a log begin and end.
+func (m match) within() (from, to int) {
+	from, _ = m.log.line(m.from)
+	_, to = m.log.line(m.to)
+	return from, to
+}
+
+// lines returns the line, or the lines, in which an expression matched a log.
+func (m match) lines() string {
+	from, to := m.within()
+	return m.log.text[from:to]
+}
+
+// lineOf is lines as evidence.
 func (b *builder) lineOf(m match) Evidence {
-	from, _ := m.log.line(m.from)
-	_, to := m.log.line(m.to)
+	from, to := m.within()
 	return b.evidence(m.log, from, to)
 }
 

@@ -56,7 +56,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 }
 
 // sigterm matches what a raylet logs when it is told to end (src/ray/raylet/main.cc).
-var sigterm = lazyregexp.New(`(?m)^\[[^\n]*\breceived SIGTERM\b[^\n]*$`)
+var sigterm = lazyregexp.New(`received SIGTERM\b`)
 
 // toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was
 // not.
@@ -68,7 +68,7 @@ func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
 }
 
 // drain matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of Ray).
-var drain = lazyregexp.New(`(?m)^\[[^\n]* HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})[^\n]*$`)
+var drain = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
 
 // readDrains finds the lines in which the GCS says that a node shall be drained, by the nodes' IDs.
 func (b *builder) readDrains() map[string]match {
@@ -91,7 +91,7 @@ func (b *builder) lostNodeIn(text string) (node rayid.Node) {
 
 // loggedNodeEnd matches the line in which the GCS says why a node ended (gcs_node_manager.cc of Ray).
 var loggedNodeEnd = lazyregexp.New(
-	`(?m)^\[[^\n]* death reason = (\w+), death message = ([^\n]*?) node_id=([0-9a-f]{56})[^\n]*$`)
+	` death reason = (\w+), death message = ([^\n]*?) node_id=([0-9a-f]{56})`)
 
 // readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the
 // node, and those about the head's raylet end with it.
@@ -152,7 +152,7 @@ var (
 	agentFailed = lazyregexp.New(
 		`^(?:(\w+)\S* failed and raylet fate-shares|Raylet could not connect to Runtime Env Agent)`)
 	// agentEnded matches the line in which a raylet says that an agent ended.
-	agentEnded = lazyregexp.New(`(?m)^\[[^\n]* Agent process with name (\S+) exited, exit code (-?\d+)\.$`)
+	agentEnded = lazyregexp.New(`(?m) Agent process with name (\S+) exited, exit code (-?\d+)\.$`)
 )
 
 // tellAgent adds to the finding about a node that died because of an agent what ended that: the exception that its

@@ -117,7 +117,7 @@ func (b *builder) loggedBy(job rayid.Job, run string, until int64) func(rank str
 }
 
 // aboutTraining matches the record in which a worker of Train logs what its training function raised (util.py).
-var aboutTraining = lazyregexp.New(`(?m)^.*"message": "Error in training function:.*$`)
+var aboutTraining = lazyregexp.New(`"message": "Error in training function:`)
 
 // maxRanks limits the logs of Train's workers that one report reads.
 const maxRanks = 40
@@ -133,7 +133,7 @@ func (b *builder) readRankErrors() (all []rankError) {
 				Rank    int    `json:"world_rank"`
 				Time    int64  `json:"timestamp_ns"`
 			}
-			if json.Unmarshal([]byte(m.groups[0]), &line) != nil || line.Time > b.end {
+			if json.Unmarshal([]byte(m.lines()), &line) != nil || line.Time > b.end {
 				continue
 			}
 			job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
