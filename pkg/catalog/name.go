@@ -81,7 +81,7 @@ func In(entries []Entry) Lookup {
 func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if n.Cluster == "" {
 		found, err := lookup(Filter{Words: []string{n.Session}})
-		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })
+		found = slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Ref.Name != n.Session })
 		if err == nil && len(found) == 0 {
 			err = n.missing("")
 		}
@@ -105,20 +105,24 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if places := distinct(found, place); len(places) > 1 {
 		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), listed(places))
 	}
+	cluster := found
 	switch {
 	case n.Session == "":
 	case IsAlias(n.Session):
 		found = found[:min(1, len(found))]
 	default:
-		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })
+		found = slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Ref.Name != n.Session })
 	}
 	if len(found) > 0 {
 		return found, nil
 	}
+	if n.Cluster != "" && len(cluster) > 0 {
+		return nil, n.missing("; it has " + listed(distinct(cluster, sessionOf)))
+	}
 	if places := distinct(everywhere, clusterOf); len(places) > 0 {
 		return nil, n.missing("; stored are sessions of " + listed(places))
 	}
-	return nil, n.missing(n.suggestion(lookup))
+	return nil, n.missing(n.Suggestion(lookup))
 }
 
 // One returns the session that has the name: of a cluster the latest.
@@ -147,9 +151,9 @@ func (n Name) missing(like string) error {
 	return fmt.Errorf("%w: %s%s; `historyserver ls` lists the stored sessions", ErrNoSession, n, like)
 }
 
-// suggestion says which cluster or owner is spelled nearly like the one that is named, or else in which clusters
+// Suggestion says which cluster or owner is spelled nearly like the one that is named, or else in which clusters
 // sessions have the name otherwise, as that of a job; "" if there are none.
-func (n Name) suggestion(lookup Lookup) string {
+func (n Name) Suggestion(lookup Lookup) string {
 	word := strings.ToLower(n.Cluster)
 	search := func(text string) []Entry {
 		words := strings.Fields(text)
@@ -171,6 +175,8 @@ func (n Name) suggestion(lookup Lookup) string {
 	}
 	return ""
 }
+
+func sessionOf(e Entry) string { return e.Ref.Name }
 
 func clusterOf(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
 

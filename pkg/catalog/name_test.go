@@ -46,7 +46,7 @@ func TestName(t *testing.T) {
 		"twin/latest": {"error: twin is in 2", "error: twin is in 2"},
 		"b/lab": {"error: no such session is stored: b/lab; stored are sessions of a/lab",
 			"error: no such session"},
-		"lab/session_9": {"error: no such session is stored: lab/session_9; stored are sessions of a/lab",
+		"lab/session_9": {"error: no such session is stored: lab/session_9; it has session_",
 			"error: no such session"},
 		"nobody": {"error: no such session is stored: nobody; `historyserver ls`",
 			"error: no such session"},

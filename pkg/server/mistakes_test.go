@@ -70,6 +70,10 @@ func TestWaysOn(t *testing.T) {
 		{lab + "lastest/", ann, 400, []string{"the session name &#34;lastest&#34; should be session_", clusters}},
 		{"/namespaces/secret/clusters/lab/sessions/latest/", bob, 410, []string{
 			"Nothing of a cluster lab in namespace secret is stored.", clusters}},
+		{"/namespaces/secret/clusters/lba/sessions/latest/", bob, 410, []string{
+			"Nothing of a cluster lba in namespace secret is stored.", clusters}}, // whose lab bob may not see
+		{"/namespaces/default/clusters/lba/sessions/latest/", ann, 410, []string{
+			"Nothing of a cluster lba in namespace default is stored (did you mean lab?).", clusters}},
 		{"/namespaces/other/clusters/lab/sessions/latest/", ann, 403, []string{"login\">Sign in</a>", clusters}},
 		{"/namespaces/default/clusters/nightly/sessions/latest/", ann, 410, []string{
 			"Nothing of a cluster nightly in namespace default is stored; there is default/nightly.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,12 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 		}
 	}
 	detail := fmt.Sprintf("Nothing of a %s is stored.", cluster)
-	if len(near) > 0 {
+	if len(near) == 0 {
+		like := catalog.Name{Cluster: sel.Name}.Suggestion(func(f catalog.Filter) ([]catalog.Entry, error) {
+			return slices.Collect(all.Matching(f, time.Now())), nil
+		})
+		detail = strings.TrimSuffix(detail, ".") + like + "."
+	} else {
 		detail = fmt.Sprintf("Nothing of a %s is stored; there is %s.", cluster, strings.Join(near, ", "))
 	}
 	return problem.NotStored(cause, detail, ways)
