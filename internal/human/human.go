@@ -70,7 +70,8 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.DateTime)
 }
 
-// Ago writes how long before now a time was; of days that are long over, the date. Pages write the same in a browser.
+// Ago writes how long before now a time was, in the units of Duration; of days that are long over, the date. Pages
+// write the same in a browser.
 func Ago(t, now time.Time) string {
 	d := now.Sub(t)
 	switch {
@@ -79,11 +80,11 @@ func Ago(t, now time.Time) string {
 	case d < time.Minute:
 		return "just now"
 	case d < time.Hour:
-		return fmt.Sprintf("%d min ago", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", d/time.Hour)
+		return fmt.Sprintf("%dm ago", d/time.Minute)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh ago", d/time.Hour)
 	case d < 30*24*time.Hour:
-		return fmt.Sprintf("%d days ago", d/(24*time.Hour))
+		return fmt.Sprintf("%dd ago", d/(24*time.Hour))
 	}
 	return t.UTC().Format(time.DateOnly)
 }
@@ -108,6 +109,22 @@ func Count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Or writes values to choose from: "a", "a or b", "a, b or c"; "" for none.
+func Or[S ~string](values []S) string {
+	var text strings.Builder
+	for i, value := range values {
+		switch {
+		case i == 0:
+		case i == len(values)-1:
+			text.WriteString(" or ")
+		default:
+			text.WriteString(", ")
+		}
+		text.WriteString(string(value))
+	}
+	return text.String()
 }
 
 // Change says how a figure differs from that of a time before: "+12 %"; "" if there was none.

@@ -37,7 +37,7 @@ func TestDuration(t *testing.T) {
 func TestAgo(t *testing.T) {
 	now := time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC)
 	for ago, want := range map[time.Duration]string{-time.Hour: "just now", 59 * time.Second: "just now",
-		90 * time.Second: "1 min ago", 47*time.Hour + 59*time.Minute: "47 h ago", 49 * time.Hour: "2 days ago",
+		90 * time.Second: "1m ago", 23*time.Hour + 59*time.Minute: "23h ago", 24 * time.Hour: "1d ago", 49 * time.Hour: "2d ago",
 		30 * 24 * time.Hour: "2026-10-28"} {
 		says.Equal(t, Ago(now.Add(-ago), now), want, "%s before", ago)
 	}
@@ -48,6 +48,13 @@ func TestSeconds(t *testing.T) {
 	for s, want := range map[float64]string{0: "0 s", 0.0123: "12.3 ms", 0.9996: "1 s", 1.254: "1.25 s",
 		-34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
 		says.Equal(t, Seconds(s), want, "%v s", s)
+	}
+}
+
+func TestOr(t *testing.T) {
+	for want, values := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"},
+		"a, b or c": {"a", "b", "c"}} {
+		says.Equal(t, Or(values), want, "%q", values)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestFindingsPage(t *testing.T) {
 		t.Errorf("with a slash before a query: %d %v", slashed.status, slashed.header)
 	}
 	for path, want := range map[string][]string{
-		"/findings": {"<h1 id=\"findings\">Findings of lab</h1>", "Not ended when the session did", `href="./"`},
+		"/findings": {"<h1 id=\"findings\">Findings of lab</h1>", "Not ended when the session did"},
 		"/at/2026-11-20T23:21:00.5Z/findings": {
 			"<title>Findings of lab at 2026-11-20 23:21:00.5 UTC ", "Findings of lab at 2026-11-20 23:21:00.5 UTC</h1>",
 			"Not ended at that moment",
@@ -69,7 +69,7 @@ func TestFindingsPage(t *testing.T) {
 			got.has(t, text)
 		}
 	}
-	got.lacks(t, "<script>alert", "<img src=x", "<b>boom")
+	got.lacks(t, "<script>alert", "<img src=x", "<b>boom", "Open the dashboard")
 }
 
 // trace is a traceback with a frame of Ray's, two of the user's and one of a package.

@@ -38,7 +38,8 @@ func TestNotes(t *testing.T) {
 	f.waitDescribed(t)
 	f.waitLoaded(t, name)
 	page, api := lab+name+"/note", lab+name+"/api/history/note"
-	f.ask(t, http.MethodGet, "/homepage").has(t, "expires in 3650 days")
+	f.ask(t, http.MethodGet, "/homepage").lacks(t, "expires")
+	f.ask(t, http.MethodGet, page).has(t, "expires in 3650 days")
 	got := f.post(t, page, form, "pinned=true&text=a%3Cb%3E%0D%0Asecond")
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./note" {
 		t.Fatalf("%d %v %s", got.status, got.header, got.body)

@@ -123,6 +123,9 @@ type Row struct {
 	Unfinished string
 }
 
+// Owned says whether a row has an owner to show, or they are sorted by it.
+func (p Home) Owned() bool { return p.Query.Sort == "kind" || slices.ContainsFunc(p.Rows, Row.Owned) }
+
 // Owned says whether the owner is another object than the cluster itself.
 func (r Row) Owned() bool { return r.OwnerName != r.Ref.Cluster }
 

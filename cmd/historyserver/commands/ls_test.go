@@ -115,11 +115,11 @@ func TestListFitsTheTerminal(t *testing.T) {
 		fits          bool
 	}{
 		{0, "table", session, false},
-		{200, "table", session + "  2 days ago  2h 0m     failed   " + cause, true},
-		{120, "table", "session_2026-11-20_23-19-…  2 days ago  2h 0m     failed   " + cause, true},
-		{100, "table", "sessio…  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of memory: 12 tas…", true},
-		{80, "table", "lab      …  2 days ago  2h 0m     failed   Node 10.0.0.7 ran out of …", true},
-		{40, "table", "…  2 days ago  2h 0m     failed   Node 10.0.0.7 r…", false},
+		{200, "table", session + "  2d ago  2h 0m     failed   " + cause, true},
+		{120, "table", "session_2026-11-20_23-19-45_5…  2d ago  2h 0m     failed   " + cause, true},
+		{100, "table", "session_20…  2d ago  2h 0m     failed   Node 10.0.0.7 ran out of memory: 12 tas…", true},
+		{80, "table", "lab      …  2d ago  2h 0m     failed   Node 10.0.0.7 ran out of memo…", true},
+		{40, "table", "…  2d ago  2h 0m     failed   Node 10.0.0.7 r…", false},
 		{40, "wide", session, false},
 		{40, "name", session, false},
 	} {
@@ -214,7 +214,7 @@ func TestCompletions(t *testing.T) {
 func TestFilterFlags(t *testing.T) {
 	for _, name := range catalog.FilterParams {
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		read := addFilter(fs)
+		read := new(operator).addFilter(fs)
 		must.OK(t, fs.Set(filterFlag(name), "2026-11-20"))
 		f, err := read()
 		flag := "--" + filterFlag(name)
@@ -223,7 +223,7 @@ func TestFilterFlags(t *testing.T) {
 		}
 	}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-	read := addFilter(fs)
+	read := new(operator).addFilter(fs)
 	must.OK(t, fs.Set("search", strings.Repeat("word ", 100)))
 	if _, err := read(); err == nil || !strings.HasPrefix(err.Error(), "--search=") {
 		t.Errorf("too many words: %v", err)

@@ -204,12 +204,20 @@ func (h Handlers) Kept(e catalog.Entry) string {
 	}
 }
 
-// Label is Kept or, where nothing limits how long the session is kept, "note" if there is one; "" for nothing.
+// soon is in how many days a session expires at most that lists and the bar say it of.
+const soon = 7
+
+// Label is Kept of a session that is pinned or expires soon, or else "note" if there is one; "" for nothing.
 func (h Handlers) Label(e catalog.Entry) string {
-	if kept := h.Kept(e); kept != "" || h.Notes.Of(e.Ref).Text == "" {
-		return kept
+	note, now := h.Notes.Of(e.Ref), time.Now()
+	days, expires := h.Retention.Of(e, now).Days(now)
+	switch {
+	case note.Pinned || expires && days <= soon:
+		return h.Kept(e)
+	case note.Text != "":
+		return "note"
 	}
-	return "note"
+	return ""
 }
 
 // Bar is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.

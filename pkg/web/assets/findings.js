@@ -31,11 +31,13 @@
       copy(button, Array.prototype.map.call(parts, function (part) { return part.textContent; }).join(''));
     });
   });
-  document.querySelectorAll('button.markdown').forEach(function (button) {
-    button.hidden = false;
-    button.addEventListener('click', function () {
+  document.querySelectorAll('a.markdown').forEach(function (button) {
+    button.firstChild.nodeValue = 'Copy as Markdown';
+    button.addEventListener('click', function (event) {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) { return; } // opens it
+      event.preventDefault();
       var body = button.closest('.body'), link = location.href.split('#')[0] + (body ? '#' + body.id : '');
-      copy(button, window.rayHistory.ask(button.dataset.from).then(function (answer) {
+      copy(button, window.rayHistory.ask(button.href).then(function (answer) {
         return answer.text();
       }).then(function (text) { return text + '\n<' + link + '>\n'; }));
     });

@@ -50,9 +50,9 @@
   function ago(time) {
     var minutes = Math.floor((Date.now() - time) / 60000);
     if (minutes < 1) { return 'just now'; }
-    if (minutes < 60) { return minutes + ' min ago'; }
-    if (minutes < 48 * 60) { return Math.floor(minutes / 60) + ' h ago'; }
-    return minutes < 30 * 24 * 60 ? Math.floor(minutes / 1440) + ' days ago' : form().date.format(time);
+    if (minutes < 60) { return minutes + 'm ago'; }
+    if (minutes < 24 * 60) { return Math.floor(minutes / 60) + 'h ago'; }
+    return minutes < 30 * 24 * 60 ? Math.floor(minutes / 1440) + 'd ago' : form().date.format(time);
   }
 
   // times writes all times of a part of the page in the chosen zone; the exact time is at the pointer.
