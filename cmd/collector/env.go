@@ -6,11 +6,11 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -60,8 +60,7 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
 func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
 	format, ok := shells[shell]
 	if !ok {
-		return fmt.Errorf("--shell=%q: want one of %s", shell,
-			strings.Join(slices.Sorted(maps.Keys(shells)), ", "))
+		return fmt.Errorf("--shell=%q: want %s", shell, human.Or(slices.Sorted(maps.Keys(shells))))
 	}
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("--events-port=%d: want the port that the collector listens on for events", port)

@@ -220,7 +220,7 @@ func TestEnvMistakes(t *testing.T) {
 		want string // of the error
 	}{
 		{args: nil},
-		{args: []string{"--shell=csh"}, want: "want one of fish, sh, systemd"},
+		{args: []string{"--shell=csh"}, want: "want fish, sh or systemd"},
 		{args: []string{"--events-port=0"}, want: "--events-port=0"},
 		{args: []string{"head"}, want: "head"},
 	} {

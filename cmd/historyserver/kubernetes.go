@@ -58,6 +58,11 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 			return fmt.Errorf("--kubernetes-cluster=%w", err)
 		}
 	}
+	if o.access.Auth == access.OIDC {
+		if err := o.access.OIDC.Check(); err != nil {
+			return err
+		}
+	}
 	if !fs.Changed("enable-live-clusters") {
 		return nil
 	}

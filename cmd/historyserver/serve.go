@@ -50,7 +50,8 @@ import (
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen=%q: %w", o.listen, err)
+		return commands.UsageError(fmt.Errorf("--listen=%q: want a free port such as :8080, or an address and port such "+
+			"as 127.0.0.1:8080: %w", o.listen, err))
 	}
 	defer func() { _ = listener.Close() }()
 	signal.Ignore(syscall.SIGPIPE)        // of a log that nobody reads any more
@@ -68,6 +69,9 @@ type metricsRegistry interface {
 // serve runs the server until ctx ends and all requests are answered.
 func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger,
 	registry metricsRegistry) error {
+	if err := commands.CheckFolder(o.storage); err != nil {
+		log.Warnf("%v; until then nothing is shown", err) // its first collector may be about to make it
+	}
 	opened, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
 		return commands.UsageError(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
@@ -159,5 +160,19 @@ func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
 	if _, _, err := o.kubernetes.open(logrus.New()); err == nil ||
 		!strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestMissingFolder: a mistyped folder does not look like one without sessions.
+func TestMissingFolder(t *testing.T) {
+	dir := t.TempDir()
+	for folder, warned := range map[string]bool{dir: false, filepath.Join(dir, "none"): true} {
+		o := must.Get(parse(t, []string{"--local-dir=" + folder, "--prices=/nothing/here"}, nil))(t)
+		log, said := logrus.New(), new(strings.Builder)
+		log.SetOutput(said)
+		if err := o.serve(t.Context(), nil, log, prometheus.NewRegistry()); err == nil ||
+			strings.Contains(said.String(), "no such folder") != warned {
+			t.Errorf("%s: %v, %s", folder, err, said)
+		}
 	}
 }

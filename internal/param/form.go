@@ -7,7 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Form reads the values of parameters. A parameter that is missing or empty is the zero value, and so is one that
@@ -33,18 +34,13 @@ func (f *Form) Parse(name string, parse func(string) bool, want string) {
 
 // OneOf reads one of some values.
 func (f *Form) OneOf(name string, values ...string) (value string) {
-	last := len(values) - 1
-	want := values[last]
-	if last > 0 {
-		want = strings.Join(values[:last], ", ") + " or " + want
-	}
 	f.Parse(name, func(text string) bool {
 		known := slices.Contains(values, text)
 		if known {
 			value = text
 		}
 		return known
-	}, want)
+	}, human.Or(values))
 	return value
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -68,7 +69,8 @@ func CheckKind(f catalog.Filter) error {
 	if f.Finding == "" || slices.Contains(kinds, f.Finding) {
 		return nil
 	}
-	return &param.Error{Name: "finding", Value: f.Finding, Want: "one of " + strings.Join(kinds, ", ")}
+	return &param.Error{Name: "finding", Value: f.Finding,
+		Want: "a kind of findings, such as node_died or out_of_memory" + human.Suggest(f.Finding, kinds)}
 }
 
 // ofKind holds kinds whose own advice fits whatever else their titles say.

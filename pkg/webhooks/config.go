@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -136,7 +137,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	} {
 		for _, v := range list.given {
 			if !slices.Contains(list.allowed, v) {
-				return fmt.Errorf("%s: %q: want %s", list.name, v, strings.Join(list.allowed, ", "))
+				return fmt.Errorf("%s: %q: want %s", list.name, v, human.Or(list.allowed))
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	server.AddFlags(fs, "http://127.0.0.1:8080", "address of the history server")
-	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+coverage.AllStates())
+	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+human.Or(coverage.States))
 	o.addOutput(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
@@ -43,7 +43,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 		}
 		for _, s := range states {
 			if !slices.Contains(coverage.States, coverage.State(s)) {
-				return UsageError(fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates()))
+				return UsageError(fmt.Errorf("--state=%q: want %s", s, human.Or(coverage.States)))
 			}
 		}
 		if err := o.checkOutput(); err != nil {

@@ -37,7 +37,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "only this table, which --output=csv needs: "+strings.Join(fleet.Tables, ", "))
 	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
-	filter := addFilter(fs)
+	filter := o.addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {
 		f, err := filter()
 		if err != nil {
@@ -45,13 +45,13 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		q := fleet.Query{Filter: f, By: by, Top: rows, Now: time.Now()}
 		if by != "" && !slices.Contains(fleet.Resources, by) {
-			return UsageError(fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", ")))
+			return UsageError(fmt.Errorf("--by=%q: want %s", by, human.Or(fleet.Resources)))
 		}
 		if rows < 1 || rows > fleet.MaxTop {
 			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop))
 		}
 		if wanted := table != "" || o.output == "csv"; wanted && !slices.Contains(fleet.Tables, table) {
-			return UsageError(fmt.Errorf("--table=%q: want one of %s", table, strings.Join(fleet.Tables, ", ")))
+			return UsageError(fmt.Errorf("--table=%q: want %s", table, human.Or(fleet.Tables)))
 		}
 		if table != "" && o.output != "csv" && o.output != "table" {
 			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))

@@ -44,7 +44,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&q.Submission, "submission", "",
 		"search only logs of the submission with this ID, its driver's and its workers'")
 	fs.StringVar(&flags.level, "level", "",
-		"only lines of this level or a more serious one: "+logline.AllLevels())
+		"only lines of this level or a more serious one: "+human.Or(logline.LevelNames))
 	fs.StringVar(&q.from, "from", "", "only lines from this time on, such as 02:18, '10m ago' or 2026-11-20T23:20:00Z")
 	fs.StringVar(&q.to, "to", "", "only lines before this time, or on or before this date")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
@@ -69,7 +69,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	q.Before, q.After = f.context, f.context
 	if q.Level, err = logline.ParseLevel(f.level); err != nil {
-		return err
+		return fmt.Errorf("--%w", err)
 	}
 	return q.Prepare()
 }

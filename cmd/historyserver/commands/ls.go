@@ -52,7 +52,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
 	limit := cmd.Flags().Int("limit", 0, "list at most so many, the newest; 0: all")
-	filter := addFilter(cmd.Flags())
+	filter := o.addFilter(cmd.Flags())
 	o.askable, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()
@@ -215,7 +215,7 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 }
 
 // addFilter adds a flag for each of catalog.FilterParams.
-func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
+func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
 			"IDs, submissions, entrypoints, users and messages, findings, labels")
@@ -251,7 +251,8 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 				form.Set(name, value)
 			}
 		}
-		if f, err = catalog.ParseFilter(form, time.Now()); err == nil {
+		f, err = catalog.ParseFilter(form, time.Now())
+		if _, asks := o.history.(ofServer); err == nil && !asks { // a newer server knows more kinds
 			err = findings.CheckKind(f)
 		}
 		var wrong *param.Error

@@ -99,8 +99,8 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 		return nil
 	}
 	if cmd.Annotations[writesStore] == "" {
-		if err := checkFolder(o.storage); err != nil {
-			return err
+		if err := CheckFolder(o.storage); err != nil {
+			return UsageError(err)
 		}
 	}
 	o.storage.Unchecked = true
@@ -130,8 +130,8 @@ func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
 // writesStore is the annotation of commands that may create the folder of the local driver.
 const writesStore = "writes-store"
 
-// checkFolder refuses a folder that does not exist: it may be mistyped, and the local driver would create it.
-func checkFolder(c backend.Config) error {
+// CheckFolder refuses a folder that does not exist: it may be mistyped, and the local driver would create it.
+func CheckFolder(c backend.Config) error {
 	if !c.IsLocal() {
 		return nil
 	}

@@ -240,7 +240,7 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"historyserver ls":   {"show", recorded, dir},
 		"--to local-dir":     {"copy", "--all", dir},
 		"storage flag":       {"copy", "--all", dir, "--to=nothing=x"},
-		"want table or json": {"du", "-o", "xml", dir},
+		"want table, json or yaml": {"du", "-o", "xml", dir},
 		"--longer=\"long\"":  {"ls", "--longer=long", dir},
 		"no such file":       {"import", "nowhere.tar.zst", dir},
 		"--file": {"export", recorded, "--file=/nowhere/x",

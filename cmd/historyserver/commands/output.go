@@ -45,7 +45,7 @@ func (o *operator) addOutput(fs *pflag.FlagSet) {
 
 func (o *operator) checkOutput() error {
 	if len(o.outputs) > 0 && !slices.Contains(o.outputs, o.output) {
-		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
+		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, human.Or(o.outputs)))
 	}
 	return nil
 }

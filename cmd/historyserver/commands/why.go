@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -39,7 +42,24 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if o.output != "table" {
 			return o.printResult(report)
 		}
+		o.tellPage(ref, job, report)
 		return o.page(func(w io.Writer) error { return writeWhy(w, ref.Namespace+"/"+ref.Cluster, report) })
+	}
+}
+
+// tellPage says where a server shows the same to people.
+func (o *operator) tellPage(ref layout.Session, job string, r *findings.Report) {
+	server, ok := o.history.(ofServer)
+	if !ok {
+		return
+	}
+	path := ref.Path() + "findings"
+	if job != "" && len(r.Jobs) == 1 {
+		form := client.JobForm(&compare.Job{ID: r.Jobs[0].JobID, SubmissionID: r.Jobs[0].SubmissionID})
+		path += "?" + form.Encode()
+	}
+	if address, err := server.Address(path); err == nil {
+		fmt.Fprintf(o.errOut, "With links: %s\n", address)
 	}
 }
 

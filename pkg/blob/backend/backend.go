@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
@@ -185,7 +186,7 @@ func (c *Config) CheckBucket() error {
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	open, ok := openers[strings.ToLower(c.Backend)]
 	if !ok {
-		return nil, fmt.Errorf("--storage-backend=%q: want one of %s", c.Backend, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("--storage-backend=%q: want %s", c.Backend, human.Or(Names()))
 	}
 	if c.Stall <= 0 {
 		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Stall)

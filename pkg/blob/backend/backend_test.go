@@ -98,7 +98,7 @@ func TestOpen(t *testing.T) {
 	}
 	c.Backend = "ftp"
 	if _, err := Open(t.Context(), c, logrus.New()); err == nil ||
-		!strings.Contains(err.Error(), `"ftp": want one of`) {
+		!strings.Contains(err.Error(), `"ftp": want aliyunoss, `) {
 		t.Errorf("unknown backend: %v", err)
 	}
 }

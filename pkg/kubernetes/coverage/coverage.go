@@ -5,7 +5,6 @@ package coverage
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
@@ -40,15 +39,6 @@ func (s State) Means() string {
 
 // States are all states, in their order.
 var States = []State{Uncovered, Silent, Old, Starting, Covered}
-
-// AllStates are the states as text, for messages and help.
-func AllStates() string {
-	var names []string
-	for _, s := range States {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
-}
 
 // Cluster is a running RayCluster and how well it is covered.
 type Cluster struct {

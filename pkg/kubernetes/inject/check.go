@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // The patterns are compiled where they are used: the collector itself, which runs in every pod, needs none of them.
@@ -124,7 +126,7 @@ func (o *Options) checkEnv(m *mistakes) {
 	}
 	switch {
 	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
-		m.wrong("--storage-backend=%s: want one of %s", named, strings.Join(o.Backends, ", "))
+		m.wrong("--storage-backend=%s: want %s", named, human.Or(o.Backends))
 	case named == "" && o.Complete():
 		m.wrong("--storage-backend is not set: say where data is stored (%s), or name with "+
 			"--env-from-configmap, --env-from-secret or --config-map what says it", strings.Join(o.Backends, ", "))

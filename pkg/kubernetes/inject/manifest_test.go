@@ -204,7 +204,7 @@ func TestOptionsCheck(t *testing.T) {
 		"image of a URL": {func(o *Options) { o.Image = "https://registry.example/collector" },
 			"--image=https"},
 		"backend": {func(o *Options) { o.StorageBackend = "s4" },
-			"--storage-backend=s4: want one of aliyunoss, azureblob, gcs, local"},
+			"--storage-backend=s4: want aliyunoss, azureblob, gcs, local"},
 		"backend in capitals": {func(o *Options) { o.StorageBackend = "GCS" }, ""},
 		"backend by variable": {func(o *Options) {
 			o.StorageBackend, o.Env = "",

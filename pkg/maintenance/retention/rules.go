@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -70,7 +70,7 @@ func (r *Rule) check() error {
 	}
 	for _, o := range r.Outcomes {
 		if !slices.Contains(catalog.Outcomes, o) {
-			return fmt.Errorf("outcome %q: want %s", o, strings.Join(catalog.Outcomes, ", "))
+			return fmt.Errorf("outcome %q: want %s", o, human.Or(catalog.Outcomes))
 		}
 	}
 	switch r.Keep {

@@ -3,6 +3,8 @@ package logline
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Level says how serious a line is. A higher one is more serious.
@@ -20,12 +22,6 @@ const (
 
 // LevelNames are the names of the levels but Unknown, the least serious first.
 var LevelNames = []string{"debug", "info", "warning", "error", "fatal"}
-
-// AllLevels are these as text, for messages and help.
-func AllLevels() string {
-	last := len(LevelNames) - 1
-	return strings.Join(LevelNames[:last], ", ") + " or " + LevelNames[last]
-}
 
 // String is the level's name, "" for Unknown.
 func (l Level) String() string {
@@ -45,7 +41,7 @@ func ParseLevel(name string) (Level, error) {
 			return Debug + Level(i), nil
 		}
 	}
-	return Unknown, fmt.Errorf("level %.40q: want %s", name, AllLevels())
+	return Unknown, fmt.Errorf("level=%.40q: want %s", name, human.Or(LevelNames))
 }
 
 // letterLevel is the level of a letter, as glog, PyTorch, TensorFlow and Ray's own C++ logs have them.

@@ -78,8 +78,8 @@ const (
 	startPath    = "/oidc/start"
 )
 
-// check refuses what cannot work.
-func (c *OIDCConfig) check() error {
+// Check refuses what cannot work.
+func (c *OIDCConfig) Check() error {
 	for _, required := range []struct{ flag, value string }{
 		{"--oidc-issuer-url", c.Issuer}, {"--oidc-client-id", c.ClientID},
 		{"--oidc-redirect-url", c.RedirectURL}, {"--oidc-username-claim", c.UsernameClaim},

@@ -50,7 +50,7 @@ const (
 
 // newProvider checks the configuration and asks nothing yet.
 func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	authorities, err := c.authorities()

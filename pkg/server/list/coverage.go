@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
@@ -39,7 +40,7 @@ func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
 	page := web.Coverage{Frame: visible.Frame(r), Chosen: form.Get("state")}
 	form.Parse("state", func(state string) bool { return slices.Contains(coverage.States, coverage.State(state)) },
-		coverage.AllStates())
+		human.Or(coverage.States))
 	if form.Err != nil {
 		return form.Err
 	}

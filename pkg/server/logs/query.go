@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -49,7 +50,7 @@ func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 		var err error
 		q.Level, err = logline.ParseLevel(level)
 		return err == nil
-	}, logline.AllLevels())
+	}, human.Or(logline.LevelNames))
 	if p.Err != nil {
 		return nil, p.Err
 	}

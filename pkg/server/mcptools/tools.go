@@ -19,6 +19,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
@@ -319,7 +320,7 @@ var kinds = []string{"jobs", "tasks", "actors", "nodes", "workers", "placement_g
 // listEntities is the tool list_entities.
 func (t *tools) listEntities(ctx context.Context, in listEntities) (string, error) {
 	if !slices.Contains(kinds, in.Kind) {
-		return "", fmt.Errorf("kind %.*q: want %s", maxShown, in.Kind, strings.Join(kinds, ", "))
+		return "", fmt.Errorf("kind %.*q: want %s", maxShown, in.Kind, human.Or(kinds))
 	}
 	query := url.Values{"limit": {strconv.Itoa(bounded(in.Limit, 20, 1000))}, "detail": {strconv.FormatBool(in.Detail)}}
 	for _, given := range in.Filters {
