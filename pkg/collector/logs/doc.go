@@ -12,12 +12,13 @@
 //
 // A name does not identify a file, since rotation renames files. An inode does not identify it either, since file
 // systems give the inode of a removed file to a new one. So a file is identified by its inode and a hash of its first
-// bytes. Both are kept in a state file, for a rotation while the collector is restarted:
+// bytes. Both are kept in a state file, for a rotation while the collector is restarted. While the collector runs, the
+// bytes that it saw last tell, too: programs that write a file anew may begin with the same kilobyte.
 //
 //   - The file was renamed (raylet.out to raylet.1.out, monitor.log to monitor.log.1): it stays in the stream of
 //     raylet.out and is not shipped as raylet.1.out.
-//   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new
-//     generation begins.
+//   - It is shorter than before, or begins with other bytes, or has others where its end was: it was truncated, or
+//     another file has its inode now. A new generation begins.
 //   - Its volume was mounted again: it has its inode and another device number, which is taken over (device.go).
 //   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not
 //     read before the truncation is read from the copy. A new file that looks like a copy waits, because the truncation

@@ -17,6 +17,7 @@ type file struct {
 	state    fileState
 	stream   *stream
 	prefix   prefix
+	tail     tail // of a file that is no dump
 	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least
 	// size bytes.
 	sized bool
@@ -104,10 +105,23 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if err != nil || (!byPlace && !f.prefix.begins(start)) {
 		return false, err
 	}
+	if same, err := f.tail.isIn(opened); !same || err != nil {
+		return false, err
+	}
 	if f.prefix.n < maxPrefix {
 		f.prefix = prefixOf(start)
 	}
-	return true, f.findLinesEnd(t, opened, seen.size)
+	return true, f.findEnds(t, opened, seen.size)
+}
+
+// findEnds reads what the file's first size bytes end with.
+func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
+	if !isDump(f.path) {
+		if f.tail, err = tailOf(opened, size); err != nil {
+			return err
+		}
+	}
+	return f.findLinesEnd(t, opened, size)
 }
 
 // findLinesEnd finds where the last whole line ends, if lines are redacted.
@@ -191,13 +205,16 @@ type prefix struct {
 }
 
 // readStart reads the first bytes of f, at most maxPrefix.
-func readStart(f io.ReaderAt) ([]byte, error) {
-	start := make([]byte, maxPrefix)
-	n, err := f.ReadAt(start, 0)
+func readStart(f io.ReaderAt) ([]byte, error) { return readAt(f, 0, maxPrefix) }
+
+// readAt reads at most n bytes of f.
+func readAt(f io.ReaderAt, at, n int64) ([]byte, error) {
+	data := make([]byte, n)
+	read, err := f.ReadAt(data, at)
 	if err == io.EOF {
 		err = nil
 	}
-	return start[:n], err
+	return data[:read], err
 }
 
 func prefixOf(start []byte) prefix {
@@ -207,6 +224,40 @@ func prefixOf(start []byte) prefix {
 // begins says whether a file that starts with these bytes has the prefix.
 func (p prefix) begins(start []byte) bool {
 	return int64(len(start)) >= p.n && prefixOf(start[:p.n]) == p
+}
+
+// tail is a hash of the bytes before end, at most maxPrefix: those that a look saw last. It tells a log that was
+// truncated and written again with the same first bytes, as programs do that begin with a long banner.
+type tail struct {
+	end int64 // 0: nothing is known
+	sum uint64
+}
+
+func tailOf(f io.ReaderAt, end int64) (tail, error) {
+	n := min(end, maxPrefix)
+	last, err := readAt(f, end-n, n)
+	return tail{end: end, sum: hashOf(fnvStart, last)}, err
+}
+
+// isIn says whether a file still has the tail.
+func (t tail) isIn(f io.ReaderAt) (bool, error) {
+	if t.end == 0 {
+		return true, nil
+	}
+	now, err := tailOf(f, t.end)
+	return now == t, err
+}
+
+// readUnchanged is readStart of a file that still has both; otherwise it returns errChanged.
+func readUnchanged(f io.ReaderAt, p prefix, t tail) (start []byte, err error) {
+	if start, err = readStart(f); err != nil {
+		return nil, err
+	}
+	same, err := t.isIn(f)
+	if err == nil && (!same || p.n > 0 && !p.begins(start)) {
+		err = errChanged
+	}
+	return start, err
 }
 
 // errChanged says that a name no longer belongs to the file that the last scan saw.

@@ -87,7 +87,17 @@ func TestGenerations(t *testing.T) {
 		},
 		"a copy that is never truncated": {`write x a; ship; write x.bak a; scan; sleep 5m`, `x: a; x.bak: a`},
 		"truncated and longer":           {`write x a; ship; truncate x; write x b b b`, `x: a b b b`},
-		"state lost":                     {`write x a; ship; write x more; forget; restart`, `x: a more`},
+		"truncated and longer, with the same first bytes": {
+			`write x banner a; ship; overwrite x banner b c; ship; write x more`, `x: banner a banner b c more`,
+		},
+		"truncated and as long, with the same first bytes": {
+			`write x banner a; ship; overwrite x banner b; age x 5s; ship`, `x: banner a banner b`,
+		},
+		"truncated and longer, with the same first bytes, before it is opened": {
+			`write x banner a; ship; write x tail; scan; overwrite x banner b c c; sleep 1s; fails`,
+			`x: banner a banner b c c`,
+		},
+		"state lost": {`write x a; ship; write x more; forget; restart`, `x: a more`},
 		"state lost and rotated": { // once more, never less
 			`write x a; ship; rename x x.1; write x short; forget; restart`, `x: a short; x.1: a`,
 		},
@@ -237,18 +247,23 @@ func TestManyRotateTogether(t *testing.T) {
 // TestTruncatedWhileShipped: a log is copied and truncated after its chunk was opened and before the store has read it.
 // By then the log has as many new bytes: they are not stored in the place of the old ones.
 func TestTruncatedWhileShipped(t *testing.T) {
-	for name, copies := range map[string]bool{"with a copy": true, "without": false} {
+	for name, test := range map[string]struct {
+		copies bool
+		begins string // both
+	}{
+		"with a copy": {copies: true}, "without": {}, "with the same first bytes": {begins: text("banner")},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				old, fresh := first("old")+strings.Repeat("an old line\n", 100),
-					first("new")+strings.Repeat("a new line\n", 1000)
+				old, fresh := test.begins+first("old")+strings.Repeat("an old line\n", 100),
+					test.begins+first("new")+strings.Repeat("a new line\n", 1000)
 				done := false
 				r.store.Fault = func(string) storetest.Fault {
 					if !done {
 						done = true
 						r.copyTruncate("x.out", "x.out-1")
-						if !copies {
+						if !test.copies {
 							r.remove("x.out-1")
 						}
 						r.write("x.out", fresh)
@@ -263,7 +278,7 @@ func TestTruncatedWhileShipped(t *testing.T) {
 				}
 				r.shipAll()
 				want := fresh
-				if copies {
+				if test.copies {
 					want = old + fresh
 				}
 				r.want("x.out", want)

@@ -79,6 +79,7 @@ var texts = map[string]string{
 	"a": first("a") + "one\n", "b": first("b") + "two\n", "c": first("c") + "three\n",
 	"start": first("a")[:10], "rest": first("a")[10:] + "one\n", // together a
 	"first": first("a"), "half": first("half")[:40],
+	"banner": strings.Repeat(first("a"), 20), // more than what a log's beginning is told by
 	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
 }
 

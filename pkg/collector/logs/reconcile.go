@@ -240,7 +240,7 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	}
 	f.prefix = prefixOf(start)
 	f.size = min(f.size, info.Size()) // it may have been truncated after the walk
-	return f.findLinesEnd(t, opened, f.size)
+	return f.findEnds(t, opened, f.size)
 }
 
 // finish forgets a file that was removed or replaced. Its unread bytes are lost.

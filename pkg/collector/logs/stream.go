@@ -314,13 +314,12 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
 	f, at := s.current, s.from+offset-s.base
-	name, before := f.full(), f.prefix
+	name, before, last := f.full(), f.prefix, f.tail
 	opened, info, err := s.tree.open(f)
 	s.tree.lock.Unlock()
 	var start []byte
 	if err == nil {
-		if start, err = readStart(opened); err == nil &&
-			((before.n > 0 && !before.begins(start)) || info.Size() < at+n) {
+		if start, err = readUnchanged(opened, before, last); err == nil && info.Size() < at+n {
 			err = errChanged
 		}
 		if err != nil {
@@ -337,7 +336,7 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	plain := func(from int64) (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(opened, at+from, n-from)), nil
 	}
-	read := &section{seekable.New(n, plain), n, opened, f, prefixOf(start)}
+	read := &section{seekable.New(n, plain), n, opened, f, prefixOf(start), last}
 	if s.tree.tailer.opts.Redact != nil {
 		read.ReadSeeker = s.tree.tailer.opts.Redact.Log(opened, at, n, info.Size(), s.isCut(f))
 	}
@@ -361,21 +360,18 @@ type section struct {
 	opened *os.File
 	file   *file
 	prefix prefix // when it was opened
+	tail   tail   // when it was looked at last before that
 }
 
-// Read returns the last bytes only if the file still begins as it did when it was opened. Then all bytes were read from
-// the same generation, and otherwise the store never gets a whole object.
+// Read returns the last bytes only if the file still has the bytes that identified it when it was opened. Then all
+// bytes were read from the same generation, and otherwise the store never gets a whole object.
 func (s *section) Read(p []byte) (int, error) {
 	n, err := s.ReadSeeker.Read(p)
 	at, _ := s.Seek(0, io.SeekCurrent)
 	if err != nil || at < s.size {
 		return n, err
 	}
-	start, err := readStart(s.opened)
-	if err == nil && !s.prefix.begins(start) {
-		err = errChanged
-	}
-	if err != nil {
+	if _, err := readUnchanged(s.opened, s.prefix, s.tail); err != nil {
 		t := s.file.stream.tree
 		t.lock.Lock()
 		defer t.lock.Unlock()
