@@ -39,6 +39,9 @@ func (s *Store) mapError(err error, permission string) error {
 			header = response.Response.Header
 		}
 	}
+	if refusesKeys(code) {
+		s.renewing.Do(s.renew)
+	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
 		return refused
 	}
@@ -68,6 +71,17 @@ func codeOf(err error) string {
 		return apiErr.ErrorCode()
 	}
 	return ""
+}
+
+// refusesKeys says whether an error's code is about the credentials: others may be taken.
+func refusesKeys(code string) bool {
+	switch code {
+	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidTokenId",
+		"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity",
+		"SignatureDoesNotMatch", "InvalidSignatureException":
+		return true
+	}
+	return false
 }
 
 // refusesKey says whether an error's code is about the key alone, at Amazon or at servers that speak its protocol.

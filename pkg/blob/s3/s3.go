@@ -25,6 +25,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -96,6 +97,8 @@ type Store struct {
 	createBucket bool
 	bucketSeen   atomic.Bool // it was listed
 	log          logrus.FieldLogger
+	renew        func() // looks for credentials anew
+	renewing     rate.Sometimes
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -139,7 +142,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
 	}
-	loaded.Credentials = aws.NewCredentialsCache(&provider{last: loaded.Credentials, options: options, log: log})
+	found := &provider{last: loaded.Credentials, options: options, log: log}
+	cache := aws.NewCredentialsCache(found)
+	loaded.Credentials = cache
 	client := awss3.NewFromConfig(loaded, func(o *awss3.Options) {
 		o.UsePathStyle = c.PathStyle
 		o.EndpointOptions.DisableHTTPS = c.DisableSSL
@@ -160,7 +165,12 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if region == "" {
 		return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
 	}
-	s := &Store{client: client, bucket: c.Bucket, region: region, createBucket: c.CreateBucket, log: log}
+	s := &Store{client: client, bucket: c.Bucket, region: region, createBucket: c.CreateBucket, log: log,
+		renewing: rate.Sometimes{Interval: renewPause}}
+	s.renew = func() {
+		found.refused.Store(true)
+		cache.Invalidate()
+	}
 	s.Writer = s.newWriter()
 	return s, nil
 }
@@ -168,6 +178,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 // renewTime is how long keys are used that do not say when they expire. They may be of a file that an agent renews, and
 // the SDK reads it once.
 const renewTime = 5 * time.Minute
+
+// renewPause is the time between two looks for credentials in place of those that the store refuses.
+const renewPause = 10 * time.Second
 
 // provider gives credentials, to a cache.
 type provider struct {
@@ -177,6 +190,9 @@ type provider struct {
 	// keys are the last ones of a file or the environment. They stay in use while no others are found: a file may be
 	// missing or empty at the moment when it is renewed.
 	keys aws.Credentials
+	// refused says that the store refuses the last credentials before their time: they were replaced or revoked, or
+	// this machine's clock is slow. What gave them may have cached them.
+	refused atomic.Bool
 }
 
 // Retrieve implements aws.CredentialsProvider. It says what to set if there are no credentials: the SDK's error names
@@ -202,7 +218,7 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 func (p *provider) find(ctx context.Context) (found aws.Credentials, err error) {
 	source := p.last
 	p.last = nil
-	if source == nil {
+	if p.refused.Swap(false) || source == nil {
 		loaded, err := config.LoadDefaultConfig(ctx, p.options...)
 		if err != nil {
 			return found, err

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,51 @@ func TestKeysOfAFile(t *testing.T) {
 		time.Sleep(renewTime + time.Second)
 		want("fifth")
 	})
+}
+
+// TestRefusedKeys: credentials that the store refuses before their time are asked for anew, and not more often for each
+// refusal. Those of a role are valid for an hour, also where this machine's clock is slow.
+func TestRefusedKeys(t *testing.T) {
+	for code, want := range map[string]int{"ExpiredToken": 2, "InvalidToken": 2, "InvalidAccessKeyId": 2,
+		"SignatureDoesNotMatch": 2, "AccessDenied": 1} {
+		t.Run(code, func(t *testing.T) {
+			asked := 0
+			role := blobtest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				fmt.Fprintf(w, `{"AccessKeyId": "role-%d", "SecretAccessKey": "hush", "Token": "hush",
+					"Expiration": "2999-01-01T00:00:00Z"}`, asked)
+			})
+			for name, value := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+				"AWS_CONFIG_FILE": "/nonexistent", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
+				"AWS_PROFILE": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": role} {
+				t.Setenv(name, value)
+			}
+			refused := func(key string) bool { return key == "role-1" }
+			store := blobtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, key, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+				if key, _, _ = strings.Cut(key, "/"); refused(key) {
+					w.WriteHeader(http.StatusBadRequest)
+					fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+					return
+				}
+				_, _ = io.WriteString(w, "<ListBucketResult><Name>b</Name></ListBucketResult>")
+			})
+			s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: store, PathStyle: true}, silent.Logger()))(t)
+			if err := blobtest.Listed(t, s); err == nil {
+				t.Error("the first credentials are taken")
+			}
+			if err := blobtest.Listed(t, s); (err == nil) != (want == 2) {
+				t.Errorf("the next: %v", err)
+			}
+			refused = func(string) bool { return true }
+			for range 3 {
+				_ = blobtest.Listed(t, s)
+			}
+			if asked != want {
+				t.Errorf("asked for credentials %d times, want %d", asked, want)
+			}
+		})
+	}
 }
 
 func TestEndpoint(t *testing.T) {
