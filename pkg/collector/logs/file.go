@@ -117,7 +117,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 // findEnds reads what the file's first size bytes end with.
 func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if !isDump(f.path) {
-		if f.tail, err = tailOf(opened, size); err != nil {
+		if f.tail, err = tailOf(opened, max(0, size-footer)); err != nil {
 			return err
 		}
 	}
@@ -196,6 +196,9 @@ const (
 	maxPrefix = 1024
 	// copyPrefix is the minimum number of equal first bytes of a copy: about a line.
 	copyPrefix = 32
+	// footer is how many last bytes of a log may be overwritten, as programs do that keep an array of JSON closed: all
+	// of it would be stored again each time.
+	footer = 32
 )
 
 // prefix is a hash of a file's first n bytes; logs only grow, so it stays the same as long as the file is the same.
@@ -226,8 +229,8 @@ func (p prefix) begins(start []byte) bool {
 	return int64(len(start)) >= p.n && prefixOf(start[:p.n]) == p
 }
 
-// tail is a hash of the bytes before end, at most maxPrefix: those that a look saw last. It tells a log that was
-// truncated and written again with the same first bytes, as programs do that begin with a long banner.
+// tail is a hash of the bytes before end, at most maxPrefix: those that a look saw last, but for a footer. It tells a
+// log that was truncated and written again with the same first bytes, as programs do that begin with a long banner.
 type tail struct {
 	end int64 // 0: nothing is known
 	sum uint64

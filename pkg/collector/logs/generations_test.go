@@ -90,6 +90,9 @@ func TestGenerations(t *testing.T) {
 		"truncated and longer, with the same first bytes": {
 			`write x banner a; ship; overwrite x banner b c; ship; write x more`, `x: banner a banner b c more`,
 		},
+		"the last bytes overwritten, and longer": {
+			`write x banner a end; ship; overwrite x banner a new more`, `x: banner a end more`,
+		},
 		"truncated and as long, with the same first bytes": {
 			`write x banner a; ship; overwrite x banner b; age x 5s; ship`, `x: banner a banner b`,
 		},
