@@ -41,7 +41,7 @@ type eventStore struct {
 // eventLine is the event of the n-th task; all are of the same length.
 func eventLine(n int) string {
 	var id rayid.Task
-	binary.BigEndian.PutUint64(id[:], uint64(n)*0x9e3779b97f4a7c15)
+	binary.BigEndian.PutUint64(id[:], uint64(n+1)*0x9e3779b97f4a7c15) // zeros are no ID
 	return `{"eventId":"AA==","taskLifecycleEvent":{"taskId":"` + base64.StdEncoding.EncodeToString(id[:]) +
 		`","stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:00:00Z"}],"jobId":"AgAAAA==","taskAttempt":0}}` + "\n"
 }
