@@ -67,7 +67,9 @@ async function visit(context, job, spec, report) {
   const result = { name: spec.name, missing: [], downloads: [] };
   const downloads = [];
   page.on('download', d => downloads.push(d));
-  await page.goto(job.base + spec.path, { waitUntil: 'load' });
+  const enter = () => page.goto(job.base + spec.path, { waitUntil: 'load' });
+  // Chromium gives up all it asks for when a network interface comes or goes, as those of clusters beside these tests do.
+  await enter().catch(e => { if (!e.message.includes('ERR_NETWORK_CHANGED')) throw e; return enter(); });
   await settle(page, open);
   for (const selector of spec.press || []) {
     if (!(await page.locator(selector).first().click().then(() => true, () => false))) result.missing.push(selector);
