@@ -55,7 +55,8 @@ type cost struct {
 	groups func(by grouping) groups
 	// values returns how many different values the samples have; nil: not known.
 	values func() float64
-	shared bool // labels are those of an operand, not copies
+	// exact: all labels of stored series are looked at. shared: labels are those of an operand, not copies.
+	exact, shared bool
 }
 
 // labels returns the bytes of all labels.
@@ -73,7 +74,7 @@ func (c *cost) writtenLabels() (bytes float64) {
 func (c *cost) longest(name string) float64 {
 	n := c.written[name]
 	for _, s := range c.from {
-		n = max(n, s.longest(name))
+		n = max(n, s.longest(name, c.exact))
 	}
 	return n
 }
@@ -135,7 +136,7 @@ var unknownGroups = groups{math.Inf(1), math.Inf(1)}
 // relabeled is the result of an operator or a function that makes the labels of its operand again, with or without the
 // name.
 func (c *cost) relabeled() *cost {
-	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups}
+	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
 // withLabel is the result of a function that writes a label of so many bytes. Where an expression does not match, the
@@ -185,7 +186,7 @@ func union(left, right *cost) *cost {
 		series: left.series + right.series, stored: left.stored + right.stored,
 		from:    slices.Concat(left.from, right.from),
 		written: make(map[string]float64, len(left.written)+len(right.written)),
-		shared:  true,
+		exact:   left.exact || right.exact, shared: true,
 		groups: func(by grouping) groups {
 			a, b := left.grouped(by), right.grouped(by)
 			return groups{a.number + b.number, a.largest + b.largest}

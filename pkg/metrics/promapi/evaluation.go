@@ -12,6 +12,9 @@ import (
 
 // evaluation computes costs.
 type evaluation struct {
+	// exact: labels and values of all series are looked at. Otherwise only their number and size are, which takes less
+	// time and may lead to a cost that is too high by far.
+	exact      bool
 	selected   map[*parser.VectorSelector]*selected
 	maxSamples float64
 	work       float64 // of the series that takes most
@@ -64,8 +67,11 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 		return &cost{}
 	}
 	held := s.count * seriesBytes
-	return &cost{peak: held, held: held, series: s.count, stored: s.bytes, from: []*selected{s}, groups: s.groups,
-		values: s.values}
+	c := &cost{peak: held, held: held, series: s.count, stored: s.bytes, from: []*selected{s}, exact: e.exact}
+	if e.exact {
+		c.groups, c.values = s.groups, s.values
+	}
+	return c
 }
 
 // result completes the cost c of a node that makes series from operands. points is for how many values each of them
@@ -100,7 +106,7 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 		return e.countValues(n, operand, steps)
 	}
 	by := grouping{!n.Without, n.Grouping}
-	c := &cost{series: operand.grouped(by).number, written: make(map[string]float64)}
+	c := &cost{series: operand.grouped(by).number, written: make(map[string]float64), exact: e.exact}
 	c.groups = func(other grouping) groups {
 		if other.hasAll(by) {
 			return groups{math.Inf(1), 1} // each series of the result has other labels
@@ -122,7 +128,7 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps f
 		series = min(series, operand.grouped(grouping{!n.Without, n.Grouping}).number*operand.values())
 	}
 	name := text(n.Param)
-	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from}
+	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from, exact: e.exact}
 	if n.Without {
 		c.stored = series * operand.largest()
 	} else {
@@ -198,7 +204,9 @@ func (e *evaluation) addRange(function string, arg parser.Expr, steps float64) {
 		window = moments{}.of(n).count()
 	case *parser.MatrixSelector:
 		if s := e.selected[n.VectorSelector.(*parser.VectorSelector)]; s != nil {
-			window = s.reads()
+			if window = e.maxSamples; e.exact {
+				window = s.reads()
+			}
 		}
 	}
 	work := min(window, e.maxSamples) * steps

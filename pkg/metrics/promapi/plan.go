@@ -58,7 +58,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if !alone && len(p.selectors) > 0 {
 		return p, nil
 	}
-	bytes, err := p.memory() // as far as that can be told before series are read
+	bytes, err := p.memory(exactly) // as far as that can be told before series are read
 	if err == nil && bytes > maxAlone {
 		err = errQueryLabels
 	}
@@ -68,10 +68,19 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 // maxAlone is how much memory an expression may take apart from the series that its selectors find.
 const maxAlone = 4 << 20
 
+// precision is how a query's memory is computed: exactly by the labels of all series, or roughly by their number and
+// sizes, which is faster and may be far too high.
+type precision bool
+
+const (
+	roughly precision = false
+	exactly precision = true
+)
+
 // memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that
 // the query takes too much time.
-func (p *plan) memory() (bytes float64, err error) {
-	e := &evaluation{selected: p.selected, maxSamples: p.maxSamples}
+func (p *plan) memory(how precision) (bytes float64, err error) {
+	e := &evaluation{exact: how == exactly, selected: p.selected, maxSamples: p.maxSamples}
 	c := e.costOf(p.expression, p.at)
 	switch {
 	case e.work > maxWork:
@@ -86,7 +95,7 @@ func (p *plan) memory() (bytes float64, err error) {
 const overflowBytes = 1 << 60
 
 // addFound adds what all selectors found in a session, in their order, and calls charge with how much more memory the
-// engine takes.
+// engine takes. All labels are counted only if the faster figure, which may be far too high, is refused.
 func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error {
 	if len(sets) != len(p.selectors) {
 		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
@@ -94,15 +103,21 @@ func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error
 	for i, set := range sets {
 		p.selected[p.selectors[i]].add(set.series)
 	}
-	bytes, err := p.memory()
-	if err != nil {
-		return err
+	var err error
+	for _, how := range []precision{roughly, exactly} {
+		var bytes float64
+		if bytes, err = p.memory(how); err != nil {
+			continue
+		}
+		more := max(0, bytes-p.charged)
+		if err = charge(int64(more)); err == nil {
+			p.charged += more
+			return nil
+		}
 	}
-	more := max(0, bytes-p.charged)
-	if err = charge(int64(more)); errors.Is(err, metrics.ErrTooMuch) {
+	if errors.Is(err, metrics.ErrTooMuch) {
 		return errQueryLabels
 	}
-	p.charged += more
 	return err
 }
 
@@ -137,8 +152,11 @@ func (s *selected) reads() float64 {
 	return float64(n)
 }
 
-// longest returns the longest value of a label.
-func (s *selected) longest(name string) float64 {
+// longest returns the longest value of a label; if it need not be exact, what no value is longer than.
+func (s *selected) longest(name string, exact bool) float64 {
+	if !exact {
+		return s.largest
+	}
 	if n, known := s.longestOf[name]; known {
 		return n
 	}
