@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -27,6 +28,8 @@ const (
 	// last one does.
 	growthBytes   = 64 << 20
 	growthDivisor = 4
+	// maxQueue is how many sessions of a namespace wait.
+	maxQueue = 16
 	// turnTime is how long a session may be worked on while others wait, and maxTime how long at most.
 	turnTime = 5 * time.Minute
 	maxTime  = 30 * time.Minute
@@ -46,8 +49,8 @@ type Background struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting map[layout.Session]func(context.Context) // what is to be done for sessions that wait for their turn
+	mu     sync.Mutex
+	queues map[string][]job // of the namespaces that are worked on
 
 	indexes remembered[attempt] // the fingerprint of what could not be indexed
 	metrics remembered[attempt] // the state whose metrics were indexed, or could not be
@@ -89,8 +92,8 @@ func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	return &Background{
 		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		waiting: make(map[layout.Session]func(context.Context)), indexes: remember[attempt](),
-		metrics: remember[attempt](), kept: remember[attempt](),
+		queues: make(map[string][]job), indexes: remember[attempt](), metrics: remember[attempt](),
+		kept: remember[attempt](),
 	}
 }
 
@@ -166,34 +169,55 @@ func (b *Background) lacksMetrics(s *session.Session) bool {
 
 func isWorthIndex(s *session.Session) bool { return s.Tasks.Len() >= minRows || s.HasIndex() }
 
-// enqueue has something done for a session when it is its namespace's turn, in place of what waits for it already.
+// job is what is to be done for a session.
+type job struct {
+	ref layout.Session
+	do  func(context.Context)
+}
+
+// enqueue has a job done when it is its turn. It takes the place of an earlier one of the session that has not begun.
+// If too many wait, it is dropped: the session is offered again when it is next loaded.
 func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ctx.Err() != nil {
+	queue, working := b.queues[ref.Namespace]
+	i := slices.IndexFunc(queue, func(j job) bool { return j.ref == ref })
+	switch {
+	case b.ctx.Err() != nil:
 		return
+	case i >= 0:
+		queue[i].do = do
+	case len(queue) < maxQueue:
+		b.queues[ref.Namespace] = append(queue, job{ref, do})
 	}
-	_, waits := b.waiting[ref]
-	if b.waiting[ref] = do; !waits {
-		b.done.Go(func() { b.turn(ref) })
+	if !working {
+		b.done.Go(func() {
+			for b.turn(ref.Namespace) {
+			}
+		})
 	}
 }
 
-// turn does what waits for a session when it is its namespace's turn. If too many wait, it is dropped: the session is
-// offered again when it is next loaded.
-func (b *Background) turn(ref layout.Session) {
-	working, done, err := b.slots.Take(b.ctx, ref.Namespace, 0)
-	b.mu.Lock()
-	do := b.waiting[ref]
-	delete(b.waiting, ref)
-	b.mu.Unlock()
+// turn does the next job of a namespace when it is its turn; false if there was none.
+func (b *Background) turn(namespace string) bool {
+	working, done, err := b.slots.Take(b.ctx, namespace, 0)
 	if err != nil {
-		return
+		return false
 	}
 	defer done()
+	b.mu.Lock()
+	queue := b.queues[namespace]
+	if len(queue) == 0 {
+		delete(b.queues, namespace)
+		b.mu.Unlock()
+		return false
+	}
+	b.queues[namespace] = queue[1:]
+	b.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(working, maxTime, errTime)
 	defer cancel()
-	do(ctx)
+	queue[0].do(ctx)
+	return true
 }
 
 var errTime = fmt.Errorf("it takes more than %s", maxTime)

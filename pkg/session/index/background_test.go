@@ -2,13 +2,13 @@ package index
 
 import (
 	"context"
+	"crypto/rand"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -52,8 +52,32 @@ func TestBackgroundTakesTurns(t *testing.T) {
 	})
 }
 
+// TestBackgroundOneNamespace: sessions of one namespace do not end each other's work: what has begun is finished first.
+func TestBackgroundOneNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBackground(&Writer{Opener: &Opener{Log: silent.Logger()}}, prometheus.NewRegistry())
+		defer b.Close()
+		cause := make(map[string]error)
+		for _, name := range []string{"large", "other"} {
+			b.enqueue(layout.Session{Namespace: "a", Name: name}, func(ctx context.Context) {
+				select {
+				case <-time.After(2 * turnTime):
+				case <-ctx.Done():
+				}
+				cause[name] = context.Cause(ctx)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(cause) != 2 || cause["large"] != nil || cause["other"] != nil {
+			t.Errorf("ended by %v", cause)
+		}
+	})
+}
+
 // TestBackgroundQueue: what is offered while another session is worked on is done afterwards, the latest of each
-// session.
+// session, as long as not too many wait.
 func TestBackgroundQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBackground(&Writer{Opener: &Opener{Log: silent.Logger()}}, prometheus.NewRegistry())
@@ -64,18 +88,21 @@ func TestBackgroundQueue(t *testing.T) {
 				time.Sleep(time.Second)
 				done = append(done, what)
 			})
-			synctest.Wait()
 		}
 		offer("first", "first")
+		synctest.Wait()
 		for _, what := range []string{"old", "new"} {
 			offer("second", what)
 			offer("first", "first, "+what)
 		}
+		for range 2 * maxQueue {
+			offer(rand.Text(), "another")
+		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		says.EqualSlices(t, done, []string{"first", "new", "first, new"}, "done")
-		if len(b.waiting) > 0 {
-			t.Errorf("%d wait", len(b.waiting))
+		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" ||
+			len(b.queues) > 0 {
+			t.Errorf("%q, %d queues are left", done, len(b.queues))
 		}
 		offer("first", "once more")
 		time.Sleep(time.Hour)

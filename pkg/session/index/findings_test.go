@@ -64,7 +64,11 @@ func TestFindingsAreKept(t *testing.T) {
 			b.Offer(loaded, true) // again, for a busy background takes no offer
 			return len(made) > 0
 		})
-		b.done.Wait()
+		must.Happen(t, "that nothing waits", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.queues) == 0
+		})
 		if got := <-made; got != want {
 			t.Errorf("made %s, want %s", got, want)
 		}
