@@ -50,7 +50,6 @@ func (e *elsewhere) allowed(ctx context.Context, id Identity, namespace string) 
 	}
 	ok, err := reviewAccess(ctx, e.client, id, namespace)
 	if err != nil {
-		err = &PartialError{fmt.Errorf("%w (cluster %s)", err, e.name)}
 		e.failed.Store(&failure{err, time.Now().Add(notAskedFor)})
 	}
 	return ok, err
@@ -105,7 +104,11 @@ func (a *Access) allowedBy(ctx context.Context, cluster string, id Identity, nam
 	if err != nil {
 		return err
 	}
-	return a.ask(ctx, e.turns, there.User, there.key()+cluster+".", namespace,
+	err = a.ask(ctx, e.turns, there.User, there.key()+cluster+".", namespace,
 		"namespace "+namespace+" of Kubernetes cluster "+cluster,
 		func(ctx context.Context, ns string) (bool, error) { return e.allowed(ctx, there, ns) })
+	if errors.Is(err, ErrUnavailable) {
+		err = &PartialError{fmt.Errorf("%w (cluster %s)", err, e.name)}
+	}
+	return err
 }

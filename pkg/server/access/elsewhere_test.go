@@ -8,13 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
@@ -130,6 +133,34 @@ func TestUnreachableClusterHidesOnlyItsOwn(t *testing.T) {
 		if got := filter(); got != "a a.eu a.us b.eu c.eu" || err != nil {
 			t.Errorf("after it answers ann sees %q, and %v", got, err)
 		}
+	})
+}
+
+// TestHangingClusterHidesOnlyItsOwn: also for those for whom no question about it is left, as others ask it already.
+func TestHangingClusterHidesOnlyItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging := interceptor.NewClient((&reviewer{}).client(t).(client.WithWatch), interceptor.Funcs{
+			Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+		home := &reviewer{rights: map[string][]string{"team": {"a"}}}
+		a := must.Get(New(Config{Auth: Kubernetes, CacheFor: time.Minute,
+			Clients: map[string]client.Client{"eu": hanging}}, home.client(t), silent.Logger()))(t)
+		var all sync.WaitGroup
+		for i := range 2 * maxReviews {
+			all.Go(func() {
+				ctx := context.WithValue(t.Context(), identityKey{},
+					Identity{User: strconv.Itoa(i), Groups: []string{"team"}})
+				allowed, err := a.Filter(ctx, []string{"a", "a.eu"})
+				if _, partial := errors.AsType[*PartialError](err); !partial || !allowed["a"] || allowed["a.eu"] ||
+					!strings.Contains(err.Error(), "cluster eu") {
+					t.Errorf("user %d sees %v: %v", i, allowed, err)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 
