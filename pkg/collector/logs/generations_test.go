@@ -74,6 +74,10 @@ func TestGenerations(t *testing.T) {
 		"copy seen before the truncation": {
 			`write x a; ship; write x tail; write x.1 a tail; scan; truncate x; scan; write x b`, `x: a tail b; x.1:`,
 		},
+		"lines between the copy and the truncation": { // rotation itself loses them
+			`write x banner a; ship; write x tail; copy x x.1; write x longer longer; scan; truncate x; write x b`,
+			`x: banner a tail b; x.1:`,
+		},
 		"copy seen while it is written": {
 			`write x a; ship; write x tail; write x-1; scan; write x-1 start; scan; write x-1 rest tail; truncate x; write x b`,
 			`x: a tail b; x-1:`,

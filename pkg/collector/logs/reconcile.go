@@ -281,6 +281,7 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.full(),
 		"bytes": copied.size}).Debug("a log was copied and truncated")
 	f.id, f.lastScan = copied.id, t.scans
+	f.tail = tail{} // lines that were written between the copy and the truncation are in neither
 	f.found(now, copied)
 	t.files[f.id] = f
 	delete(t.copies, f.id)
