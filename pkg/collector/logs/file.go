@@ -87,7 +87,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed && !f.forbidden &&
+	if seen.size == f.size && seen.changed == f.changed && !f.forbidden && f.state != moved &&
 		(t.tailer.opts.Redact == nil || f.linesSize == f.size) {
 		return true, nil // the usual case costs no system call
 	}

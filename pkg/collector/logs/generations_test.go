@@ -100,6 +100,9 @@ func TestGenerations(t *testing.T) {
 		"truncated and as long, with the same first bytes": {
 			`write x banner a; ship; overwrite x banner b; age x 5s; ship`, `x: banner a banner b`,
 		},
+		"overwritten in one tick of the file system's clock": {
+			`write x banner a; age x 5s; scan; overwrite x banner b; age x 5s; sleep 1s; fails`, `x: banner b`,
+		},
 		"truncated and longer, with the same first bytes, before it is opened": {
 			`write x banner a; ship; write x tail; scan; overwrite x banner b c c; sleep 1s; fails`,
 			`x: banner a banner b c c`,
