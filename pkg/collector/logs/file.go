@@ -196,9 +196,9 @@ const (
 	maxPrefix = 1024
 	// copyPrefix is the minimum number of equal first bytes of a copy: about a line.
 	copyPrefix = 32
-	// footer is how many last bytes of a log may be overwritten, as programs do that keep an array of JSON closed: all
-	// of it would be stored again each time.
-	footer = 32
+	// footer is how many last bytes of a log may be overwritten, as programs do that keep an array of JSON closed or a
+	// last line up to date: all of it would be stored again each time.
+	footer = 256
 )
 
 // prefix is a hash of a file's first n bytes; logs only grow, so it stays the same as long as the file is the same.

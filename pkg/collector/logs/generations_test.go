@@ -92,20 +92,20 @@ func TestGenerations(t *testing.T) {
 		"a copy that is never truncated": {`write x a; ship; write x.bak a; scan; sleep 5m`, `x: a; x.bak: a`},
 		"truncated and longer":           {`write x a; ship; truncate x; write x b b b`, `x: a b b b`},
 		"truncated and longer, with the same first bytes": {
-			`write x banner a; ship; overwrite x banner b c; ship; write x more`, `x: banner a banner b c more`,
+			`write x banner a lines; ship; overwrite x banner b lines c; ship; write x more`, `x: banner a lines banner b lines c more`,
 		},
 		"the last bytes overwritten, and longer": {
 			`write x banner a end; ship; overwrite x banner a new more`, `x: banner a end more`,
 		},
 		"truncated and as long, with the same first bytes": {
-			`write x banner a; ship; overwrite x banner b; age x 5s; ship`, `x: banner a banner b`,
+			`write x banner a lines; ship; overwrite x banner b lines; age x 5s; ship`, `x: banner a lines banner b lines`,
 		},
 		"overwritten in one tick of the file system's clock": {
-			`write x banner a; age x 5s; scan; overwrite x banner b; age x 5s; sleep 1s; fails`, `x: banner b`,
+			`write x banner a lines; age x 5s; scan; overwrite x banner b lines; age x 5s; sleep 1s; fails`, `x: banner b lines`,
 		},
 		"truncated and longer, with the same first bytes, before it is opened": {
-			`write x banner a; ship; write x tail; scan; overwrite x banner b c c; sleep 1s; fails`,
-			`x: banner a banner b c c`,
+			`write x banner a lines; ship; write x tail; scan; overwrite x banner b lines c c; sleep 1s; fails`,
+			`x: banner a lines banner b lines c c`,
 		},
 		"state lost": {`write x a; ship; write x more; forget; restart`, `x: a more`},
 		"state lost and rotated": { // once more, never less

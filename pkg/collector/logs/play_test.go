@@ -80,6 +80,7 @@ var texts = map[string]string{
 	"start": first("a")[:10], "rest": first("a")[10:] + "one\n", // together a
 	"first": first("a"), "half": first("half")[:40],
 	"banner": strings.Repeat(first("a"), 20), // more than what a log's beginning is told by
+	"lines":  strings.Repeat(first("c"), 10), // more than may be overwritten at a log's end
 	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
 }
 
