@@ -71,9 +71,10 @@ func isTimeout(raised output.Exception) bool {
 	return strings.HasSuffix(raised.Type, "TimeoutError") && (!raised.Library || notReady().MatchString(raised.Message))
 }
 
-// notReady matches messages about something that was awaited and did not come in time.
+// notReady matches messages about something that was awaited and did not come in time. What a function "does not
+// return" is no wait: it returned something else.
 var notReady = lazyregexp.New(
-	`(?i)not ready|pending|deadline|(?:did|do(?:es)?|has|have)(?: not|n't)(?: yet)? (?:finish|complete|return|respond|answer)|not respond|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
+	`(?i)not ready|pending|deadline|(?:did|has|have)(?: not|n't)(?: yet)? (?:finish|complete|return|respond|answer)|(?:not|n't) respond|do(?:es)?(?: not|n't) answer|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
 // wordless reports whether an exception that may have any reason has no word about it, as SystemExit with a status: who

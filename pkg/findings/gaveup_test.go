@@ -728,6 +728,9 @@ func TestCallsThatWereLeft(t *testing.T) {
 			"^Db.ping did not answer: .* for 12s when"},
 		{"RuntimeError: no row is valid", "SUBMITTED_TO_WORKER", "^Job raysubmit_bad failed"},
 		{"ConnectionError: db-3 does not answer", "RUNNING", "^Db.ping did not finish: .* when the driver stopped"},
+		{"ConnectionError: db-3 doesn't respond", "RUNNING", "^Db.ping did not finish: .* when the driver stopped"},
+		{"TypeError: collate_fn does not return a dict", "RUNNING", "^Job raysubmit_bad failed: .*TypeError"},
+		{"ValueError: a prompt doesn't finish with EOS", "RUNNING", "^Job raysubmit_bad failed: .*ValueError"},
 		{"StaleError: rates are of yesterday", "RUNNING",
 			"^Job raysubmit_bad failed: .*StaleError.* it had left Db.ping, which had been running for 12s"},
 	} {
