@@ -17,6 +17,7 @@ func TestAdvice(t *testing.T) {
 		"OSError: [Errno 98] Address already in use":                                                   "take another port",
 		"ModuleNotFoundError: No module named 'features'":                                              "py_modules",
 		"AttributeError: Can't get attribute 'Scaler' on <module 'prep' from '/app/prep.py'>":          "another version of this module",
+		"AttributeError: Can't get attribute 'Net' on <module '__main__' from '/app/eval.py'>":         "Correct what the traceback",
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB":                       "smaller batches",
 		"RuntimeError: NCCL error: unhandled system error":                                             "NCCL_DEBUG",
 		"OSError: [Errno 28] No space left on device: '/mnt/ckpt'":                                     "Free or enlarge the disk",
