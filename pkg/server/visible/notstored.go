@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,10 @@ import (
 
 // maxNear is how many clusters of the same name are looked at, in other namespaces.
 const maxNear = 20
+
+// maxAlike is among how many sessions, the newest, names are looked for that are nearly the one asked for: a dashboard
+// that is open of a session that was removed asks every few seconds.
+const maxAlike = 1000
 
 // NotStored is the error about a session that is not stored. It says what is: other sessions of the cluster, clusters
 // of this name in other namespaces that the caller may see, or what a RayJob or RayService of this name made.
@@ -42,7 +45,7 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	detail := fmt.Sprintf("Nothing of a %s is stored.", cluster)
 	if len(near) == 0 {
 		like := catalog.Name{Cluster: sel.Name}.Suggestion(func(f catalog.Filter) ([]catalog.Entry, error) {
-			return slices.Collect(all.Matching(f, time.Now())), nil
+			return catalog.First(all.Matching(f, time.Now()), maxAlike), nil
 		})
 		detail = strings.TrimSuffix(detail, ".") + like + "."
 	} else {
