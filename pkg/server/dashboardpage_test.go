@@ -158,7 +158,9 @@ func TestOverview(t *testing.T) {
 	got := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser)
 	got.wants(t, http.StatusOK, `<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py",
 		`findings?job_id=a&#43;b`, "2 findings", `sessions/`+name+`/at/1795216852500/">The cluster before it`,
-		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`)
+		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`,
+		`href="logs?submission_id=a&#43;b"`)
+	got.lacks(t, "logs?job_id=") // of a driver without a submission none may be stored
 	f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/overview", asBrowser).wants(t, 200,
 		"at/2026-11-20T23:21:00Z/overview")
 }

@@ -84,13 +84,13 @@ func (o Overview) More() int { return max(0, len(o.Report.Jobs)-maxJobsListed) }
 // Link is the address of the job's findings.
 func (j OverviewJob) Link() string { return "findings?" + url.Values{"job_id": {j.Name()}}.Encode() }
 
-// Logs is the address of the logs that tell of the job, side by side.
+// Logs is the address of the logs that tell of the job, side by side; "" without a submission, as a driver that was
+// started by hand may have none.
 func (j OverviewJob) Logs() string {
-	name, id := "submission_id", j.SubmissionID
-	if id == "" {
-		name, id = "job_id", j.JobID
+	if j.SubmissionID == "" {
+		return ""
 	}
-	return "logs?" + url.Values{name: {id}}.Encode()
+	return "logs?" + url.Values{"submission_id": {j.SubmissionID}}.Encode()
 }
 
 // Before is the address of the dashboard as it was two minutes before a finding, or half way to it from the session's
