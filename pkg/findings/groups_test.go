@@ -36,6 +36,27 @@ func TestInGroup(t *testing.T) {
 	}
 }
 
+// TestGroupOfTrainRun: a group without a name is called by its job, and by the job's Train run if it has one.
+func TestGroupOfTrainRun(t *testing.T) {
+	log := &logText{text: "nothing"}
+	b := &builder{s: &session.Session{Logs: sessionlogs.New(storetest.New())}, logs: map[moment.LogFile]*logText{{}: log},
+		byKey: map[string]*finding{}, demanded: map[*regexp.Regexp][]match{}, trainRuns: map[rayid.Job]string{},
+		jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "fit"}}}}
+	g := &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "PACK",
+		Bundles: []entities.Bundle{{Resources: map[string]float64{"GPU": 1}}}}}
+	g.ID = strings.Repeat("2a73", 9)
+	d := demands{b: b, lacked: map[string]string{"1 GPU": "no node has any GPU"}}
+	for run, want := range map[string]string{"": "2a732a73… of job fit was", "llama": "2a732a73… of Train run llama in job fit was"} {
+		b.trainRuns[rayid.Job{1}], g.finding = run, nil
+		clear(b.byKey)
+		d.group(g)
+		g.finding.job = rayid.Job{1}
+		if title := b.plainTitle(g.finding); !strings.HasPrefix(title, "Placement group "+want+" never placed") {
+			t.Errorf("run %q: %s", run, title)
+		}
+	}
+}
+
 // TestDemandLines: the autoscaler's log is searched once, however many groups wait. A group's evidence is the last line
 // about its strategy and resources.
 func TestDemandLines(t *testing.T) {

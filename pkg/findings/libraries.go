@@ -245,7 +245,8 @@ var (
 	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
 )
 
-// unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name.
+// unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name. No Ray
+// up to 2.60 tells who made a group, so the program's own are called by its Train run, too.
 const unnamedGroup = "… of job "
 
 // controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.

@@ -31,13 +31,13 @@
       copy(button, Array.prototype.map.call(parts, function (part) { return part.textContent; }).join(''));
     });
   });
-  document.querySelectorAll('a.markdown').forEach(function (button) {
-    button.firstChild.nodeValue = 'Copy as Markdown';
-    button.addEventListener('click', function (event) {
+  document.querySelectorAll('a.markdown').forEach(function (anchor) {
+    anchor.firstChild.nodeValue = 'Copy as Markdown';
+    anchor.addEventListener('click', function (event) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) { return; } // opens it
       event.preventDefault();
-      var body = button.closest('.body'), link = location.href.split('#')[0] + (body ? '#' + body.id : '');
-      copy(button, window.rayHistory.ask(button.href).then(function (answer) {
+      var body = anchor.closest('.body'), link = location.href.split('#')[0] + (body ? '#' + body.id : '');
+      copy(anchor, window.rayHistory.ask(anchor.href).then(function (answer) {
         return answer.text();
       }).then(function (text) { return text + '\n<' + link + '>\n'; }));
     });
