@@ -10,11 +10,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
 )
 
-// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or in one JSON document, and
+// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or of JSON documents, and
 // reports each. In YAML nothing else changes, comments and blank lines included; JSON is indented again.
 func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	if trimmed := bytes.TrimSpace(in); len(trimmed) > 0 && trimmed[0] == '{' {
-		if out, changes, err := jsonDocument(in, o); !errors.Is(err, errNotJSON) {
+		if out, changes, err := jsonDocuments(in, o); !errors.Is(err, errNotJSON) {
 			return out, changes, err
 		}
 	}
@@ -84,28 +84,35 @@ func isDocumentStart(line []byte) bool {
 
 var errNotJSON = errors.New("not JSON")
 
-// jsonDocument adds the collector to a manifest in JSON; errNotJSON: it may be YAML.
-func jsonDocument(in []byte, o Options) ([]byte, []Change, error) {
-	var object map[string]any
+// jsonDocuments adds the collector to the objects of a manifest in JSON; errNotJSON: it may be YAML. What follows
+// another object without a --- is read by kubectl, too.
+func jsonDocuments(in []byte, o Options) ([]byte, []Change, error) {
+	var out bytes.Buffer
+	var all []Change
 	d := json.NewDecoder(bytes.NewReader(in))
 	d.UseNumber() // numbers are written as they were
-	if err := d.Decode(&object); err != nil {
-		return nil, nil, errNotJSON
+	for {
+		var object map[string]any
+		switch err := d.Decode(&object); {
+		case errors.Is(err, io.EOF) && len(all) == 0:
+			return in, nil, nil
+		case errors.Is(err, io.EOF):
+			if bytes.Contains(in, []byte("\r\n")) {
+				return bytes.ReplaceAll(out.Bytes(), []byte("\n"), []byte("\r\n")), all, nil
+			}
+			return out.Bytes(), all, nil
+		case err != nil: // YAML may begin like JSON
+			return nil, nil, errNotJSON
+		}
+		changes, err := Mutate(object, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, changes...)
+		text, err := json.MarshalIndent(object, "", "  ")
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode JSON: %w", err)
+		}
+		out.Write(append(text, '\n'))
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) { // YAML that begins like JSON
-		return nil, nil, errNotJSON
-	}
-	changes, err := Mutate(object, o)
-	if err != nil || len(changes) == 0 {
-		return in, nil, err
-	}
-	out, err := json.MarshalIndent(object, "", "  ")
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode JSON: %w", err)
-	}
-	out = append(out, '\n')
-	if bytes.Contains(in, []byte("\r\n")) {
-		out = bytes.ReplaceAll(out, []byte("\n"), []byte("\r\n"))
-	}
-	return out, changes, nil
 }

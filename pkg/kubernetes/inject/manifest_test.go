@@ -53,7 +53,7 @@ var manifests = []struct {
 	{file: "delegated-auth.yaml", warnings: []string{"hostNetwork is set"}},
 	{file: "secret-auth.yaml"},
 	{file: "list.yaml", warnings: []string{"another manifest describes"}},
-	{file: "collected.yaml"},
+	{file: "collected.yaml", warnings: []string{"shares no volume with Ray's"}},
 	{file: "collected.yaml", as: "replaced.yaml", options: func(o *Options) { o.Replace = true }},
 	{file: "collected.yaml", as: "replaced-native.yaml",
 		options: func(o *Options) { o.Replace, o.Native = true, true }},
@@ -309,4 +309,37 @@ func TestLabels(t *testing.T) {
 	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`
 	says.Equal(t, strings.Count(string(text), want), 1, "%s", text)
 	says.Equal(t, strings.Count(string(text), "CLUSTER_LABELS"), 1, "%s", text)
+}
+
+// TestJSONDocuments: JSON objects one behind the other, which kubectl takes, get a collector each.
+func TestJSONDocuments(t *testing.T) {
+	in := must.Get(os.ReadFile("testdata/cluster.in.json"))(t)
+	one, changes, err := Manifest(in, s3())
+	must.OK(t, err)
+	for _, between := range []string{"", "\n", "\n\n"} {
+		two, all, err := Manifest([]byte(string(in)+between+string(in)), s3())
+		must.OK(t, err)
+		says.Equal(t, cmp.Diff(strings.Repeat(string(one), 2), string(two)), "", "with %q between (-want +got)", between)
+		says.Equal(t, len(all), 2*len(changes))
+	}
+}
+
+// TestOtherConfigMap: a collector that is replaced gets the ConfigMap that is named now. A volume of the user's that has
+// the name of its own stays, with a warning.
+func TestOtherConfigMap(t *testing.T) {
+	in := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t)
+	o := s3()
+	o.Replace, o.ConfigMap = true, "first"
+	first, _, err := Manifest(in, o)
+	must.OK(t, err)
+	o.ConfigMap = "second"
+	want, _, err := Manifest(in, o)
+	must.OK(t, err)
+	got, _, err := Manifest(first, o)
+	must.OK(t, err)
+	says.Equal(t, cmp.Diff(string(want), string(got)), "", "(-want +got)")
+	foreign := bytes.ReplaceAll(first, []byte("optional: true"), []byte("defaultMode: 420"))
+	_, changes, err := Manifest(foreign, o)
+	must.OK(t, err)
+	says.All(t, changes[0].Warnings[0], "the manifest's own volume collector-config, not from ConfigMap second")
 }

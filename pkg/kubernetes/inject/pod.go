@@ -32,6 +32,10 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 		return nil, err
 	}
 	if collector := g.collector(); collector != nil && !c.options.Replace {
+		if !hasWhole(spec) {
+			change.Warnings = append(change.Warnings, what+": its container "+containerName+" shares no volume with "+
+				"Ray's, so nothing of the pod is stored: if it is not for the history, give it another name")
+		}
 		if c.made {
 			err = c.complete(collector, role)
 		}
@@ -42,7 +46,7 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 	if err != nil {
 		return nil, err
 	}
-	own, err := c.addVolumes(pod)
+	own, err := c.addVolumes(pod, n)
 	if err != nil {
 		return nil, err
 	}

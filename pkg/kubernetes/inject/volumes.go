@@ -154,7 +154,7 @@ func isRays(name string) bool {
 
 // addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no
 // folder in Ray's and takes no room there, and the file with the backend's settings.
-func (c cluster) addVolumes(pod map[string]any) ([]mount, error) {
+func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 	volumes, err := list(pod, "volumes")
 	if err != nil {
 		return nil, err
@@ -166,8 +166,16 @@ func (c cluster) addVolumes(pod map[string]any) ([]mount, error) {
 		mounts = append(mounts, mount{"name": configVolume, "mountPath": configMountPath, "readOnly": true})
 	}
 	for _, v := range own {
-		if named(volumes, text(v, "name")) < 0 {
+		name := text(v, "name")
+		at := named(volumes, name)
+		switch {
+		case at < 0:
 			volumes = append(volumes, v)
+		case isAdded(volumes[at].(map[string]any)): // an earlier collector's, maybe of another ConfigMap
+			volumes[at] = v
+		case name == configVolume:
+			n.warn("the collector takes its settings from the manifest's own volume %s, not from ConfigMap %s", name,
+				c.options.ConfigMap)
 		}
 	}
 	pod["volumes"] = volumes

@@ -314,7 +314,10 @@ func (e *editor) removeItem(n *yaml.Node, indent int) error {
 	if err != nil {
 		return err
 	}
-	dash := strings.LastIndexByte(e.src[:e.start(n)], '-')
+	dash, err := e.dashBefore(n)
+	if err != nil {
+		return err
+	}
 	start := strings.LastIndexByte(e.src[:dash], '\n') + 1
 	if strings.TrimSpace(e.src[start:dash]) != "" {
 		return fmt.Errorf("line %d: write the list item on lines of its own", n.Line)

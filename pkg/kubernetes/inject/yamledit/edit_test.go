@@ -83,6 +83,8 @@ func TestEdit(t *testing.T) {
 		},
 		"item on the line after its dash": {in: "l:\n-\n  a: 1\n", path: []any{"l", -1}, value: "z",
 			want: "l:\n-\n  a: 1\n- z\n"},
+		"item behind a comment": {in: "l:\n  - # the first - of all -\n    # - so\n    a: 1\n", path: []any{"l", -1},
+			value: "z", want: "l:\n  - # the first - of all -\n    # - so\n    a: 1\n  - z\n"},
 		"list in a list": {in: "- - 1\n  - 2\n- 3\n", path: []any{0, -1}, value: int64(9),
 			want: "- - 1\n  - 2\n  - 9\n- 3\n"},
 	}
@@ -96,7 +98,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestEditRemoves(t *testing.T) {
-	in := "l:\n- name: a # first\n  x: 1\n\n# about b\n- name: b\n- name: c\n"
+	in := "l:\n- name: a # first\n  x: 1\n\n# about b\n- # b - or so\n  name: b\n- name: c\n"
 	want := map[string]any{"l": []any{
 		map[string]any{"name": "a", "x": int64(1)}, map[string]any{"name": "c"}, map[string]any{"name": "d"},
 	}}

@@ -119,11 +119,24 @@ func (t *text) blockEnd(n *yaml.Node) (int, error) {
 
 // dash is the column of a block sequence's dashes.
 func (t *text) dash(n *yaml.Node) (int, error) {
-	at := len(strings.TrimRight(t.src[:t.start(n.Content[0])], " \t\r\n"))
-	if at == 0 || t.src[at-1] != '-' {
-		return 0, fmt.Errorf("line %d: write the list's first item on the line of its dash", n.Line)
+	at, err := t.dashBefore(n.Content[0])
+	return t.column(at), err
+}
+
+// dashBefore is the offset of an item's dash. There may be comments between them.
+func (t *text) dashBefore(item *yaml.Node) (int, error) {
+	for at := t.start(item); ; {
+		before := strings.TrimRight(t.src[:at], " \t\r\n")
+		begin := strings.LastIndexByte(before, '\n') + 1
+		if i := strings.IndexByte(before[begin:], '#'); i >= 0 && strings.Trim(before[begin:begin+i], " \t-") == "" {
+			at = begin + i
+			continue
+		}
+		if !strings.HasSuffix(before, "-") {
+			return 0, fmt.Errorf("line %d: this item of a list has no dash", item.Line)
+		}
+		return len(before) - 1, nil
 	}
-	return t.column(at - 1), nil
 }
 
 // colon is the offset after the colon that follows a key.
