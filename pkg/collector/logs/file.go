@@ -39,6 +39,19 @@ type file struct {
 	forbidden bool
 }
 
+// written is when the file was last written to. A time that is yet to come, of a clock that was set or of a program
+// that sets times, says nothing: then it is when the file was seen to have grown.
+func (f *file) written(now time.Time) time.Time {
+	at := time.Unix(0, f.changed)
+	switch {
+	case !at.After(now):
+		return at
+	case f.grown.IsZero():
+		return now
+	}
+	return f.grown
+}
+
 // update takes name, size and time from a scan.
 func (f *file) update(now time.Time, seen seenFile) {
 	if seen.size > f.size {
@@ -117,7 +130,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 // findEnds reads what the file's first size bytes end with.
 func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if !isDump(f.path) {
-		if f.tail, err = tailOf(opened, max(0, size-footer)); err != nil {
+		if f.tail, err = tailOf(opened, max(0, size-footerOf(size))); err != nil {
 			return err
 		}
 	}
@@ -196,10 +209,13 @@ const (
 	maxPrefix = 1024
 	// copyPrefix is the minimum number of equal first bytes of a copy: about a line.
 	copyPrefix = 32
-	// footer is how many last bytes of a log may be overwritten, as programs do that keep an array of JSON closed or a
-	// last line up to date: all of it would be stored again each time.
-	footer = 256
+	// leastFooter and maxFooter bound footerOf.
+	leastFooter, maxFooter = 256, 64 << 10
 )
+
+// footerOf is how many last bytes of a log of size bytes may be overwritten, as programs do that keep a document of
+// JSON closed or a last line up to date: all of it would be stored again each time.
+func footerOf(size int64) int64 { return min(max(size/16, leastFooter), maxFooter) }
 
 // prefix is a hash of a file's first n bytes; logs only grow, so it stays the same as long as the file is the same.
 type prefix struct {

@@ -23,6 +23,10 @@ func TestGenerations(t *testing.T) {
 		"subfolders and bytes": {`mkdir serve/deep; write serve/deep/y.log bytes; write e.log`,
 			`serve/deep/y.log: bytes; e.log:`},
 		"rename": {`write x a; ship; write x tail; rename x x.1; write x b`, `x: a tail b; x.1:`},
+		"rotated long before a start": { // a collector that is killed soon after each has stored the next generation
+			`write x a; ship; write x tail; age x 10s; rename x x.1; write x b; restart; scan; flush; has x a tail b`,
+			`x: a tail b; x.1:`,
+		},
 		"rename, late line": {
 			`write x a; ship; rename x x.1; write x b; ship; write x.1 late; ship; write x more`,
 			`x: a b late more; x.1:`,
@@ -96,6 +100,9 @@ func TestGenerations(t *testing.T) {
 		},
 		"the last bytes overwritten, and longer": {
 			`write x banner a end; ship; overwrite x banner a new more`, `x: banner a end more`,
+		},
+		"many last bytes overwritten, and longer": {
+			`write x long footer; ship; overwrite x long trailer more`, `x: long footer more`,
 		},
 		"truncated and as long, with the same first bytes": {
 			`write x banner a lines; ship; overwrite x banner b lines; age x 5s; ship`, `x: banner a lines banner b lines`,

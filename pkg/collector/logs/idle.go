@@ -264,6 +264,7 @@ func (c *candidates) cut() {
 // sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they stay idle,
 // or they are candidates.
 func (t *tree) sort(files []seenFile, c *candidates) {
+	now := time.Now().UnixNano()
 	for _, s := range files {
 		if t.files[s.id] != nil {
 			c.chosen = append(c.chosen, s)
@@ -276,7 +277,7 @@ func (t *tree) sort(files []seenFile, c *candidates) {
 				key, f, isIdle = k, found, true // it was moved
 			}
 		}
-		if !isDump(s.path) {
+		if !isDump(s.path) && s.changed <= now {
 			t.lastIdleWrite = max(t.lastIdleWrite, s.changed)
 		}
 		switch {

@@ -96,3 +96,28 @@ func TestRemovedWhileInUse(t *testing.T) {
 		})
 	}
 }
+
+// TestTimesToCome: a log whose time is yet to come, as after a node's clock was set back, is quiet once it has not grown
+// for a while, and the session's last write is not later than now.
+func TestTimesToCome(t *testing.T) {
+	for name, restarts := range map[string]bool{"seen growing": false, "from before a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.write("worker.out", first("a"))
+				r.age("worker.out", -1000*time.Hour)
+				r.shipAll()
+				if restarts {
+					r.restart()
+				}
+				time.Sleep(20 * time.Minute)
+				r.scan()
+				all, _, err := r.tailer.Sessions()
+				must.OK(t, err)
+				if s := all[0]; s.LastWrite.After(time.Now()) || s.LastWrite.IsZero() || s.Quiet == restarts {
+					t.Errorf("last written to at %s, quiet: %t, it is %s", s.LastWrite, s.Quiet, time.Now())
+				}
+			})
+		})
+	}
+}

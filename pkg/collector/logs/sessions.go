@@ -38,7 +38,7 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	for _, name := range names {
 		s := Session{Name: name}
 		if tree := t.treeOf(name); tree != nil {
-			s.LastWrite = tree.lastWrite()
+			s.LastWrite = tree.lastWrite(now)
 			s.Stored = tree.stored()
 			s.Quiet = tree.quiet(now)
 		}

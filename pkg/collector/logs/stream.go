@@ -159,7 +159,7 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	case f.state == restored:
 		return true // no scan has seen yet how long it is
 	}
-	return s.isHome(f) || now.Sub(f.grown) < settleTime
+	return s.isHome(f) || now.Sub(f.grown) < settleTime && now.Sub(time.Unix(0, f.changed)) < settleTime
 }
 
 // moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be

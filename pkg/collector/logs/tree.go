@@ -286,29 +286,21 @@ func (t *tree) stored() bool {
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
 
 // quiet says whether nothing was written for a while.
-func (t *tree) quiet(now time.Time) bool {
+func (t *tree) quiet(now time.Time) bool { return now.Sub(t.lastWrite(now)) >= sweepAge }
+
+// lastWrite is when a log was last written to; zero if that is not known.
+func (t *tree) lastWrite(now time.Time) (last time.Time) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
+	if t.lastIdleWrite > 0 {
+		last = time.Unix(0, t.lastIdleWrite)
+	}
 	for _, f := range t.files {
-		if now.Sub(time.Unix(0, f.changed)) < sweepAge {
-			return false
+		if at := f.written(now); at.After(last) {
+			last = at
 		}
 	}
-	return now.Sub(time.Unix(0, t.lastIdleWrite)) >= sweepAge
-}
-
-// lastWrite is when a log was last written to.
-func (t *tree) lastWrite() time.Time {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	last := t.lastIdleWrite
-	for _, f := range t.files {
-		last = max(last, f.changed)
-	}
-	if last == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, last)
+	return last
 }
 
 // previousLogs is where KubeRay's manifests move the logs of a container that ended, before the next one starts:
