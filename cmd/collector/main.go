@@ -52,9 +52,9 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	defaults().addFlags(cmd.Flags()) // for --help only: read parses them
-	doctor := doctorCommand()
-	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), doctor, backend.Help())
-	settings.Help(cmd, doctor)
+	env, doctor := envCommand(), doctorCommand()
+	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), env, doctor, backend.Help())
+	settings.Help(cmd, env, doctor)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return settings.FlagError(err, cmd.Flags(), cmd.CommandPath())
 	})

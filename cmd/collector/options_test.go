@@ -154,7 +154,7 @@ func TestCommandHasInject(t *testing.T) {
 	}
 }
 
-// TestHelp: each flag is in the help, or in that of storage, with its other names.
+// TestHelp: each flag is in the help, or in that of storage, with its other names, and so are the commands.
 func TestHelp(t *testing.T) {
 	helpOf := func(args ...string) string {
 		cmd := command()
@@ -180,6 +180,20 @@ func TestHelp(t *testing.T) {
 	}
 	if !strings.Contains(storage, "S3_BUCKET") {
 		t.Errorf("help of storage:\n%s", storage)
+	}
+	for _, name := range []string{"inject", "env"} {
+		if !strings.Contains(help, "\n  "+name+" ") {
+			t.Errorf("the help does not name the command %s", name)
+		}
+		_, flags, _ := strings.Cut(helpOf(name, "--help"), "\nFlags:\n")
+		for line := range strings.Lines(flags) {
+			if len(line) > 121 {
+				t.Errorf("%s: a flag's line is too long:\n%s", name, line)
+			}
+		}
+		if variables := strings.Contains(flags, "environment variable: "); variables != (name == "env") {
+			t.Errorf("%s: says that flags are variables: %t", name, variables)
+		}
 	}
 }
 

@@ -58,21 +58,23 @@ func TopicCommand(name, short string, fs *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short}
 	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		fmt.Fprintln(c.OutOrStdout(), short)
-		_ = writeFlags(c.OutOrStdout(), c.Root().Name(), fs, name)
+		writeFlags(c.OutOrStdout(), fs, name)
+		fmt.Fprint(c.OutOrStdout(), loadedToo)
 	})
 	return cmd
 }
 
-// Help makes --help of commands list what is below them and their flags by heading. These are the commands whose flags
-// Load completes.
+// Help makes --help of commands, and of those below them, list what is below them and their flags by heading. The flags
+// of these commands are settings, which Load completes.
 func Help(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		usual := cmd.UsageFunc()
 		cmd.SetUsageFunc(func(c *cobra.Command) error {
-			if !slices.Contains(commands, c) {
-				return usual(c) // a command below one of these
+			loaded := slices.Contains(commands, c)
+			if !loaded && c.HasAvailableSubCommands() {
+				return usual(c) // cobra's own, such as completion
 			}
-			return writeUsage(c.OutOrStderr(), c)
+			return writeUsage(c.OutOrStderr(), c, loaded)
 		})
 	}
 }
@@ -87,43 +89,61 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 		cmd.CommandPath())
 }
 
-// writeUsage writes how a command is used: its examples, and the commands below it or else its flags.
-func writeUsage(w io.Writer, cmd *cobra.Command) error {
+// writeUsage writes how a command is used: its examples, the commands below it and, unless these are in groups, its
+// flags. loaded says that the flags are settings.
+func writeUsage(w io.Writer, cmd *cobra.Command, loaded bool) error {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 	}
 	for _, g := range cmd.Groups() {
-		fmt.Fprintf(w, "\n%s:\n", g.Title)
-		for _, c := range cmd.Commands() {
-			if c.GroupID == g.ID && c.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %-14s %s\n", c.Name(), c.Short)
-			}
-		}
+		writeCommands(w, cmd, g)
 	}
 	if len(cmd.Groups()) > 0 {
 		fmt.Fprintf(w, "\n`%s COMMAND --help` shows the flags of a command.\n", cmd.CommandPath())
 		return nil
 	}
-	return writeFlags(w, cmd.Root().Name(), cmd.Flags(), "")
+	if cmd.HasAvailableSubCommands() {
+		writeCommands(w, cmd, &cobra.Group{Title: "Commands"})
+	}
+	topics := writeFlags(w, cmd.Flags(), "")
+	for _, name := range topics {
+		fmt.Fprintf(w, "\n`%s help %s` lists more flags.", cmd.Root().Name(), name)
+	}
+	if loaded {
+		fmt.Fprint(w, loadedToo)
+	}
+	return nil
 }
+
+// writeCommands lists the commands of a group below cmd.
+func writeCommands(w io.Writer, cmd *cobra.Command, g *cobra.Group) {
+	fmt.Fprintf(w, "\n%s:\n", g.Title)
+	for _, c := range cmd.Commands() {
+		if c.GroupID == g.ID && c.IsAvailableCommand() {
+			fmt.Fprintf(w, "  %-14s %s\n", c.Name(), c.Short)
+		}
+	}
+}
+
+// loadedToo is said of flags that are settings.
+const loadedToo = "\nEach flag is also an environment variable: --log-level is RAYHISTORY_LOG_LEVEL.\n"
 
 // unknownWidth is how many columns help has where it is not written to a terminal.
 const unknownWidth = 120
 
-// writeFlags lists the flags of a topic of a program, or those that belong to none.
-func writeFlags(w io.Writer, program string, fs *pflag.FlagSet, topic string) error {
+// writeFlags lists the flags of a topic, or those that belong to none, and returns the other topics.
+func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) (topics []string) {
 	width := unknownWidth
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
-	var topics []string
 	settings := all(fs)
 	for _, heading := range headings(fs) {
 		list := pflag.NewFlagSet("", pflag.ContinueOnError)
 		for _, s := range settings {
 			flagTopic := topicOf(s.flag)
-			if flagTopic == topic && headingOf(s.flag) == heading && !s.flag.Hidden && s.flag.Name != "version" {
+			if flagTopic == topic && headingOf(s.flag) == heading && !s.flag.Hidden && !cobras(s.flag) {
 				list.AddFlag(s.described())
 			}
 			if flagTopic != topic && !slices.Contains(topics, flagTopic) {
@@ -134,12 +154,11 @@ func writeFlags(w io.Writer, program string, fs *pflag.FlagSet, topic string) er
 			fmt.Fprintf(w, "\n%s:\n%s", heading, list.FlagUsagesWrapped(width))
 		}
 	}
-	for _, name := range topics {
-		fmt.Fprintf(w, "\n`%s help %s` lists more flags.", program, name)
-	}
-	_, err := io.WriteString(w, "\nEach flag is also an environment variable: --log-level is RAYHISTORY_LOG_LEVEL.\n")
-	return err
+	return topics
 }
+
+// cobras says whether cobra adds the flag to each command.
+func cobras(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "version" }
 
 // described is the setting's flag with its other names in its description.
 func (s *setting) described() *pflag.Flag {
@@ -171,7 +190,7 @@ func headings(fs *pflag.FlagSet) []string {
 	fs.VisitAll(func(f *pflag.Flag) {
 		heading := headingOf(f)
 		switch {
-		case f.Hidden || IsAlias(f) || f.Name == "help" || f.Name == "version" || slices.Contains(list, heading):
+		case f.Hidden || IsAlias(f) || cobras(f) || slices.Contains(list, heading):
 		case heading == otherFlags:
 			list = slices.Insert(list, 0, heading)
 		default:

@@ -15,6 +15,7 @@ import (
 )
 
 func compactCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterRefused
 	var all, dryRun bool
 	cmd := &cobra.Command{
 		Use:     "compact {--all | SESSION...}",

@@ -27,6 +27,7 @@ type copyOptions struct {
 }
 
 func copyCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterRefused
 	var c copyOptions
 	cmd := &cobra.Command{
 		Use:     "copy --to NAME=VALUE... {--all | SESSION...}",

@@ -21,6 +21,7 @@ type used struct {
 }
 
 func usageCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterAll
 	cmd := &cobra.Command{
 		Use:   "du [SESSION]...",
 		Short: "Show stored bytes of sessions, by default all, by kind; the largest session first",

@@ -21,6 +21,7 @@ import (
 )
 
 func indexCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterRefused
 	var places indexing.Places
 	var all, force bool
 	var shard string

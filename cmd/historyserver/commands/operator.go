@@ -37,6 +37,8 @@ type operator struct {
 	*common
 	// askable says that the command can ask a server instead of the store.
 	askable bool
+	// ofCluster is what a cluster's name alone means; "": clusterLatest.
+	ofCluster string
 	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
 	outputs []string
 
@@ -49,16 +51,21 @@ type operator struct {
 }
 
 // sessionNames explains the argument SESSION in --help.
-const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. " +
-	"Without SESSION it is the cluster's latest session; for ls,\n" +
-	"grep and notes that are shown all of them. NAMESPACE is needed only where several have a cluster of this name. " +
-	"Instead of the cluster's name it may be that of\n" +
-	"the RayJob or RayService that made it."
+const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest, and\n" +
+	"CLUSTER the name of a RayCluster, or of the RayJob or RayService that made it. NAMESPACE is needed only where\n" +
+	"several have a cluster of this name. A cluster's name alone "
+
+// What a cluster's name alone means.
+const (
+	clusterLatest  = "means its latest session."
+	clusterAll     = "means all of its sessions."
+	clusterRefused = "is refused: write CLUSTER/latest."
+)
 
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if strings.Contains(cmd.Use, "SESSION") {
-		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames
+		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.ofCluster, clusterLatest)
 		cmd.ValidArgsFunction = o.completeSession(server)
 	}
 	o.addOutput(cmd.Flags())
@@ -185,6 +192,9 @@ func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
+	if o.ofCluster == clusterAll {
+		return catalog.Select(o.lookup(ctx), names)
+	}
 	return catalog.SelectSessions(o.lookup(ctx), names)
 }
 

@@ -216,7 +216,7 @@ func TestNamedByOwner(t *testing.T) {
 	for _, args := range [][]string{
 		{"ls", "nightly"}, {"show", "default/nightly"}, {"status", "nightly"}, {"why", "nightly/latest"},
 		{"grep", "Initializing", "nightly"}, {"note", "nightly/latest", "--text=x"}, {"note", "nightly"},
-		{"du", "nightly/latest"}, {"verify", "nightly/" + ref.Name}, {"compact", "nightly/latest", "--dry-run"},
+		{"du", "nightly"}, {"verify", "nightly"}, {"compact", "nightly/latest", "--dry-run"},
 		{"index", "nightly/latest"}, {"rm", "nightly/latest", "--dry-run", "--quiet=1ns"},
 		{"export", "nightly", "--file=" + filepath.Join(t.TempDir(), "session")},
 		{"copy", "nightly/latest", "--to=local-dir=" + t.TempDir()},

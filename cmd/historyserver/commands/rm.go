@@ -16,6 +16,7 @@ import (
 )
 
 func removeCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterRefused
 	var r removal
 	cmd := &cobra.Command{
 		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [SESSION]...",

@@ -15,6 +15,7 @@ import (
 )
 
 func verifyCommand(o *operator) (*cobra.Command, runFunc) {
+	o.ofCluster = clusterAll
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "verify {--all | SESSION...}",
