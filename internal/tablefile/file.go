@@ -86,7 +86,7 @@ func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	c := &thriftReader{b: footer, take: take}
 	var rows int64
 	var root bool
-	c.structure(structType, func(id int16, kind byte) bool {
+	c.structure(structType, func(id int16, kind byte) {
 		switch id {
 		case 2:
 			c.list(kind, func(kind byte) {
@@ -103,10 +103,7 @@ func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 			c.list(kind, func(kind byte) { f.group(c, kind, size-int64(len(footer)+TailBytes)) })
 		case 5:
 			c.list(kind, func(kind byte) { f.keyValue(c, kind) })
-		default:
-			return false
 		}
-		return true
 	})
 	switch {
 	case c.refused != nil:
@@ -147,7 +144,7 @@ func (f *File) ColumnIndex(name string) int {
 // column reads one column of the schema, a SchemaElement of parquet.thrift. Nested columns are refused.
 func (f *File) column(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
-	c.structure(kind, func(id int16, kind byte) bool {
+	c.structure(kind, func(id int16, kind byte) {
 		switch id {
 		case 1:
 			column.kind = physicalType(c.integer(kind))
@@ -155,10 +152,7 @@ func (f *File) column(c *thriftReader, kind byte) {
 			column.required = c.integer(kind) == 0
 		case 4:
 			column.Name = string(c.binary(kind))
-		default:
-			return false
 		}
-		return true
 	})
 	if column.kind < 0 || column.Name == "" {
 		c.fail() // groups of columns have no type
@@ -173,16 +167,13 @@ func (f *File) column(c *thriftReader, kind byte) {
 func (f *File) group(c *thriftReader, kind byte, end int64) {
 	g := Group{}
 	rows := int64(-1)
-	c.structure(kind, func(id int16, kind byte) bool {
+	c.structure(kind, func(id int16, kind byte) {
 		switch id {
 		case 1: // columns
 			c.list(kind, func(kind byte) { g.chunk(c, kind, end) })
 		case 3: // num_rows
 			rows = c.integer(kind)
-		default:
-			return false
 		}
-		return true
 	})
 	if rows < 0 || rows > math.MaxInt32 || len(g.Chunks) == 0 {
 		c.fail()
@@ -198,13 +189,11 @@ func (f *File) group(c *thriftReader, kind byte, end int64) {
 // is where the file's data ends.
 func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 	found := false
-	c.structure(kind, func(id int16, kind byte) bool {
+	c.structure(kind, func(id int16, kind byte) {
 		if id == 3 && !found {
 			found = true
 			g.chunkMetadata(c, kind, end)
-			return true
 		}
-		return false
 	})
 	if !found {
 		c.fail()
@@ -215,7 +204,7 @@ func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
 	compressed := int64(-1)
-	c.structure(kind, func(id int16, kind byte) bool {
+	c.structure(kind, func(id int16, kind byte) {
 		switch id {
 		case 4:
 			chunk.codec = codec(c.integer(kind))
@@ -227,10 +216,7 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 			compressed = c.integer(kind)
 		case 9:
 			chunk.From = c.integer(kind)
-		default:
-			return false
 		}
-		return true
 	})
 	if chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0 || chunk.From > end ||
 		compressed > end-chunk.From {
@@ -246,16 +232,13 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 // keyValue reads one pair of the file's own metadata, a KeyValue of parquet.thrift.
 func (f *File) keyValue(c *thriftReader, kind byte) {
 	var key, value string
-	c.structure(kind, func(id int16, kind byte) bool {
+	c.structure(kind, func(id int16, kind byte) {
 		switch id {
 		case 1:
 			key = string(c.binary(kind))
 		case 2:
 			value = string(c.binary(kind))
-		default:
-			return false
 		}
-		return true
 	})
 	if c.reserve(2*int64(len(key)+len(value)) + 64) {
 		f.metadata[key] = value

@@ -84,7 +84,7 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 // refuses. Only pages of the second version say whether they are compressed; the others are.
 func readPageHeader(r *thriftReader) pageHeader {
 	h := pageHeader{pageType: -1, rows: -1, compressed: true}
-	r.structure(structType, func(id int16, fieldType byte) bool {
+	r.structure(structType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // type
 			h.pageType = r.integer(fieldType)
@@ -98,32 +98,26 @@ func readPageHeader(r *thriftReader) pageHeader {
 			h.dataPage(r, fieldType)
 		case 8: // data_page_header_v2
 			h.dataPageV2(r, fieldType)
-		default:
-			return false
 		}
-		return true
 	})
 	return h
 }
 
 // dataPage reads a DataPageHeader of parquet.thrift.
 func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
-	r.structure(fieldType, func(id int16, fieldType byte) bool {
+	r.structure(fieldType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // num_values
 			h.rows = r.integer(fieldType)
 		case 2: // encoding
 			h.encoding = encoding(r.integer(fieldType))
-		default:
-			return false
 		}
-		return true
 	})
 }
 
 // dataPageV2 reads a DataPageHeaderV2 of parquet.thrift.
 func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
-	r.structure(fieldType, func(id int16, fieldType byte) bool {
+	r.structure(fieldType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // num_values
 			h.rows = r.integer(fieldType)
@@ -135,10 +129,7 @@ func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
 			h.levels |= r.integer(fieldType)
 		case 7: // is_compressed
 			h.compressed = r.boolean(fieldType)
-		default:
-			return false
 		}
-		return true
 	})
 }
 

@@ -120,8 +120,8 @@ func (c *thriftReader) binary(kind byte) []byte {
 	return c.bytes(c.uvarint())
 }
 
-// structure calls read for the fields of a struct. Fields for which it returns false are skipped.
-func (c *thriftReader) structure(kind byte, read func(id int16, kind byte) bool) {
+// structure calls read for the fields of a struct. Those that it does not read are skipped.
+func (c *thriftReader) structure(kind byte, read func(id int16, kind byte)) {
 	if kind != structType {
 		c.fail()
 	}
@@ -130,7 +130,7 @@ func (c *thriftReader) structure(kind byte, read func(id int16, kind byte) bool)
 
 // fields calls read for the fields of a struct until its stop byte. depth is how deep the struct is in what is skipped,
 // 0 if it is read.
-func (c *thriftReader) fields(depth int, read func(id int16, kind byte) bool) {
+func (c *thriftReader) fields(depth int, read func(id int16, kind byte)) {
 	var id int16
 	for !c.bad {
 		head := c.byte() // 4 bits how much higher the ID is than the one before, 4 bits the type
@@ -143,7 +143,8 @@ func (c *thriftReader) fields(depth int, read func(id int16, kind byte) bool) {
 		} else {
 			id = int16(c.varint()) // too far from the one before, so it follows
 		}
-		if !read(id, kind) {
+		left := len(c.b)
+		if read(id, kind); len(c.b) == left && !c.bad { // a boolean has no bytes: skipping it once more changes nothing
 			c.skip(kind, depth)
 		}
 	}
@@ -200,7 +201,7 @@ func (c *thriftReader) skip(kind byte, depth int) {
 	case mapType:
 		c.skipMap(depth + 1)
 	case structType:
-		c.fields(depth+1, func(int16, byte) bool { return false })
+		c.fields(depth+1, func(int16, byte) {})
 	default:
 		c.fail()
 	}
