@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"sync"
 )
 
 // Lines are complete lines of one stream.
@@ -57,13 +56,12 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	p := plans.Get().(*plan)
-	defer p.free()
-	if err := p.split(batch); err != nil {
+	blocks, err := split(batch)
+	if err != nil {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.write(ctx, p.blocks, part)
+	c, err := s.write(ctx, blocks, part)
 	s.mu.Unlock()
 	if err == nil {
 		err = s.finish(c)
@@ -75,61 +73,32 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	return nil
 }
 
-// plan holds the blocks of a batch. Plans are pooled.
-type plan struct {
-	blocks []newBlock
-}
-
-var plans = sync.Pool{New: func() any { return new(plan) }}
-
-// free returns the plan to the pool, without references to data.
-func (p *plan) free() {
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		clear(b.parts)
-		*b = newBlock{parts: b.parts[:0]}
-	}
-	p.blocks = p.blocks[:0]
-	plans.Put(p)
-}
-
-// begin adds an empty block.
-func (p *plan) begin(key string) *newBlock {
-	if len(p.blocks) < cap(p.blocks) {
-		p.blocks = p.blocks[:len(p.blocks)+1] // reuses the memory of an earlier batch
-	} else {
-		p.blocks = append(p.blocks, newBlock{})
-	}
-	b := &p.blocks[len(p.blocks)-1]
-	b.key = key
-	return b
-}
-
 // split cuts a batch into blocks of at most blockBytes or one line, with their checksums.
-func (p *plan) split(batch []Lines) error {
+func split(batch []Lines) (blocks []newBlock, err error) {
 	var b *newBlock
 	for _, lines := range batch {
 		if lines.Stream == "" || len(lines.Stream) > maxKeyBytes {
-			return fmt.Errorf("lines of %d bytes have a key of %d bytes", len(lines.Data), len(lines.Stream))
+			return nil, fmt.Errorf("lines of %d bytes have a key of %d bytes", len(lines.Data), len(lines.Stream))
 		}
 		if len(lines.Data) == 0 || lines.Data[len(lines.Data)-1] != '\n' {
-			return fmt.Errorf("lines of %s do not end with a line break", lines.Stream)
+			return nil, fmt.Errorf("lines of %s do not end with a line break", lines.Stream)
 		}
 		for data := lines.Data; len(data) > 0; {
 			part := data[:lineCut(data)]
 			data = data[len(part):]
 			if int64(len(part)) > math.MaxUint32 {
-				return fmt.Errorf("line of %d bytes: %w", len(part), ErrTooLarge)
+				return nil, fmt.Errorf("line of %d bytes: %w", len(part), ErrTooLarge)
 			}
 			if b == nil || b.key != lines.Stream || b.n+int64(len(part)) > blockBytes {
-				b = p.begin(lines.Stream)
+				blocks = append(blocks, newBlock{key: lines.Stream})
+				b = &blocks[len(blocks)-1]
 			}
 			b.parts = append(b.parts, part)
 			b.n += int64(len(part))
 			b.checksum = crc32.Update(b.checksum, castagnoli, part)
 		}
 	}
-	return nil
+	return blocks, nil
 }
 
 // lineCut returns the length of the complete lines at the start of data that fit into a block, at least one line.

@@ -46,22 +46,20 @@ func (s *Spool) sparse() (oldest *segment) {
 // A crash in between leaves both, and opening the spool takes the later one.
 func (s *Spool) move(seg *segment) error {
 	seg.compacted = true // only once: blocks that cannot be moved stay
-	p := plans.Get().(*plan)
-	defer p.free()
-	arrived, err := s.read(seg, p)
+	blocks, arrived, err := s.read(seg)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	// shipped meanwhile
-	p.blocks = slices.DeleteFunc(p.blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped })
+	blocks = slices.DeleteFunc(blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped })
 	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again,
 	// without end.
-	if size, _ := recordSize(p.blocks); len(p.blocks) == 0 || size > seg.size/2 || s.closed {
+	if size, _ := recordSize(blocks); len(blocks) == 0 || size > seg.size/2 || s.closed {
 		s.mu.Unlock()
 		return nil
 	}
-	at, err := s.writeRecord(p.blocks, arrived)
+	at, err := s.writeRecord(blocks, arrived)
 	to, c := s.active, s.commit
 	s.mu.Unlock()
 	if err != nil {
@@ -69,7 +67,7 @@ func (s *Spool) move(seg *segment) error {
 	}
 	err = s.finish(c)
 	s.mu.Lock()
-	for _, b := range p.blocks {
+	for _, b := range blocks {
 		to.live -= b.n // repoint adds it again
 	}
 	if err == nil {
@@ -83,18 +81,14 @@ func (s *Spool) move(seg *segment) error {
 	return err
 }
 
-// read adds the unshipped blocks of a segment to the plan, and returns the arrival time of the first.
-func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
-	type left struct {
-		stream *Stream
-		span   span
-	}
-	var all []left
+// read returns the unshipped blocks of a segment, and the arrival time of the first.
+func (s *Spool) read(seg *segment) (blocks []newBlock, arrived int64, err error) {
+	var all []newSpan
 	s.mu.Lock()
 	for st := range seg.streams {
 		for _, sp := range st.spans {
 			if sp.segment == seg {
-				all = append(all, left{st, sp})
+				all = append(all, newSpan{st, sp})
 				if arrived == 0 || sp.arrived < arrived {
 					arrived = sp.arrived
 				}
@@ -103,24 +97,24 @@ func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
 	}
 	s.mu.Unlock()
 	for _, l := range all {
-		if err := s.readSpan(seg, l.stream, l.span, p); err != nil {
-			return 0, err
+		if blocks, err = s.readSpan(seg, l.stream, l.span, blocks); err != nil {
+			return nil, 0, err
 		}
 	}
-	return arrived, nil
+	return blocks, arrived, nil
 }
 
-// readSpan adds a span's blocks to the plan.
-func (s *Spool) readSpan(seg *segment, st *Stream, sp span, p *plan) (err error) {
+// readSpan appends a span's blocks.
+func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (blocks []newBlock, err error) {
 	w, err := s.walk(seg, st, sp.at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.file.Close()) }()
 	for covered := sp.start; covered < sp.end(); {
 		b, at, err := w.next()
 		if err != nil {
-			return noEOF(err)
+			return nil, noEOF(err)
 		}
 		if b.start+b.n <= covered || b.start >= sp.end() {
 			continue // another span's
@@ -128,13 +122,12 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, p *plan) (err error)
 		covered = b.start + b.n
 		data := make([]byte, b.n)
 		if _, err := w.file.ReadAt(data, at); err != nil && !errors.Is(err, io.EOF) {
-			return err
+			return nil, err
 		}
-		n := p.begin(st.key)
-		n.parts, n.n, n.checksum = append(n.parts, data), b.n, b.checksum
-		n.stream, n.start = st, b.start
+		to = append(to, newBlock{key: st.key, parts: [][]byte{data}, n: b.n, checksum: b.checksum, stream: st,
+			start: b.start})
 	}
-	return nil
+	return to, nil
 }
 
 // repoint makes the stream's spans in one segment point to their copies in another segment.

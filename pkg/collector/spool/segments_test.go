@@ -133,11 +133,10 @@ func TestClockThatIsSet(t *testing.T) {
 		must.OK(t, st.Resume(0))
 		st.Shipped(1 << 20)
 	}
-	ahead := &plan{}
-	must.OK(t, ahead.split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))
-	must.OK(t, s.assign(ahead.blocks))
+	ahead := must.Get(split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))(t)
+	must.OK(t, s.assign(ahead))
 	// as by a clock that is a day ahead
-	if _, err := s.writeRecord(ahead.blocks, time.Now().Add(24*time.Hour).UnixNano()); err != nil {
+	if _, err := s.writeRecord(ahead, time.Now().Add(24*time.Hour).UnixNano()); err != nil {
 		t.Fatal(err)
 	}
 	must.OK(t, s.Close())
