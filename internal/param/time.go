@@ -66,7 +66,7 @@ func (t Times) Parse(text string) (at time.Time, ok bool) {
 	if clock, ok := parseForm(text, clockForms, t.Zone); ok {
 		return t.last(clock), true
 	}
-	ago, ok := parseSpan(strings.TrimSpace(strings.TrimSuffix(strings.ToLower(text), "ago")))
+	ago, ok := Span(strings.TrimSpace(strings.TrimSuffix(strings.ToLower(text), "ago")))
 	return t.End.Add(-ago), ok
 }
 
@@ -134,8 +134,8 @@ func (t Times) last(clock time.Time) time.Time {
 	return at
 }
 
-// parseSpan reads how long something is, as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days".
-func parseSpan(text string) (whole time.Duration, ok bool) {
+// Span reads how long something is, as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days".
+func Span(text string) (whole time.Duration, ok bool) {
 	var flag settings.Duration
 	if flag.Set(text) == nil {
 		return time.Duration(flag), flag >= 0 && time.Duration(flag) <= maxTypedSpan

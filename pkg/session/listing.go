@@ -59,7 +59,10 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
 	facts := lifetime.NewFacts(root, ref, time.Time{})
-	for object, err := range bounded(objects, found, s.opts.Reserve) {
+	for object, err := range objects {
+		if err == nil && (found.version.objects+1)%listingStep == 0 {
+			err = tasktable.CheckBudget(s.opts.Reserve, found.memory())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
@@ -110,22 +113,6 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 
 // listingStep is how many objects are listed between two checks of the memory they take.
 const listingStep = 10_000
-
-// bounded ends a listing with an error when its result takes more memory than the load may hold.
-func bounded(objects iter.Seq2[blob.Object, error], found *listing,
-	reserve func(total int64) bool) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		n := 0
-		for object, err := range objects {
-			if n++; err == nil && n%listingStep == 0 {
-				err = tasktable.CheckBudget(reserve, found.memory())
-			}
-			if !yield(object, err) || err != nil {
-				return
-			}
-		}
-	}
-}
 
 // readLists reads the lists of empty logs, those that are new since former.
 func (l *listing) readLists(ctx context.Context, former *Session, reserve func(total int64) bool) error {

@@ -167,7 +167,9 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	}
 	d.addNodes(q.Node)
 	query := tasktable.Query{ExcludeDriver: true, At: m.At, Stop: func() error { return context.Cause(ctx) }}
-	if err := d.tasks.EachPlaced(query, func(n int, r tasktable.Row) { d.add(n, r, ended.UnixNano()) }); err != nil {
+	if err := d.tasks.Each(query, tasktable.PlacePart, func(n int, r tasktable.Row) {
+		d.add(n, r, ended.UnixNano())
+	}); err != nil {
 		return nil, err
 	}
 	if err := d.nameBars(); err != nil {

@@ -206,7 +206,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 		}
 	}
 	s.functions = map[string]*Runs{}
-	if err := tasks.EachRun(query, func(row tasktable.Row) {
+	if err := tasks.Each(query, tasktable.RunPart, func(_ int, row tasktable.Row) {
 		if s.Job != nil && !drivers[row.Job()] {
 			return
 		}

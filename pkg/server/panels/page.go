@@ -9,10 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -298,7 +296,7 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 			*limit.at = at
 		}
 	}
-	if last, err := parseSpan(query.Get("last")); err == nil {
+	if last, ok := param.Span(query.Get("last")); ok {
 		from, to = end.Add(-last), end
 	}
 	if from.Before(begin) {
@@ -396,7 +394,7 @@ func timeOf(text string, begin, end, otherwise time.Time) time.Time {
 	} else if text == "now" {
 		t = end
 	} else if ago, isAgo := strings.CutPrefix(text, "now-"); isAgo {
-		if span, err := parseSpan(ago); err == nil {
+		if span, ok := param.Span(ago); ok {
 			t = end.Add(-span)
 		}
 	}
@@ -407,23 +405,6 @@ func timeOf(text string, begin, end, otherwise time.Time) time.Time {
 		return end
 	}
 	return t
-}
-
-var spanForm = regexp.MustCompile(`^(\d{1,5})([smhdw])$`)
-
-var spanUnits = map[string]time.Duration{
-	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
-}
-
-// parseSpan reads a span as in 5m. One of centuries is the longest that there is.
-func parseSpan(text string) (time.Duration, error) {
-	parts := spanForm.FindStringSubmatch(text)
-	if parts == nil {
-		return 0, errors.New("no span")
-	}
-	n, err := strconv.Atoi(parts[1])
-	unit := spanUnits[parts[2]]
-	return min(time.Duration(n), math.MaxInt64/unit) * unit, err
 }
 
 // spansOf returns the time ranges that the page offers, with the chosen one marked.
@@ -451,8 +432,8 @@ func stepOf(span time.Duration) time.Duration {
 // refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running
 // and its end is shown.
 func refreshOf(r *dash.Request) int64 {
-	span, err := parseSpan(r.Query().Get("refresh"))
-	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
+	span, ok := param.Span(r.Query().Get("refresh"))
+	if !ok || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
 		return 0
 	}
 	return max(span, samples.Interval).Milliseconds()

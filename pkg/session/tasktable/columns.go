@@ -29,10 +29,12 @@ const (
 	restPart
 
 	numSections = iota
-	LineagePart = idPart | originPart | ScanPart  // what lineage needs
-	RunPart     = originPart | ScanPart | ranPart // how long attempts ran
-	PlacePart   = ScanPart | ranPart | placePart  // where and when attempts ran, and when they failed
-	AllParts    = 1<<numSections - 1
+	LineagePart = idPart | originPart | ScanPart // what lineage needs
+	// RunPart is how long attempts ran: Attempt, Job, Type, Language, names, State, Ran and Failed of a row. PlacePart
+	// is where and when: Span, Place and Kind instead of Attempt.
+	RunPart   = originPart | ScanPart | ranPart
+	PlacePart = ScanPart | ranPart | placePart
+	AllParts  = 1<<numSections - 1
 )
 
 // Has reports whether a part includes a section.

@@ -256,22 +256,10 @@ func (t *Table) hiddenDefinitions(drivers bool) []bool {
 	return hidden
 }
 
-// EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a
-// row may be asked: Attempt, Job, Type, Language, names, State, Ran and Failed.
-func (t *Table) EachRun(q Query, visit func(Row)) error {
-	_, err := t.each(q, RunPart, func(_ int, r Row) { visit(r) })
-	return err
-}
-
-// EachPlaced is EachRun for rows that may be asked Span, Place and Kind instead of Attempt; n is the row's number.
-func (t *Table) EachPlaced(q Query, visit func(n int, r Row)) error {
-	_, err := t.each(q, PlacePart, visit)
-	return err
-}
-
-// EachWhole is EachRun for rows that may be asked everything.
-func (t *Table) EachWhole(q Query, visit func(Row)) error {
-	_, err := t.each(q, AllParts, func(_ int, r Row) { visit(r) })
+// Each calls visit for every row that q's filters keep, in the table's order, with its number; the limit is not used.
+// Of a row only what the part says may be asked.
+func (t *Table) Each(q Query, part Part, visit func(n int, r Row)) error {
+	_, err := t.each(q, part, visit)
 	return err
 }
 
