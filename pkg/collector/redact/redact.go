@@ -16,16 +16,16 @@
 package redact
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"regexp"
 	"regexp/syntax"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 const (
@@ -35,7 +35,6 @@ const (
 	// millions of them.
 	maxExpression = 2 << 10
 	maxProgram    = 10_000
-	maxFile       = maxRules * (maxExpression + 1)
 	// maxLine is the maximum length of a line that expressions read. Longer lines are overwritten as a whole.
 	maxLine = 64 << 10
 )
@@ -125,25 +124,16 @@ func (s Settings) expressions() ([]string, error) {
 	if s.File == "" {
 		return list, nil
 	}
-	file, err := os.Open(s.File)
+	text, err := settings.ReadFile(s.File)
 	if err != nil {
 		return nil, fmt.Errorf("--redact-file: %w", err)
 	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Size() > maxFile {
-		return nil, errors.Join(err, fmt.Errorf("--redact-file=%q: want at most %d bytes", s.File, maxFile))
-	}
-	for lines := bufio.NewScanner(file); ; {
-		if !lines.Scan() {
-			if err := lines.Err(); err != nil {
-				return nil, fmt.Errorf("--redact-file=%q: %w", s.File, err)
-			}
-			return list, nil
-		}
-		if line := lines.Text(); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, lineEnds); strings.TrimSpace(line) != "" && line[0] != '#' {
 			list = append(list, line)
 		}
 	}
+	return list, nil
 }
 
 // add compiles an expression, and enters its rule, as a bit, at each of its literals: texts of which every match
