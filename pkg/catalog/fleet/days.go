@@ -168,7 +168,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 	}
 	var copied packs.Hours
 	for _, n := range h.Nodes {
-		if !sane(n.Each()) {
+		if !packs.Sane(n.Each()) {
 			continue
 		}
 		labels := make(map[string]string, len(n.Labels))

@@ -106,27 +106,17 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	}
 	h := f.Hours
 	offered := h.Each()
-	if !sane(offered) {
+	if !packs.Sane(offered) {
 		return sum, false
 	}
 	sum.Node = h.Node
 	for i, r := range sum.Resources() {
 		r.Offered = *offered[i+1]
-		if u := h.Used; u != nil && sane(u.Each()) {
+		if u := h.Used; u != nil && packs.Sane(u.Each()) {
 			r.Measured, r.Used = r.Offered, *u.Each()[i]
 		}
 	}
 	return sum, true
-}
-
-// sane says whether all are amounts that can be added up.
-func sane(amounts []*float64) bool {
-	for _, v := range amounts {
-		if !(*v >= 0 && *v < 1e15) {
-			return false
-		}
-	}
-	return true
 }
 
 // add adds a share of other hours.

@@ -14,7 +14,6 @@ package packs
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -245,9 +244,9 @@ func (f Facts) Bounded() Facts {
 	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
 	if h := f.Hours; h != nil {
 		switch u := h.Used; {
-		case !finite(h.Each()):
+		case !Sane(h.Each()):
 			f.Hours = nil
-		case u != nil && !finite(u.Each()):
+		case u != nil && !Sane(u.Each()):
 			f.Hours = &Hours{Amounts: h.Amounts, Nodes: h.Nodes}
 		}
 	}
@@ -362,10 +361,10 @@ func (f *Facts) size() int {
 // amount limits a number to the range that packs allow: metadata may contain any number.
 func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
 
-// finite says whether all are amounts that JSON can hold.
-func finite(amounts []*float64) bool {
+// Sane says whether all are amounts that can be added up, and that JSON can hold.
+func Sane(amounts []*float64) bool {
 	for _, v := range amounts {
-		if !(*v >= 0 && *v <= math.MaxFloat64) {
+		if !(*v >= 0 && *v < 1e15) {
 			return false
 		}
 	}
