@@ -15,6 +15,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,7 +218,7 @@ func (a *API) route(path string) answerer {
 // request is a request in progress.
 type request struct {
 	api       *API
-	form      map[string][]string
+	form      url.Values
 	scope     Scope
 	queryable queryable
 }
@@ -231,16 +232,9 @@ type result struct {
 	close    func()
 }
 
-func (q *request) get(name string) string {
-	if values := q.form[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
-
 // time returns the time in a parameter, otherwise if there is none.
 func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
-	text := q.get(name)
+	text := q.form.Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
@@ -257,10 +251,10 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.queryable.plan, err = q.api.plan(q.get("query"), at, at, 0); err != nil {
+	if q.queryable.plan, err = q.api.plan(q.form.Get("query"), at, at, 0); err != nil {
 		return nil, badData("query", err)
 	}
-	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
+	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.form.Get("query"), at)
 	return q.run(ctx, query, err)
 }
 
@@ -271,23 +265,23 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	if err := errors.Join(startErr, endErr); err != nil {
 		return nil, err
 	}
-	step, err := parseDuration(q.get("step"))
+	step, err := parseDuration(q.form.Get("step"))
 	switch {
 	case err != nil:
 		return nil, badData("step", err)
 	case step < time.Millisecond:
 		return nil, badData("step", errors.New("want at least 1 ms"))
-	case q.get("start") == "" || q.get("end") == "":
+	case q.form.Get("start") == "" || q.form.Get("end") == "":
 		return nil, badData("start", errors.New("a range needs start and end"))
 	case end.Before(start):
 		return nil, badData("end", errors.New("it is before start"))
 	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	if q.queryable.plan, err = q.api.plan(q.get("query"), start, end, step); err != nil {
+	if q.queryable.plan, err = q.api.plan(q.form.Get("query"), start, end, step); err != nil {
 		return nil, badData("query", err)
 	}
-	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
+	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.form.Get("query"), start, end, step)
 	return q.run(ctx, query, err)
 }
 
@@ -301,7 +295,7 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 		query.Close()
 		return nil, got.Err
 	}
-	return &result{value: got.Value, query: q.get("query"), warnings: got.Warnings, close: query.Close}, nil
+	return &result{value: got.Value, query: q.form.Get("query"), warnings: got.Warnings, close: query.Close}, nil
 }
 
 // selection returns a querier for the time of a request for series, labels or label values, and the matchers of each of
@@ -331,7 +325,7 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 
 // number reads a number that is not negative.
 func (q *request) number(name string, otherwise int) (int, error) {
-	text := q.get(name)
+	text := q.form.Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
@@ -435,7 +429,7 @@ type described struct {
 
 // metadata answers metadata: types and help texts of metrics, of the newest sessions.
 func metadata(ctx context.Context, q *request) (*result, error) {
-	asked := q.get("metric")
+	asked := q.form.Get("metric")
 	limit, limitErr := q.number("limit", math.MaxInt)
 	limitPerMetric, perErr := q.number("limit_per_metric", math.MaxInt)
 	if err := errors.Join(limitErr, perErr); err != nil {

@@ -3,7 +3,6 @@ package promapi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -191,17 +190,9 @@ const textBytes = 64
 // Close implements storage.Querier.
 func (*querier) Close() error { return nil }
 
-// maxWarnings bounds how many damaged objects an answer names.
-const maxWarnings = 10
-
-// warningsOf makes warnings of what was damaged, at most maxWarnings of them.
-func warningsOf(damaged []error) annotations.Annotations {
-	var warnings annotations.Annotations
-	for i, err := range damaged {
-		if i == maxWarnings {
-			warnings.Add(errors.New("more of the stored metrics is damaged"))
-			break
-		}
+// warningsOf makes warnings of what was damaged; an answer has a few of them.
+func warningsOf(damaged []error) (warnings annotations.Annotations) {
+	for _, err := range damaged {
 		warnings.Add(err)
 	}
 	return warnings
