@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"golang.org/x/sync/semaphore"
 
@@ -182,12 +181,6 @@ func unfitIndex(reason error) error {
 	return fmt.Errorf("the index of the session's metrics cannot be used; the server reads its chunks: %w", reason)
 }
 
-// Selection selects series of a session: those that match and have samples from Mint to Maxt (Unix milliseconds).
-type Selection struct {
-	Mint, Maxt int64
-	Matchers   []*labels.Matcher
-}
-
 // Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in
 // held. The error is ErrTooMuch, the store's or the context's.
 func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
@@ -227,8 +220,11 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 	most := max(0, d.maxBytes-held.bytes)
 	wants := func(name string) bool {
 		return slices.ContainsFunc(selections, func(s Selection) bool {
-			return ctx.Err() == nil &&
-				matchesName(s.Matchers, name)
+			if ctx.Err() != nil {
+				return false
+			}
+			matches, err := s.matchesName(name)
+			return matches || err != nil // find returns the error
 		})
 	}
 	kept := newAllowance(most)
@@ -261,7 +257,7 @@ func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Sel
 	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
-		numbers, err := d.names.find(ctx, selection.Matchers)
+		numbers, err := d.names.find(ctx, selection)
 		if err != nil {
 			return nil, err
 		}

@@ -121,25 +121,29 @@ func (d *dictionary) describe(m samples.Metric) {
 
 // find returns the numbers of the series that match, in no order. A large expression takes long for each series, so it
 // ends with ctx.
-func (d *dictionary) find(ctx context.Context, matchers []*labels.Matcher) (found []uint32, err error) {
+func (d *dictionary) find(ctx context.Context, s Selection) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	named := d.named
-	if name, only := onlyName(matchers); only {
+	if name, only := onlyName(s.Matchers); only {
 		named = map[string][]uint32{name: d.named[name]}
 	}
 	for name, numbers := range named {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !matchesName(matchers, name) {
+		if matches, err := s.matchesName(name); err != nil {
+			return nil, err
+		} else if !matches {
 			continue
 		}
 		for _, n := range numbers {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			if matches(matchers, d.series[n].labels) {
+			if matches, err := s.matches(d.series[n].labels); err != nil {
+				return nil, err
+			} else if matches {
 				found = append(found, n)
 			}
 		}
@@ -167,26 +171,6 @@ func onlyName(matchers []*labels.Matcher) (name string, only bool) {
 		}
 	}
 	return "", false
-}
-
-// matchesName reports whether series with a name may match.
-func matchesName(matchers []*labels.Matcher, name string) bool {
-	for _, m := range matchers {
-		if m.Name == model.MetricNameLabel && !m.Matches(name) {
-			return false
-		}
-	}
-	return true
-}
-
-// matches reports whether a series' labels match, whatever its name is.
-func matches(matchers []*labels.Matcher, l labels.Labels) bool {
-	for _, m := range matchers {
-		if m.Name != model.MetricNameLabel && !m.Matches(l.Get(m.Name)) {
-			return false
-		}
-	}
-	return true
 }
 
 // merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed

@@ -154,7 +154,7 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 }
 
 // find returns the series that match. It ends with ctx, like the find of a dictionary.
-func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (found []foundSeries, err error) {
+func (x *metricsIndex) find(ctx context.Context, s Selection) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -162,7 +162,11 @@ func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (fo
 		name := x.names[from]
 		to := from + sort.Search(len(x.names)-from,
 			func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
-		if matchesName(matchers, string(name)) {
+		matches, err := s.matchesName(string(name))
+		if err != nil {
+			return nil, err
+		}
+		if matches {
 			for i := from; i < to; i++ {
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
@@ -171,7 +175,12 @@ func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (fo
 				if err != nil {
 					return nil, err
 				}
-				if x.rows[i] < x.rows[i+1] && matches(matchers, l) {
+				if x.rows[i] == x.rows[i+1] {
+					continue
+				}
+				if matches, err := s.matches(l); err != nil {
+					return nil, err
+				} else if matches {
 					found = append(found, foundSeries{labels: l, from: x.rows[i], to: x.rows[i+1]})
 				}
 			}
@@ -203,7 +212,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
 		for i, s := range selections {
-			matching, err := x.find(ctx, s.Matchers)
+			matching, err := x.find(ctx, s)
 			if err != nil {
 				return err
 			}

@@ -108,10 +108,10 @@ func TestFindEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, err := indexed.index.find(ctx, nil); !errors.Is(err, context.Canceled) {
+	if found, err := indexed.index.find(ctx, Selection{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of an index: %d series, %v", len(found), err)
 	}
-	if found, err := chunks.names.find(ctx, nil); !errors.Is(err, context.Canceled) {
+	if found, err := chunks.names.find(ctx, Selection{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of chunks: %d series, %v", len(found), err)
 	}
 }

@@ -324,8 +324,8 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	}
 	rows := make([]sampleRow, 0, 4096)
 	for _, name := range names {
-		numbers, err := d.names.find(ctx,
-			[]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)})
+		numbers, err := d.names.find(ctx, Selection{
+			Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}})
 		if err != nil {
 			return err
 		}

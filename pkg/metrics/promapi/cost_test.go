@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -145,6 +149,57 @@ func TestQueryMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongLabels: a large expression is not compared with a long label, wherever that is asked for: nothing would end
+// that.
+func TestLongLabels(t *testing.T) {
+	long := sessionIn(labeled(t, 2, 100_000, 1), oneSession, 64<<20)
+	short := sessionIn(labeled(t, 2, 1_000, 1), "session_2026-11-20_23-30-00_000000_1", 64<<20)
+	named := sessionIn(storeLines(t, oneSession,
+		`{"start":1,"targets":[{"SessionName":"`+strings.Repeat("A", 100_000)+`"}]}`,
+		`{"from":0,"target":0,"series":[["m"]]}`,
+		fmt.Sprintf(`{"t":%d,"target":0,"i":[0],"v":[1]}`, begin.UnixMilli())), oneSession, 64<<20)
+	expression := "(x|A)*" + strings.Repeat("(?:A?){1000}", 10) + "[bc]"
+	for _, c := range []struct {
+		name, path, selector string
+		sessions             []Session
+		refused              bool
+	}{
+		{"a query", "query", `m{big=~"%s"}`, []Session{long}, true},
+		{"a query of what is not like it", "query", `m{big!~"%s"}`, []Session{long}, true},
+		{"series", "series", `m{big=~"%s"}`, []Session{long}, true},
+		{"values", "label/l/values", `{big=~"%s"}`, []Session{long}, true},
+		{"sessions", "query", `m{SessionName=~"%s"}`, []Session{named, short}, true},
+		{"short labels", "query", `m{big=~"%s"}`, []Session{short}, false},
+		{"another label", "query", `m{l=~"%s"}`, []Session{long}, false},
+	} {
+		selector := fmt.Sprintf(c.selector, expression)
+		form := url.Values{"query": {selector}, "match[]": {selector}, "time": {fmt.Sprint(begin.Unix())}}
+		scope := Scope{Sessions: c.sessions, Now: begin.Add(time.Hour)}
+		status, answer := newAPI(Options{}).ask(t, scope, http.MethodPost, c.path, form)
+		if refused := status == http.StatusUnprocessableEntity &&
+			strings.Contains(answer, metrics.ErrLongValue.Error()); refused != c.refused || !refused &&
+			status != http.StatusOK {
+			t.Errorf("%s: %d %.300s", c.name, status, answer)
+		}
+	}
+}
+
+// TestGroupsOnce: the series of a selector are grouped once, however many operators of a query ask for it.
+func TestGroupsOnce(t *testing.T) {
+	var s selected
+	for i := range 10_000 {
+		s.add([]series{{labels: labels.FromStrings("__name__", "m", "l", fmt.Sprint(i))}})
+	}
+	by := grouping{names: []string{"x"}}
+	want := groups{number: 10_000, largest: 1}
+	says.Equal(t, s.groups(by), want, "groups")
+	if bytes := storetest.Allocated(func() { says.Equal(t, s.groups(by), want, "groups again") }); bytes > 10_000 {
+		t.Errorf("grouping again takes %d bytes", bytes)
+	}
+	s.add([]series{{labels: labels.FromStrings("__name__", "n", "l", "0")}})
+	says.Equal(t, s.groups(by), groups{number: 10_000, largest: 2}, "groups with another series")
 }
 
 // TestQueryWork: what the engine does for one series without a look at the context is bounded.

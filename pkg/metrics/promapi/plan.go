@@ -129,13 +129,14 @@ type selected struct {
 	series  []series
 
 	longestOf map[string]float64
+	groupsOf  map[string]groups
 }
 
 // add adds series, and measures their labels.
 func (s *selected) add(found []series) {
 	s.count += float64(len(found))
 	s.series = append(s.series, found...)
-	s.longestOf = nil
+	s.longestOf, s.groupsOf = nil, nil
 	for _, f := range found {
 		bytes := float64(f.labels.ByteSize())
 		s.bytes += bytes
@@ -171,10 +172,15 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns the groups that an aggregation or a match puts the series into. The name is in no group.
+// groups returns the groups that an aggregation or a match puts the series into. The name is in no group. A chain of
+// operators asks for the same ones at each of them.
 func (s *selected) groups(by grouping) groups {
-	counts, largest := make(map[uint64]int), 0
 	names := slices.Sorted(slices.Values(by.names))
+	key := fmt.Sprintf("%t %q", by.on, names)
+	if g, known := s.groupsOf[key]; known {
+		return g
+	}
+	counts, largest := make(map[uint64]int), 0
 	var buf []byte
 	for _, f := range s.series {
 		var hash uint64
@@ -186,7 +192,11 @@ func (s *selected) groups(by grouping) groups {
 		counts[hash]++
 		largest = max(largest, counts[hash])
 	}
-	return groups{float64(len(counts)), float64(largest)}
+	if s.groupsOf == nil {
+		s.groupsOf = make(map[string]groups)
+	}
+	s.groupsOf[key] = groups{float64(len(counts)), float64(largest)}
+	return s.groupsOf[key]
 }
 
 // values returns how many different values the series have.

@@ -110,7 +110,18 @@ func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metric
 		matchers = slices.DeleteFunc(slices.Clone(matchers),
 			func(m *labels.Matcher) bool { return m.Name == sessionLabel })
 	}
-	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers}
+	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers, MaxValue: maxValueOf(matchers)}
+}
+
+// maxValueOf is how long a label may be that matchers' regular expressions are compared with.
+func maxValueOf(matchers []*labels.Matcher) int {
+	steps := 1.0
+	for _, m := range matchers {
+		if m.Type == labels.MatchRegexp || m.Type == labels.MatchNotRegexp {
+			steps = max(steps, expressionSteps(m.Value))
+		}
+	}
+	return int(maxWork / regexpWork / steps)
 }
 
 // ofSession returns the series that the matchers of sessionLabel accept. Large expressions take long for each, so it
@@ -120,13 +131,22 @@ func (q *querier) ofSession(ctx context.Context, found []*metrics.Series,
 	if q.session == "" {
 		return found, nil
 	}
+	matchers = slices.DeleteFunc(slices.Clone(matchers),
+		func(m *labels.Matcher) bool { return m.Name != sessionLabel })
+	selection := metrics.Selection{MaxValue: maxValueOf(matchers)}
+	var failed error
 	found = slices.DeleteFunc(found, func(s *metrics.Series) bool {
 		name := cmp.Or(s.Labels().Get(sessionLabel), q.session)
 		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
-			return m.Name == sessionLabel && ctx.Err() == nil && !m.Matches(name)
+			if failed = cmp.Or(failed, context.Cause(ctx)); failed != nil {
+				return false
+			}
+			var ok bool
+			ok, failed = selection.Compare(m, name)
+			return !ok
 		})
 	})
-	return found, context.Cause(ctx)
+	return found, cmp.Or(failed, context.Cause(ctx))
 }
 
 func (q *querier) labels(s *metrics.Series) labels.Labels {
