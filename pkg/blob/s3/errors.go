@@ -73,12 +73,12 @@ func codeOf(err error) string {
 	return ""
 }
 
-// refusesKeys says whether an error's code is about the credentials: others may be taken.
+// refusesKeys says whether an error's code is about the credentials: others may be taken. A signature that does not
+// match is not: the store knows its key, and some servers answer so to single odd names of objects.
 func refusesKeys(code string) bool {
 	switch code {
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidTokenId",
-		"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity",
-		"SignatureDoesNotMatch", "InvalidSignatureException":
+		"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":
 		return true
 	}
 	return false
