@@ -30,7 +30,7 @@ REGISTRY     ?=
 IMAGES       := $(REGISTRY)$(if $(REGISTRY),/)
 # The test modules have servers (MinIO, fake GCS …) in their go.mod, so this module's go.mod does not need them.
 MODULES     := . test test/kube test/release
-STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
+STATICCHECK := GOGC=400 $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
 # Tests store thousands of small files, each with an fsync, which takes no time in memory. The path does not change, because Go's cache of
 # results depends on it. Without such a folder, tests use the system's. A GOTMPDIR would count before TMPDIR.
 TEST_TMP    ?= $(shell scripts/test-tmp.sh)
@@ -78,11 +78,12 @@ browser-setup: # what tests in a browser need
 	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
 
 .PHONY: test tests test-dashboard test-others
-test: ## vet, and all tests that need no servers, clusters or browsers
-	@$(MAKE) --no-print-directory --keep-going vet tests
+test: ## gofmt, and all tests that need no servers, clusters or browsers
+	@$(MAKE) --no-print-directory --keep-going gofmt tests
 
-# They follow vet: what begins side by side is compiled by each, since Go looks into its cache only when it begins with a package.
+# What begins side by side is compiled by each, since Go looks into its cache only when it begins with a package. So what they share is first.
 tests:
+	@$(GO) list -export -test ./pkg/dashboard >/dev/null
 	@$(MAKE) --no-print-directory --jobs --keep-going test-dashboard test-others
 
 # The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
@@ -143,13 +144,12 @@ test-analysis: build ## run the programs of docs/analysis.md over generated sess
 .PHONY: e2e
 e2e: test-kube test-browser test-ray test-analysis test-release ## all tests that need a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data, or make a release
 
-.PHONY: vet
-vet: ## gofmt, go vet
+.PHONY: gofmt
+gofmt:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
-	$(GO) vet ./...
 
 .PHONY: lint
-lint: vet ## go vet and staticcheck of this module and of the tests' modules
+lint: gofmt ## gofmt, go vet and staticcheck of this module and of the tests' modules
 	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(STATICCHECK) ./...); done
 
 .PHONY: fuzz
