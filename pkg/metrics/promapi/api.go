@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
@@ -113,7 +114,7 @@ func New(opts Options) *API {
 
 // Answer answers a request for a path below /api/v1/, such as query or label/job/values.
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
-	answer := a.route(path)
+	answer := route(path)
 	if answer == nil {
 		writeError(w, &apiError{http.StatusNotFound, "not_found",
 			fmt.Errorf("/api/v1/%s does not exist here; there are query, query_range, series, labels, "+
@@ -192,7 +193,7 @@ func causeOf(ctx context.Context, err error) error {
 type answerer func(context.Context, *request) (*result, error)
 
 // route returns the handler of a path below api/v1; nil if there is none.
-func (a *API) route(path string) answerer {
+func route(path string) answerer {
 	switch path {
 	case "query":
 		return instant

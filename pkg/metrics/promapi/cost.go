@@ -42,11 +42,11 @@ var (
 // overflow.
 type cost struct {
 	peak float64 // bytes while it is evaluated, besides what storage holds
-	held float64 // bytes of the result
+	size float64 // bytes of the result
 
-	series float64
-	// stored are the bytes of labels that series had in storage, and written those of a series that the expression
-	// wrote, by name; both are in the result.
+	series float64 // their number in the result
+	// Labels of the result are as series had them in storage, stored bytes in all series together, or were written by
+	// the expression: written has by a label's name the bytes of its longest value.
 	stored  float64
 	written map[string]float64
 	// from are the selectors whose labels the series may have.
@@ -62,15 +62,15 @@ type cost struct {
 // labels returns the bytes of all labels.
 func (c *cost) labels() float64 { return c.stored + c.series*c.writtenLabels() }
 
-// writtenLabels returns the bytes of the labels of a series that the expression wrote.
+// writtenLabels returns the bytes of the labels in one series that the expression wrote.
 func (c *cost) writtenLabels() (bytes float64) {
-	for name, value := range c.written {
-		bytes += float64(len(name)+labelBytes) + value
+	for name, longest := range c.written {
+		bytes += float64(len(name)+labelBytes) + longest
 	}
 	return bytes
 }
 
-// longest returns the longest value of a label.
+// longest returns the bytes of the longest value of a label.
 func (c *cost) longest(name string) float64 {
 	n := c.written[name]
 	for _, s := range c.from {
@@ -124,11 +124,8 @@ func (g grouping) hasAll(other grouping) bool {
 	return !slices.ContainsFunc(g.names, other.has)
 }
 
-// groups are those that a grouping puts series into.
-type groups struct {
-	number  float64
-	largest float64 // how many series are in the largest
-}
+// groups are those that a grouping puts series into: at most so many, with at most so many series in the largest.
+type groups struct{ number, largest float64 }
 
 // unknownGroups are groups of which nothing is known: as many and as large as there are series.
 var unknownGroups = groups{math.Inf(1), math.Inf(1)}
@@ -152,14 +149,14 @@ func (c *cost) withLabel(name string, bytes float64) *cost {
 		case !by.has(name):
 			return c.grouped(by)
 		case added: // it only splits groups
-			return groups{math.Inf(1), c.grouped(by).largest}
+			return groups{number: math.Inf(1), largest: c.grouped(by).largest}
 		}
 		return unknownGroups
 	}
 	return result
 }
 
-// writeLongest notes that series have labels of an operand.
+// writeLongest says that each series has these labels, with values of an operand.
 func (c *cost) writeLongest(operand *cost, names []string) {
 	for _, name := range names {
 		c.written[name] = operand.longest(name)

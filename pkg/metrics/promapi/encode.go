@@ -20,8 +20,8 @@ type encoder struct {
 	buf []byte
 }
 
-// maxTold bounds the warnings and the infos of an answer, as Prometheus does.
-const maxTold = 10
+// maxAnnotations bounds the warnings of an answer, and its infos, as Prometheus does.
+const maxAnnotations = 10
 
 // writeResult writes an answer as Prometheus does, piece by piece: it may be larger than memory for answers.
 func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
@@ -38,7 +38,7 @@ func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
 	default:
 		e.json(data)
 	}
-	warnings, infos := r.warnings.AsStrings(r.query, maxTold, maxTold)
+	warnings, infos := r.warnings.AsStrings(r.query, maxAnnotations, maxAnnotations)
 	if len(warnings) > 0 {
 		e.text(`,"warnings":`)
 		e.json(warnings)

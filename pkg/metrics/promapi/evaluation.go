@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// evaluation computes costs.
+// evaluation computes the cost of a query as the engine would evaluate it, from the series that its selectors found.
 type evaluation struct {
 	// exact: labels and values of all series are looked at. Otherwise only their number and size are, which takes less
 	// time and may lead to a cost that is too high by far.
 	exact      bool
 	selected   map[*parser.VectorSelector]*selected
 	maxSamples float64
-	work       float64 // of the series that takes most
+	work       float64 // steps of the engine for one series, of the node that takes most
 }
 
 // moments are those for which a node is evaluated: from one to span milliseconds later, each step.
@@ -49,7 +49,7 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 		return e.costOf(n.Expr, at.of(n))
 	case *parser.UnaryExpr:
 		operand := e.costOf(n.Expr, at)
-		return e.result(operand.relabeled(), 0, 0, operand)
+		return evaluated(operand.relabeled(), 0, 0, operand)
 	case *parser.AggregateExpr:
 		return e.aggregation(n, at)
 	case *parser.Call:
@@ -66,24 +66,25 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	if s == nil {
 		return &cost{}
 	}
-	held := s.count * seriesBytes
-	c := &cost{peak: held, held: held, series: s.count, stored: s.bytes, from: []*selected{s}, exact: e.exact}
+	size := s.count * seriesBytes
+	c := &cost{peak: size, size: size, series: s.count, stored: s.bytes, from: []*selected{s}, exact: e.exact}
 	if e.exact {
 		c.groups, c.values = s.groups, s.values
 	}
 	return c
 }
 
-// result completes the cost c of a node that makes series from operands. points is for how many values each of them
-// gets room, 0 if its values are an operand's; own are bytes beside the operands and the result.
-func (e *evaluation) result(c *cost, points, own float64, operands ...*cost) *cost {
-	held := 0.0
+// evaluated completes the cost c of a node, of which its series and labels are known: it sets peak and size. points is
+// for how many values each series gets room, 0 if its values are an operand's; own are the bytes that the node takes
+// while it is evaluated, besides its operands and its result. operands are in the order in which they are evaluated.
+func evaluated(c *cost, points, own float64, operands ...*cost) *cost {
+	held := 0.0 // by the operands that are evaluated
 	for _, o := range operands {
 		c.peak = max(c.peak, held+o.peak)
-		held += o.held
+		held += o.size
 	}
-	c.held = c.series*(seriesBytes+min(points, maxRoom)*pointBytes) + c.labels()
-	peak := held + c.held + own + c.series*nodeBytes
+	c.size = c.series*(seriesBytes+min(points, maxRoom)*pointBytes) + c.labels()
+	peak := held + c.size + own + c.series*nodeBytes
 	if c.shared { // they are in the operand's
 		peak -= c.labels()
 	}
@@ -101,27 +102,28 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return e.result(operand.subset(), steps, 0, parameter, operand)
+		return evaluated(operand.subset(), steps, 0, parameter, operand)
 	case parser.COUNT_VALUES:
 		return e.countValues(n, operand, steps)
 	}
+	// The other ones, such as sum, make one series of each group.
 	by := grouping{!n.Without, n.Grouping}
 	c := &cost{series: operand.grouped(by).number, written: make(map[string]float64), exact: e.exact}
 	c.groups = func(other grouping) groups {
-		if other.hasAll(by) {
-			return groups{math.Inf(1), 1} // each series of the result has other labels
+		if other.hasAll(by) { // no two series of the result have the same values of these labels
+			return groups{number: math.Inf(1), largest: 1}
 		}
 		return unknownGroups
 	}
-	if n.Without {
+	if n.Without { // their labels are others of the operand's; otherwise those that are named
 		c.stored, c.written, c.from = min(operand.stored, c.series*operand.largest()), operand.written, operand.from
 	} else {
 		c.writeLongest(operand, n.Grouping)
 	}
-	return e.result(c, steps, operand.series*labelBytes, parameter, operand)
+	return evaluated(c, steps, operand.series*labelBytes, parameter, operand)
 }
 
-// countValues returns the cost of count_values, which makes a series of each value.
+// countValues returns the cost of count_values, which makes a series of each value in a group; a label has the value.
 func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps float64) *cost {
 	series := min(operand.series*steps, e.maxSamples)
 	if operand.values != nil {
@@ -134,7 +136,7 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps f
 	} else {
 		c.writeLongest(operand, n.Grouping)
 	}
-	return e.result(c, steps, 0, operand)
+	return evaluated(c, steps, 0, operand)
 }
 
 // call returns the cost of a function.
@@ -152,7 +154,7 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 		e.addRange(n.Func.Name, arg, steps)
 	}
 	c := vector.relabeled()
-	own, points := 0.0, steps // of the result
+	own, points := 0.0, steps // as evaluated takes them
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
 		points = 0 // the engine counts their values
 	}
@@ -177,7 +179,7 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	if vector.series == 0 {
 		c.series = 1
 	}
-	return e.result(c, points, own, operands...)
+	return evaluated(c, points, own, operands...)
 }
 
 // labelReplace is the result of label_replace(vector, label, replacement, source, expression).
@@ -235,53 +237,66 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	vectors := n.LHS.Type() == parser.ValueTypeVector && n.RHS.Type() == parser.ValueTypeVector
 	switch {
 	case !vectors && n.LHS.Type() == parser.ValueTypeVector:
-		return e.result(left.relabeled(), steps, 0, left, right)
+		return evaluated(left.relabeled(), steps, 0, left, right)
 	case !vectors && n.RHS.Type() == parser.ValueTypeVector:
-		return e.result(right.relabeled(), steps, 0, left, right)
+		return evaluated(right.relabeled(), steps, 0, left, right)
 	case !vectors:
-		return e.result(&cost{series: 1}, steps, 0, left, right)
+		return evaluated(&cost{series: 1}, steps, 0, left, right)
 	}
-	signatures := left.signatures(n.VectorMatching) + right.signatures(n.VectorMatching)
-	switch n.Op {
-	case parser.LAND, parser.LUNLESS:
-		return e.result(left.subset(), steps, signatures, left, right)
-	case parser.LOR:
-		return e.result(union(left, right), steps, signatures, left, right)
+	var c *cost
+	pairs := 0.0 // bytes
+	switch m := n.VectorMatching; {
+	case n.Op == parser.LAND, n.Op == parser.LUNLESS:
+		c = left.subset()
+	case n.Op == parser.LOR:
+		c = union(left, right)
+	case m.Card == parser.CardOneToOne:
+		c, pairs = oneToOne(m, left, right, steps)
+	case m.Card == parser.CardOneToMany:
+		c, pairs = manyToOne(m, right, left, steps)
+	default:
+		c, pairs = manyToOne(m, left, right, steps)
 	}
-	return e.match(n, left, right, steps, signatures)
+	own := left.signatures(n.VectorMatching) + right.signatures(n.VectorMatching) + pairs
+	return evaluated(c, steps, own, left, right)
 }
 
-// match is for operators that match series of both sides. The engine keeps, for each pair that matched at any step, the
-// labels of both and those of the result. At one step a series matches at most one of the side that has one, so it is
-// in no more pairs than there are steps, nor than the other side has series with the labels that match.
-func (e *evaluation) match(n *parser.BinaryExpr, left, right *cost, steps, signatures float64) *cost {
-	by := grouping{n.VectorMatching.On, n.VectorMatching.MatchingLabels}
-	ofLeft, ofRight := min(left.grouped(by).largest, steps), min(right.grouped(by).largest, steps)
-	if n.VectorMatching.Card == parser.CardOneToOne {
-		c := left.relabeled()
-		c.series = min(left.series, right.series*ofLeft)
-		if by.on || len(by.names) > 0 {
-			c.groups = nil
-		}
-		pairs := 2*left.labels()*ofRight + right.labels()*ofLeft + left.series*ofRight*nodeBytes
-		return e.result(c, steps, signatures+pairs, left, right)
+// oneToOne is the result of an operator, such as +, that matches each series with at most one of the other side at each
+// step. pairs are the bytes that the engine keeps for the pairs that matched at any step: the labels of both series,
+// and those of the result, which are the left one's.
+func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *cost, pairs float64) {
+	c = left.relabeled()
+	c.series = min(left.series, right.series*left.partners(m, steps))
+	if m.On || len(m.MatchingLabels) > 0 {
+		c.groups = nil
 	}
-	many, one, ofOne := left, right, ofRight
-	if n.VectorMatching.Card == parser.CardOneToMany {
-		many, one, ofOne = right, left, ofLeft
-	}
-	c := many.relabeled()
+	rights := right.partners(m, steps)
+	pairs = 2*left.labels()*rights + right.labels()*left.partners(m, steps) + left.series*rights*nodeBytes
+	return c, pairs
+}
+
+// manyToOne is the result of an operator with group_left or group_right, which matches each series of one side with any
+// number of the other's. The result has the labels of the many, and those that the operator names of the one. pairs is
+// as for oneToOne.
+func manyToOne(m *parser.VectorMatching, many, one *cost, steps float64) (c *cost, pairs float64) {
+	ones := one.partners(m, steps)
+	c = many.relabeled()
 	c.groups = nil
-	if include := n.VectorMatching.Include; len(include) > 0 { // labels that the one side gives to the many
-		c.series, c.stored = many.series*ofOne, many.stored*ofOne
-		c.written = make(map[string]float64, len(many.written)+len(include))
+	if len(m.Include) > 0 { // each pair may have a result of its own
+		c.series, c.stored = many.series*ones, many.stored*ones
+		c.written = make(map[string]float64, len(many.written)+len(m.Include))
 		maps.Copy(c.written, many.written)
-		for _, name := range include {
+		for _, name := range m.Include {
 			c.written[name] = max(c.written[name], one.longest(name))
 		}
 	}
-	pairs := 2*many.labels()*ofOne + many.series*ofOne*(one.largest()+nodeBytes)
-	return e.result(c, steps, signatures+pairs, left, right)
+	return c, 2*many.labels()*ones + many.series*ones*(one.largest()+nodeBytes)
+}
+
+// partners returns how many series of this side one of the other side may match at all steps together. At one step it
+// matches at most one: more with the same labels are an error.
+func (c *cost) partners(m *parser.VectorMatching, steps float64) float64 {
+	return min(c.grouped(grouping{m.On, m.MatchingLabels}).largest, steps)
 }
 
 // text is the value of a string, which may be in parentheses.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql"
+
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 

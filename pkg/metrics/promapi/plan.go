@@ -153,7 +153,7 @@ func (s *selected) reads() float64 {
 	return float64(n)
 }
 
-// longest returns the longest value of a label; if it need not be exact, what no value is longer than.
+// longest returns the bytes of the longest value of a label; if it need not be exact, what no value is longer than.
 func (s *selected) longest(name string, exact bool) float64 {
 	if !exact {
 		return s.largest

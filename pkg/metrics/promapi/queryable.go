@@ -26,7 +26,7 @@ type querier struct {
 	// open returns the session's database. It is not kept, so that of many sessions only the one that is read has to be
 	// in memory.
 	open       func() *metrics.Database
-	held       *metrics.QueryMemory // of all sessions' queriers
+	memory     *metrics.QueryMemory // of all sessions' queriers
 	mint, maxt int64
 	// next is when the next session of the cluster began, which ends the series of this one; 0: there is none.
 	next int64
@@ -58,7 +58,7 @@ func (q *querier) read(ctx context.Context) {
 		selections[i] = q.selection(set.mint, set.maxt, set.matchers)
 	}
 	database := q.open()
-	found, damaged, err := database.Select(ctx, q.held, selections...)
+	found, damaged, err := database.Select(ctx, q.memory, selections...)
 	for i, set := range sets {
 		set.querier = nil
 		if err == nil {
@@ -66,7 +66,7 @@ func (q *querier) read(ctx context.Context) {
 		}
 	}
 	if err == nil && q.plan != nil {
-		err = q.plan.addFound(sets, func(bytes int64) error { return q.held.Add(database, bytes) })
+		err = q.plan.addFound(sets, func(bytes int64) error { return q.memory.Add(database, bytes) })
 	}
 	for _, set := range sets {
 		if set.err = err; err != nil {
@@ -100,7 +100,7 @@ func (q *querier) fill(ctx context.Context, database *metrics.Database, set *ser
 	if set.sorted {
 		slices.SortFunc(set.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
 	}
-	return q.held.Add(database, bytes)
+	return q.memory.Add(database, bytes)
 }
 
 // selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may
@@ -175,12 +175,13 @@ func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matcher
 	})
 }
 
-// gather collects the different texts that of sees in labels of series. Only these texts are held, not the series.
+// gather collects the different texts that eachText finds in the labels of a series. Only these texts are held, not the
+// series.
 func (q *querier) gather(
-	ctx context.Context, matchers []*labels.Matcher, of func(l labels.Labels, see func(string)),
+	ctx context.Context, matchers []*labels.Matcher, eachText func(l labels.Labels, see func(string)),
 ) ([]string, annotations.Annotations, error) {
-	database, reading := q.open(), *q.held
-	reading.Copies = false
+	database, reading := q.open(), *q.memory
+	reading.Copies = false // the series are not held beside those of other sessions
 	found, damaged, err := database.Select(ctx, &reading, q.selection(q.mint, q.maxt, matchers))
 	if err != nil {
 		return nil, warningsOf(damaged), err
@@ -191,10 +192,10 @@ func (q *querier) gather(
 	}
 	texts := make(map[string]struct{})
 	for _, s := range series {
-		of(q.labels(s), func(text string) {
+		eachText(q.labels(s), func(text string) {
 			if _, known := texts[text]; !known && err == nil {
 				texts[strings.Clone(text)] = struct{}{} // the text of all labels need not stay in memory
-				err = q.held.Add(database, int64(len(text))+textBytes)
+				err = q.memory.Add(database, int64(len(text))+textBytes)
 			}
 		})
 		if err != nil {
@@ -279,7 +280,7 @@ const maxSessions = 100
 func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier
-	held := &metrics.QueryMemory{}
+	memory := &metrics.QueryMemory{}
 	for i, s := range q.sessions {
 		if len(q.sessions) > 1 && !s.ran(mint, maxt) { // a single one has the hours that it has
 			continue
@@ -287,7 +288,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		if len(queriers) == maxSessions {
 			return nil, fmt.Errorf("more than %d sessions ran in that time: select a shorter time", maxSessions)
 		}
-		one := &querier{open: s.Open, held: held, mint: mint, maxt: maxt, plan: q.plan}
+		one := &querier{open: s.Open, memory: memory, mint: mint, maxt: maxt, plan: q.plan}
 		if len(q.sessions) > 1 {
 			one.session = s.Name
 		}
@@ -302,6 +303,6 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	case 1:
 		return queriers[0], nil
 	}
-	held.Copies = true // each session's blocks go before the next one is read
+	memory.Copies = true // each session's blocks go before the next one is read
 	return storage.NewMergeQuerier(queriers, nil, storage.ChainedSeriesMerge), nil
 }
