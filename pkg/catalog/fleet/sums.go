@@ -250,6 +250,19 @@ func (s *sums) cutSessions() {
 	}
 }
 
+// rankUsage completes rows, and sorts them by a resource.
+func rankUsage(rows []Usage, by string) {
+	for i := range rows {
+		rows[i].Hours.finish()
+	}
+	slices.SortFunc(rows, func(a, b Usage) int {
+		return cmp.Or(
+			cmp.Compare(b.Hours.Of(by), a.Hours.Of(by)), b.Runs-a.Runs,
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
+		)
+	})
+}
+
 func rankSessions(all []Session, by string) {
 	slices.SortFunc(all, func(a, b Session) int {
 		return cmp.Or(cmp.Compare(b.Hours.Of(by), a.Hours.Of(by)), a.Place.compare(b.Place))
@@ -302,15 +315,7 @@ func (s *sums) report() *Report {
 		}
 	}
 	for _, rows := range [][]Usage{r.Namespaces, r.Owners, r.Jobs, r.Users} {
-		for i := range rows {
-			rows[i].Hours.finish()
-		}
-		slices.SortFunc(rows, func(a, b Usage) int {
-			return cmp.Or(
-				cmp.Compare(b.Hours.Of(r.By), a.Hours.Of(r.By)), b.Runs-a.Runs,
-				cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
-			)
-		})
+		rankUsage(rows, r.By)
 	}
 	slices.SortFunc(r.Slower, func(a, b Slower) int {
 		return cmp.Or(cmp.Compare(b.Ratio, a.Ratio), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -7,6 +7,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -133,46 +134,17 @@ const maxAnswers = 100_000
 
 // New checks the configuration. The client is needed where Config.AsksKubernetes.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
-	a := &Access{config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, others: map[string]*elsewhere{}}
-	switch c.Auth {
-	case Off, "":
-		a.config.Auth = Off
-		if c.Token != "" || c.TokenFile != "" || c.IdentityHeader != "" {
-			return nil, errors.New("--auth=off contradicts --auth-token, --auth-token-file and " +
-				"--auth-identity-header: set --auth too")
-		}
-	case Token:
-		if tokens, err := c.tokens(); err != nil {
-			return nil, err
-		} else if len(tokens) == 0 {
-			return nil, errors.New("--auth=token needs --auth-token or --auth-token-file")
-		}
-	case Kubernetes, OIDC:
-		if cl == nil && c.AsksKubernetes() {
-			or := map[Mode]string{OIDC: ", or --oidc-namespaces-file"}[c.Auth]
-			return nil, fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s",
-				c.Auth, or)
-		}
-	default:
-		return nil, fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
-	}
-	if err := errors.Join(a.openProvider(), a.addOthers(c)); err != nil {
+	c.Auth = cmp.Or(c.Auth, Off)
+	if err := c.check(cl != nil); err != nil {
 		return nil, err
 	}
-	if (c.Token != "" || c.TokenFile != "") && a.config.Auth != Token && a.config.Auth != Off {
-		return nil, fmt.Errorf("--auth-token and --auth-token-file contradict --auth=%s: it takes no other tokens", c.Auth)
+	a := &Access{
+		config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, others: map[string]*elsewhere{},
+		users: newAnswers[Identity](c.CacheFor, maxAnswers), rights: newAnswers[bool](c.CacheFor, maxAnswers),
+		known:   cache.New[string, struct{}](maxAnswers, knownFor, nil),
+		unknown: rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce),
 	}
-	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
-		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need " +
-			"--auth=kubernetes")
-	}
-	if (c.IdentityHeader != "") != (len(c.TrustedProxies) > 0) {
-		return nil, errors.New("set both --auth-identity-header and --auth-trusted-proxies, or neither: a header " +
-			"proves nothing if every client can send it")
-	}
-	if c.GroupsHeader != "" && c.IdentityHeader == "" {
-		return nil, errors.New("--auth-groups-header needs --auth-identity-header")
-	}
+	a.flooded.Log, a.misread.Log, a.unasked.Log = log, log, log
 	for _, p := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
@@ -180,12 +152,48 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
-	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil),
-		rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
-	a.flooded.Log, a.misread.Log, a.unasked.Log = log, log, log
-	a.users = newAnswers[Identity](c.CacheFor, maxAnswers)
-	a.rights = newAnswers[bool](c.CacheFor, maxAnswers)
+	if err := errors.Join(a.openProvider(), a.addOthers(c)); err != nil {
+		return nil, err
+	}
 	return a, nil
+}
+
+// check refuses settings that contradict each other or the mode, and a mode without what it needs.
+func (c *Config) check(hasClient bool) error {
+	switch c.Auth {
+	case Off:
+		if c.Token != "" || c.TokenFile != "" || c.IdentityHeader != "" {
+			return errors.New("--auth=off contradicts --auth-token, --auth-token-file and --auth-identity-header: set " +
+				"--auth too")
+		}
+	case Token:
+		if tokens, err := c.tokens(); err != nil {
+			return err
+		} else if len(tokens) == 0 {
+			return errors.New("--auth=token needs --auth-token or --auth-token-file")
+		}
+	case Kubernetes, OIDC:
+		if c.Token != "" || c.TokenFile != "" {
+			return fmt.Errorf("--auth-token and --auth-token-file contradict --auth=%s: it takes no other tokens", c.Auth)
+		}
+		if !hasClient && c.AsksKubernetes() {
+			or := map[Mode]string{OIDC: ", or --oidc-namespaces-file"}[c.Auth]
+			return fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s", c.Auth, or)
+		}
+	default:
+		return fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
+	}
+	switch {
+	case (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes:
+		return errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need " +
+			"--auth=kubernetes")
+	case (c.IdentityHeader != "") != (len(c.TrustedProxies) > 0):
+		return errors.New("set both --auth-identity-header and --auth-trusted-proxies, or neither: a header proves " +
+			"nothing if every client can send it")
+	case c.GroupsHeader != "" && c.IdentityHeader == "":
+		return errors.New("--auth-groups-header needs --auth-identity-header")
+	}
+	return nil
 }
 
 // openProvider makes what --auth=oidc needs.

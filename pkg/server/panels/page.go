@@ -96,31 +96,42 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 	step := stepOf(to.Sub(from))
 	values := d.valuesOf(asked, to.Sub(from), step, interval)
 	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
-	if page.Title = d.Title; onePanel {
-		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
-		shown := d.panel(id)
-		if err != nil || shown == nil {
-			if page.Missing = noPanel; d == hardwareOnly() {
-				page.Missing = noFigures
-			}
-			return page
+	if onePanel {
+		d.addPanel(&page, query.Get("panelId"), values)
+	} else {
+		page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), hiddenParams(query), wrong
+		switch {
+		case wrong.Name != "":
+			page.FromText, page.ToText = query.Get("from"), query.Get("to")
+		case chosen(query):
+			page.FromText, page.ToText = shownTime(from, typed), shownTime(to, typed)
+			page.Whole = wholeSession(query)
 		}
+		d.addAll(&page, asked, values)
+	}
+	if values.free < 0 {
+		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
+	}
+	return page
+}
+
+// addPanel puts the panel with an ID onto a page, or says that there is none.
+func (d *dashboard) addPanel(page *web.Panels, panelID string, values *values) {
+	id, err := strconv.Atoi(strings.TrimPrefix(panelID, "panel-"))
+	shown := d.panel(id)
+	switch {
+	case err == nil && shown != nil:
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
-		return notTooLong(page, values)
+	case d == hardwareOnly():
+		page.Title, page.Missing = d.Title, noFigures
+	default:
+		page.Title, page.Missing = d.Title, noPanel
 	}
-	page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), hiddenParams(query), wrong
-	if chosen(query) && wrong.Name == "" {
-		page.FromText, page.ToText = shownTime(from, typed), shownTime(to, typed)
-		whole := url.Values{}
-		for name, values := range query {
-			if name != "from" && name != "to" && name != "last" {
-				whole[name] = values
-			}
-		}
-		page.Whole = "?" + whole.Encode()
-	} else if wrong.Name != "" {
-		page.FromText, page.ToText = query.Get("from"), query.Get("to")
-	}
+}
+
+// addAll puts the variables, whose values the request chooses, and all panels onto a page.
+func (d *dashboard) addAll(page *web.Panels, asked url.Values, values *values) {
+	page.Title = d.Title
 	for _, v := range d.Templating.List {
 		// 2 is Grafana's number for hidden ones
 		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
@@ -134,7 +145,15 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		}
 		page.Rows = append(page.Rows, shown)
 	}
-	return notTooLong(page, values)
+}
+
+// wholeSession is a query without the parameters that choose a range of time.
+func wholeSession(query url.Values) string {
+	whole := maps.Clone(query)
+	for _, name := range []string{"from", "to", "last"} {
+		whole.Del(name)
+	}
+	return "?" + whole.Encode()
 }
 
 // frameOf is what stands around a page that is in no frame of the dashboard.
@@ -145,14 +164,6 @@ func frameOf(r *dash.Request) web.Frame {
 	}
 	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began,
 		End: cmp.Or(r.Session.Life.End, r.Session.LastStored()), Running: r.Running != nil}, web.MetricsTab)
-}
-
-// notTooLong is a page, or says that its queries are too long.
-func notTooLong(page web.Panels, values *values) web.Panels {
-	if values.free < 0 {
-		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
-	}
-	return page
 }
 
 const (
