@@ -19,8 +19,8 @@ const noExit = "-"
 type actorTable struct {
 	all   []moment.Actor
 	nodes nodeSummaries
-	// believed says that saved rows have no figures of a time after the requested moment.
-	believed bool
+	// inTime says that saved rows have no figures of a time after the requested moment.
+	inTime bool
 }
 
 // readActors reads the actors and what their rows need.
@@ -32,7 +32,7 @@ func readActors(r *Request) (t actorTable, err error) {
 		return t, err
 	}
 	_, taken, err := r.SavedData(r.Context(), "/logical/actors")
-	t.believed = r.Believes(taken)
+	t.inTime = r.InTime(taken)
 	return t, err
 }
 
@@ -46,7 +46,7 @@ func (t *actorTable) row(a *moment.Actor) *pyjson.Object {
 		row = row.Clone()
 		t.setState(row, &a.ByEvents)
 	}
-	if !t.believed {
+	if !t.inTime {
 		row = t.withoutLaterUsage(row)
 	}
 	return row

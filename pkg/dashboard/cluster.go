@@ -115,7 +115,7 @@ func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Ob
 	if err != nil || !ok {
 		return nil, err
 	}
-	if m.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(livingNodes(m)) {
+	if m.InTime(taken) || statusCounts(envelope.Object("data"), asText) == len(livingNodes(m)) {
 		return envelope, nil
 	}
 	return nil, nil

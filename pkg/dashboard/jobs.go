@@ -179,7 +179,7 @@ func activities(w http.ResponseWriter, r *Request) error {
 		}
 	}
 	// A driver that began and ended between two answers that the collector asked for is in none that it stored.
-	if o, ok := value.(*pyjson.Object); ok && r.Believes(taken) && taken >= changed {
+	if o, ok := value.(*pyjson.Object); ok && r.InTime(taken) && taken >= changed {
 		return writeJSON(w, http.StatusOK, o)
 	}
 	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp",

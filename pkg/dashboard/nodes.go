@@ -68,7 +68,7 @@ func nodeSummary(w http.ResponseWriter, r *Request) error {
 		rows[i] = row
 	}
 	logical := data.Object("nodeLogicalResources")
-	if logical == nil || !r.Believes(taken) {
+	if logical == nil || !r.InTime(taken) {
 		logical = pyjson.Obj()
 	}
 	return writeOK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)

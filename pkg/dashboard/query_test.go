@@ -172,7 +172,7 @@ func TestFitTo(t *testing.T) {
 		[]byte(`{"result": [{"placement_group_id": "1", "name": "", "topology_strategy": {}, "label_domain_key": "rack"}]}`))
 	must.OK(t, err)
 	set := rowSet{columns: columnsOf(groupFields)}
-	set.compareColumns(list)
+	set.adaptColumns(list)
 	names := func(detail bool) (names []string) {
 		for _, c := range set.shown(detail) {
 			names = append(names, c.name)

@@ -123,9 +123,9 @@ type rowSet struct {
 	added []column
 }
 
-// compareColumns compares the columns with those of a saved list's rows, which were requested with detail. Without rows
-// nothing differs.
-func (set *rowSet) compareColumns(list *pyjson.Object) {
+// adaptColumns adapts the columns to those that this session's Ray had, as the rows of a saved list show, which were
+// requested with detail. Without rows they stay.
+func (set *rowSet) adaptColumns(list *pyjson.Object) {
 	rows := moment.Objects(list.List("result"))
 	if len(rows) == 0 {
 		return
@@ -147,7 +147,7 @@ func (set *rowSet) compareColumns(list *pyjson.Object) {
 func savedRows(r *Request, path string, columns []column) (set rowSet, found bool, err error) {
 	set.columns = columns
 	list, taken, err := r.SavedList(r.Context(), path)
-	if list == nil || err != nil || !r.Believes(taken) {
+	if list == nil || err != nil || !r.InTime(taken) {
 		return set, false, err
 	}
 	set.rows, set.total, set.partialFailure = moment.Objects(list.List("result")), int(list.Int("total")),
@@ -177,8 +177,8 @@ func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*
 // rowsOf returns the rows of one entity.
 type rowsOf func(*Request) (rowSet, error)
 
-// pick returns the rows that a request asks for, with the columns that this session's Ray had. A wrong query is refused
-// before rows are read.
+// pick reads the rows and selects those that a request's query, which parse reads, asks for, with the columns that this
+// session's Ray had. A wrong query is refused before rows are read.
 func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
 	q, err := parse(r)
 	if err != nil {
@@ -192,7 +192,7 @@ func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error
 	if err != nil {
 		return selection{}, err
 	}
-	set.compareColumns(list)
+	set.adaptColumns(list)
 	return set.query(q)
 }
 

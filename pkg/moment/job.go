@@ -273,7 +273,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 // or if it did not exist yet.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	drivers := b.drivers[j.SubmissionID]
-	if (len(drivers) > 0 || b.goOn[j.SubmissionID]) && !b.m.Believes(b.taken) {
+	if (len(drivers) > 0 || b.goOn[j.SubmissionID]) && !b.m.InTime(b.taken) {
 		j.ID = "" // it may be that of a driver that began after the moment
 	}
 	j.drive(drivers)

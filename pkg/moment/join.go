@@ -93,9 +93,9 @@ func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 	return m
 }
 
-// Believes says whether a snapshot's row that shows its end is trusted if events do not show the end. The snapshot must
-// not have been taken after the moment.
-func (m *Moment) Believes(taken int64) bool {
+// InTime says whether a snapshot was not taken after the moment, so that nothing in it is later, such as the end of a
+// thing.
+func (m *Moment) InTime(taken int64) bool {
 	return m.At == 0 || taken != 0 && taken <= m.At
 }
 
@@ -166,7 +166,7 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 // later. If they differ, events win, because the row is older, with one exception: if the row shows an end that events
 // do not show, the row wins, because events may be lost, and nothing that ended starts again.
 func (m *Moment) Overrides(taken int64, same, ended bool) bool {
-	return !same && !(ended && m.Believes(taken))
+	return !same && !(ended && m.InTime(taken))
 }
 
 // findIn finds events by an ID in hex; nil if there are none.

@@ -72,7 +72,8 @@ func (p *pixel) take(share float32, group int) {
 	}
 }
 
-// list are the cells in which something ran, each of some pixels or of more that are alike.
+// list are the cells in which something ran, each width pixels wide; neighbours that are alike are one. numbers has the
+// number of each group in the answer.
 func (c cells) list(numbers []int, width int) []Cell {
 	list := []Cell{}
 	running, pixels := int32(0), len(c)-1
