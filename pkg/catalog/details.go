@@ -175,7 +175,9 @@ func (c *Catalog) keep(ref layout.Session, s session, found described, before se
 			before.Seen = time.Time{}
 			row = packs.Merge(before, row)
 		}
-		d.take(&row)
+		took := d.took
+		d = detailsOf(&row)
+		d.took = took
 		c.toPack(found.facts, found.quiet)
 	}
 	if found.quiet && d.Objects == 0 {

@@ -145,10 +145,10 @@ func (d *details) facts(ref layout.Session) packs.Facts {
 	}
 }
 
-// take keeps the facts that the list needs.
-func (d *details) take(f *packs.Facts) {
-	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
-	d.Summary, d.text, d.explained = f.Summary, f.Text, f.Version
+// detailsOf are the facts that the list needs.
+func detailsOf(f *packs.Facts) *details {
+	return &details{Summary: f.Summary, readAt: f.Seen, lastWrite: f.LastWrite, start: f.Start, end: f.End,
+		explained: f.Version, text: f.Text}
 }
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a

@@ -139,28 +139,28 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 	maps.DeleteFunc(c.packed.read, func(key string, _ bool) bool { return !keys[key] })
 }
 
-// adopt adds a row of a pack to the list, unless as much is known; c.mu must be held. Of several rows of a session the
-// later one may know less: somebody could not read how it ended.
+// adopt merges a row of a pack into the list; c.mu must be held. A row that says nothing new changes nothing: of a
+// session's rows a later one may say less, because its writer could not read how the session ended.
 func (c *Catalog) adopt(f *packs.Facts) {
-	s, ok := c.table.get(f.Ref)
-	row, before := *f, details{}
-	if s.details != nil {
-		known := s.details.facts(f.Ref)
-		row = packs.Merge(known, row)
-		before.take(&known)
-	}
-	adopted := &details{}
-	if adopted.take(&row); s.details != nil && *adopted == before {
-		return
-	}
-	if !ok {
+	s, listed := c.table.get(f.Ref)
+	if !listed {
 		if c.fullAt.After(f.Seen) {
-			return // its marker was removed since
+			return // the session was removed: the listing of all markers since did not have it
 		}
 		s.marked = f.LastWrite
 	}
-	if row.Seen.Equal(f.Seen) && row.Outcome == f.Outcome && row.Version == f.Version {
-		c.packed.drop(f.Ref) // what waits to be packed is older, and knows no more
+	merged := *f
+	if s.details != nil {
+		merged = packs.Merge(s.details.facts(f.Ref), merged)
+	}
+	adopted := detailsOf(&merged)
+	if s.details != nil {
+		if known := s.details.facts(f.Ref); *adopted == *detailsOf(&known) {
+			return
+		}
+	}
+	if merged.Seen.Equal(f.Seen) && merged.Outcome == f.Outcome && merged.Version == f.Version {
+		c.packed.drop(f.Ref) // what waits to be packed is older, and says no more
 	}
 	delete(c.jobs, f.Ref)
 	s.details = adopted

@@ -309,8 +309,8 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	return "no node has all of that together"
 }
 
-// lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did
-// not die.
+// lostWith returns the finding about the death of the last node that had all of these resources; nil if no node had
+// them, or one that has them did not die.
 func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	for i := range b.s.Nodes {
 		n := &b.s.Nodes[i]

@@ -251,21 +251,29 @@ func (b *builder) Read(r *samples.Read) {
 	table.read = true
 }
 
-// expose gives a series of the table a value.
+// expose gives a series of the table, and so the builder's series that it is, a value of the read under way.
 func (b *builder) expose(series int32, at uint16, v float64) {
+	b.link(series)
+	t := &b.tableSeries[series]
+	t.value, b.series[t.place].read = v, b.reads
+	b.change(t.place, at, v)
+}
+
+// link puts a series of the table first among the exposed ones that are the same series.
+func (b *builder) link(series int32) {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
-	if period := b.targets[s.target].period; t.period != period || s.exposed != series {
-		b.unlink(series)
-		t.period, t.newer, t.older = period, -1, -1
-		if s.period == period && s.exposed >= 0 {
-			t.older = s.exposed
-			b.tableSeries[s.exposed].newer = series
-		}
-		s.period, s.exposed = period, series
+	period := b.targets[s.target].period
+	if t.period == period && s.exposed == series {
+		return
 	}
-	t.value, s.read = v, b.reads
-	b.change(t.place, at, v)
+	b.unlink(series)
+	t.period, t.newer, t.older = period, -1, -1
+	if s.period == period && s.exposed >= 0 {
+		t.older = s.exposed
+		b.tableSeries[s.exposed].newer = series
+	}
+	s.period, s.exposed = period, series
 }
 
 // unlink removes a series of the table from those that are exposed. False: it was not exposed.

@@ -391,23 +391,28 @@ func (g *gatherer) add(times []int64, values []float64) error {
 // maxKnownTimes is how many lists of times are compared with those of a series, because there are few targets.
 const maxKnownTimes = 64
 
-// series completes the current series; nil if it has no samples.
+// sharedTimes returns the times of the current series, in the memory of an earlier one that has the same.
+func (g *gatherer) sharedTimes() []int64 {
+	i := slices.IndexFunc(g.known, func(times []int64) bool { return slices.Equal(times, g.times) })
+	if i >= 0 {
+		g.free.giveBack(timeBytes * int64(len(g.times)))
+		return g.known[i]
+	}
+	if len(g.known) == maxKnownTimes {
+		g.known = g.known[:0]
+	}
+	times := slices.Clone(g.times)
+	g.known = append(g.known, times)
+	return times
+}
+
+// series completes the current series, in parts of at most maxReads times; nil if it has no samples.
 func (g *gatherer) series(l labels.Labels) *Series {
 	if len(g.times) == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(g.known, func(times []int64) bool { return slices.Equal(times, g.times) })
-	if i < 0 {
-		if len(g.known) == maxKnownTimes {
-			g.known = g.known[:0]
-		}
-		i = len(g.known)
-		g.known = append(g.known, slices.Clone(g.times))
-	} else {
-		g.free.giveBack(timeBytes * int64(len(g.times)))
-	}
 	s := &Series{labels: l}
-	times, values := g.known[i], slices.Clone(g.values)
+	times, values := g.sharedTimes(), slices.Clone(g.values)
 	// Each part begins with a change, see add.
 	for from, change := 0, 0; from < len(times); from += maxReads {
 		p := part{times: times[from:min(from+maxReads, len(times))]}

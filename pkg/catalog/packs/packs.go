@@ -68,6 +68,7 @@ func (p Packs) ReadBrief(ctx context.Context, pack Pack, visit func(*Facts) erro
 	return p.readRows(ctx, pack, false, visit)
 }
 
+// readRows is Read, or ReadBrief without details.
 func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)

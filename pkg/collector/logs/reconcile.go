@@ -224,7 +224,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 	t.dirty = true
 }
 
-// readFirst reads the first bytes of a new file.
+// readFirst reads the first and the last bytes of a new file, by which it is known again.
 func (t *tree) readFirst(f *file, s seenFile) error {
 	if s.size == 0 {
 		return nil
@@ -313,7 +313,8 @@ func (t *tree) waits(now time.Time, s seenFile) bool {
 	return now.Sub(since) <= copyWait
 }
 
-// mayBeCopy says whether a new file has a name made from that of a known log and its first bytes, or not that many yet.
+// mayBeCopy says whether a new file may be the copy of a known log that is about to be truncated: its name is made from
+// the log's, and it begins with the same bytes or does not have that many yet.
 func (t *tree) mayBeCopy(s seenFile) bool {
 	for i := len(s.path) - 1; i > 0 && s.path[i] != '/'; i-- {
 		stream := t.streams[streamID{t.node, s.path[:i]}]

@@ -74,7 +74,7 @@ func (r *Refused) Unplaced(now time.Time) (why string) {
 	return r.lastingOf(now, func(session string) bool { return session != "" })
 }
 
-// lastingOf is why batches of some sessions are refused, of several the session's that has been refused longest.
+// lastingOf is Lasting for the sessions that count: the reason of the one that has been refused longest.
 func (r *Refused) lastingOf(now time.Time, counts func(session string) bool) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -91,16 +91,14 @@ func repeated(known, line string) bool {
 // caused by, or the lines below that it needs, are one.
 func ownCandidates(log string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		cause, below, step := candidate{}, [2]string{}, false // step: the line below says how a step ended
+		// Of the lines below the one that is read: the cause that they say, what they say, the nearest first, and
+		// whether the nearest says how a step ended.
+		cause, below, step := candidate{}, [2]string{}, false
 		unanswered := sync.OnceValue(func() map[string]string { return unansweredIn(log) })
 		for line := range lastOwn(log) {
-			c := candidate{passing: nativeRecord().MatchString(line)}
-			c.worth, c.said = worthOf(line)
-			if rayError().MatchString(line) {
-				if c.worth > errorWarning {
-					continue
-				}
-				c.worth, c.passing = errorOfRay, true
+			c, counts := ownCandidate(line)
+			if !counts {
+				continue
 			}
 			alone := c.said
 			if m := noVersion().FindStringSubmatch(c.said); m != nil && cause.said == "" {
@@ -112,11 +110,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 				continue
 			case cause.said == "":
 				c.complete(below)
-			case c.worth != errorOfRay && strings.HasSuffix(c.said, ":"):
-				c.said, c.worth = c.said+" "+cause.said, min(c.worth, cause.worth)
-			case c.isError():
-				c.said = strings.TrimSuffix(c.said, ".") + ", caused by: " + cause.said
-			default:
+			case !c.join(cause):
 				if slices.Contains([]worth{errorWarning, stepWarning, warning}, c.worth) {
 					cause.worth = ownLine // a warning was about it
 				}
@@ -137,6 +131,33 @@ func ownCandidates(log string) iter.Seq[candidate] {
 			yield(candidate{said: cause.said, worth: anError})
 		}
 	}
+}
+
+// ownCandidate is what a line of a program says. An error that Ray logged counts only if it says much.
+func ownCandidate(line string) (c candidate, counts bool) {
+	c.passing = nativeRecord().MatchString(line)
+	c.worth, c.said = worthOf(line)
+	if !rayError().MatchString(line) {
+		return c, true
+	}
+	if c.worth > errorWarning {
+		return c, false
+	}
+	c.worth, c.passing = errorOfRay, true
+	return c, true
+}
+
+// join adds the cause that is said below; false if it is not the cause of this.
+func (c *candidate) join(cause candidate) bool {
+	switch {
+	case c.worth != errorOfRay && strings.HasSuffix(c.said, ":"):
+		c.said, c.worth = c.said+" "+cause.said, min(c.worth, cause.worth)
+	case c.isError():
+		c.said = strings.TrimSuffix(c.said, ".") + ", caused by: " + cause.said
+	default:
+		return false
+	}
+	return true
 }
 
 func (c candidate) isError() bool { return c.worth == anError || c.worth == stepFailed }

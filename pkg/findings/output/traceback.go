@@ -178,9 +178,10 @@ func LacksCause(text string) bool {
 // ofFeeder matches the traceback that the thread of a queue prints, which has no heading.
 var ofFeeder = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]{1,300}/multiprocessing/queues\.py", line \d+, in _feed\n`)
 
-// asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception
-// was raised by a destructor, by a function of atexit, by a record that could not be logged, by a thread, or by a
-// coroutine that nothing waits for. It returns -1 for all other tracebacks.
+// asideHeading returns where the heading of the traceback at an offset begins, if its exception did not end its
+// process: the exception was raised by a destructor, by a function of atexit, by a record that could not be logged, by
+// a thread, or by a coroutine that nothing waits for. thread says that it was one of the last two. It returns -1 for
+// all other tracebacks.
 func asideHeading(log string, at int) (heading int, thread bool) {
 	if ofFeeder().MatchString(log[at:]) {
 		return at, false

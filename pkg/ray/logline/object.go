@@ -120,15 +120,26 @@ func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
 	return i
 }
 
-// member reads the value of a member at i, and returns where it ends.
+// keyIn is keyOf for a key of the object that parent names. Nested keys are less sure than the record's own, but for
+// those of objects that have the record itself.
+func keyIn(parent, name []byte, nested bool) key {
+	k := keyOf(name)
+	switch in := string(parent); {
+	case in == "log" && string(name) == "level", in == "record" && string(name) == "message":
+		k.rank = 1
+	case nested && in != "record" && in != "log" && k.rank > 0:
+		k.rank += 4 // the record's own have at most 4
+	}
+	return k
+}
+
+// member reads the value of a member at i, and returns where it ends. Of several values of a kind the surest counts.
+// See members for parent and depth.
 func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end int) {
 	if i >= len(b) {
 		return i
 	}
-	k := keyOf(name)
-	if string(parent) == "log" && string(name) == "level" || string(parent) == "record" && string(name) == "message" {
-		k.rank = 1
-	}
+	k := keyIn(parent, name, depth < 2)
 	if b[i] == '{' && depth > 1 && (k.kind == keyInside || string(name) == "log") {
 		return f.members(b, i+1, name, depth-1)
 	}
@@ -137,9 +148,6 @@ func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end in
 		return end
 	}
 	value := b[i:min(end, len(b))]
-	if depth < 2 && string(parent) != "record" && string(parent) != "log" && k.rank > 0 {
-		k.rank += 4 // nested
-	}
 	if k.kind == keyMessage && string(name) == "text" && len(value) > 0 && value[0] == '"' {
 		f.text = value
 	}

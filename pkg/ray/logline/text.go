@@ -29,7 +29,7 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	h := header{clock: clock, whole: whole}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	indent := len(b) - len(bytes.TrimLeft(b, " "))
-	if indent > 0 && !h.alignedRight(b, indent) || len(b) > 0 && b[0] == '\t' {
+	if indent > 0 && !beginsIndented(b, indent) || len(b) > 0 && b[0] == '\t' {
 		return Header{}, 0
 	}
 	if level := crash(b); level != Unknown {
@@ -45,10 +45,10 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	return h.Header, n
 }
 
-// alignedRight says whether an indented line begins a record all the same. Rust's tracing indents times by up to 4
+// beginsIndented says whether a line begins a record though it is indented. Rust's tracing indents times by up to 4
 // columns. Levels are aligned to the right or padded in a column of 8: rich prints one after the space of a time that
 // it leaves out, because it is that of the line before.
-func (h *header) alignedRight(b []byte, indent int) bool {
+func beginsIndented(b []byte, indent int) bool {
 	rest := b[indent:]
 	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {
 		return true

@@ -220,11 +220,11 @@ func (d *Decoder) merge(about subject, head header) {
 	switch about {
 	case noSubject:
 		d.Counts.Unknown++
-	case ofNobody:
+	case ofNobody: // skipped, as Ray does
 	case unidentified:
 		d.Counts.Damaged++
 	case ofTask:
-		if d.update.Flags&HasPaused != 0 { // the only value of which the last event counts
+		if d.update.Flags&HasPaused != 0 { // the latest event's value counts
 			d.update.Time = d.time(head.at)
 		}
 		d.sink.MergeTask(&d.update)

@@ -109,7 +109,7 @@ type rowBuffer struct {
 	times []int64
 }
 
-// resize makes room for rows.
+// resize returns pages for so many rows with the columns of a part; their cells have any values.
 func (b *rowBuffer) resize(rows int, part Part) []*page {
 	n := (rows + pageRows - 1) / pageRows
 	for len(b.pages) < n {

@@ -233,7 +233,7 @@ type limits struct {
 	strings, definitions, profilers, states int
 }
 
-// of returns how many things of a kind a table has: numbers of them must be below.
+// of returns the limit of the references of a kind: all that are valid are below.
 func (l limits) of(k refKind) int {
 	switch k {
 	case stringRefs:
