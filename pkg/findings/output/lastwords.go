@@ -34,7 +34,7 @@ var (
 	ofErrorOrLine = question{best: [][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, all: maxErrorLines,
 		stops: true}
 	// ofEarlierError asks for what was said of another error before the last one.
-	ofEarlierError = question{best: [][]worth{{anError, stepFailed}, {aboveStep, errorWarning, stepWarning}},
+	ofEarlierError = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
 		all: maxLastLines}
 	ofWorkers = question{best: [][]worth{{anError, stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}}
 )
@@ -255,7 +255,21 @@ func LastErrorOrLine(log string) string {
 // the output's end or above an error that is known; or else the line above an error that says with which status a
 // step failed, or a warning of an error; "" if there is none.
 func ErrorBefore(log, known string) string {
-	return Clip(ofEarlierError.answer(ownCandidates(log), known).said, MaxTitle)
+	return Clip(ofEarlierError.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
+}
+
+// withoutBare has errors that only say that something failed count as those of a step.
+func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
+	return func(yield func(candidate) bool) {
+		for c := range candidates {
+			if c.worth == anError && bare().MatchString(c.said) {
+				c.worth = stepFailed
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not

@@ -51,7 +51,7 @@ func TestLastWords(t *testing.T) {
 		"Snakemake":                      {"OSError: rows.csv is torn\nExiting because a job execution failed. Look below for error messages\n", "OSError: rows.csv is torn"},
 		"jest":                           {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
 		"mypy":                           {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
-		"Go's tests":                     {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
+		"Go's tests":                     {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "--- FAIL: TestJoin (0.00s): join_test.go:7: cannot join"},
 		"a mark alone":                   {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
 		"Maven's help":                   {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
 		"an error like advice":           {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},

@@ -32,6 +32,8 @@ func TestLastWordsOfTools(t *testing.T) {
 			"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies, caused by: acme 1 depends on numpy<2 lake 2 depends on numpy>=2"},
 		"conda": {"Collecting package metadata: done\nSolving environment: failed\n\nPackagesNotFoundError: The following packages are not available from current channels:\n\n  - acme=9\n\nCurrent channels:\n\n  - https://conda.example/main\n",
 			"PackagesNotFoundError: The following packages are not available from current channels: - acme=9"},
+		"pipenv": {"Your Pipfile.lock (3f1ab2) is out of date. Expected: (c8e21d).\nUsage: pipenv install [OPTIONS] [PACKAGES]...\n\nERROR:: Aborting deploy\n",
+			"Your Pipfile.lock (3f1ab2) is out of date. Expected: (c8e21d)."},
 		"poetry": {"Because shop depends on acme (^2) which doesn't match any versions, version solving failed.\n",
 			"Because shop depends on acme (^2) which doesn't match any versions, version solving failed."},
 		"cargo": {"error: failed to get `acme` as a dependency of package `shop v0.1.0 (/app)`\n\nCaused by:\n  failed to load source for dependency `acme`\n\nCaused by:\n  No such file or directory (os error 2)\n",
@@ -99,6 +101,22 @@ func TestLastWordsOfTools(t *testing.T) {
 	} {
 		if got := LastWords(c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestBare: behind words that only say that something failed, why is told, also if others of the kind are between them.
+func TestBare(t *testing.T) {
+	for log, want := range map[string]string{
+		"error: rows 3 and 7 are malformed\nerror: step 'load' failed\nfatal: run of 2026-11-20 failed\n":                                                                                                                                                                                 "error: rows 3 and 7 are malformed",
+		"ERROR: /app/BUILD:3:10: target '//lib:rows' is not defined\nERROR: Analysis of target '//:etl' failed; build aborted: Analysis failed\nINFO: Elapsed time: 0.5s\nERROR: Build did NOT complete successfully\n":                                                                   "ERROR: /app/BUILD:3:10: target '//lib:rows' is not defined",
+		"row 7 has no price\nnox > Command python etl.py failed with exit code 1\nnox > Session etl-3.11 failed.\n":                                                                                                                                                                       "row 7 has no price",
+		"Error downloading object: model.bin (9f2): This repository is over its data quota.\n\nErrors logged to /app/.git/lfs/logs/1.log\nUse `git lfs logs last` to view the log.\nerror: external filter 'git-lfs filter-process' failed\nfatal: model.bin: smudge filter lfs failed\n": "Error downloading object: model.bin (9f2): This repository is over its data quota.",
+		"loaded 400 rows\nexport failed\n": "",
+	} {
+		said := LastWords(log)
+		if got := ErrorBefore(log, said); got != want {
+			t.Errorf("before %q: %q, want %q", said, got, want)
 		}
 	}
 }
