@@ -14,9 +14,6 @@ import (
 // headLogs are logs of a head that are written again and again while it lives.
 var headLogs = []string{"monitor.log", "gcs_server.out", "raylet.out", "dashboard.log"}
 
-// lostGCS matches the lines in which the raylet of another node says that it cannot reach the head's GCS.
-var lostGCS = lazyregexp.New(`(?m)^\[[^\n]* [WEFC] [^\n]*(?:GCS|gcs)[^\n]*$`)
-
 // silence is how much longer than the head another node must have written logs (ns).
 const silence = int64(5 * time.Second)
 
@@ -39,12 +36,19 @@ func (b *builder) head() (id rayid.Node) {
 // lostHead returns the finding about the head's loss; nil if it was not lost.
 func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 
-// readSilentHead finds a head that ended without a word: no end of the session is stored, and after the head's last
-// line other nodes say that they cannot reach it.
+// readSilentHead finds a head that ended without a word: after its last line other nodes say that they cannot reach it.
+// If its collector lived on, it stored the end of the session, as that of a cluster that is deleted; but then Ray is
+// told to end, or all nodes end within the same grace.
 func (b *builder) readSilentHead() {
-	head := b.head()
-	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil ||
+	head, least := b.head(), silence
+	if b.s.EndStored {
+		least = standsStill
+	}
+	if b.running || b.r.At != 0 || head.Nil() || b.lost[head] != nil ||
 		!slices.ContainsFunc(b.jobs, func(j job) bool { return !jobstatus.Ended(j.Status) }) {
+		return
+	}
+	if told, _ := b.toldToEnd(head); b.s.EndStored && (told != "" || b.gcs() != nil) {
 		return
 	}
 	last, shown := int64(0), Evidence{}
@@ -58,10 +62,10 @@ func (b *builder) readSilentHead() {
 		return
 	}
 	for log := range b.nodeLogs(maxRaylets, called("raylet.out")) {
-		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < silence {
+		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < least {
 			continue
 		}
-		for _, m := range b.matches(log, lostGCS()) {
+		for _, m := range b.matches(log, gcsGone()) {
 			if m.at < last {
 				continue
 			}

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,10 @@ func pendingSupervisor() []string {
 	}
 }
 
+// noGCS is what a raylet logs again and again, at a second after 10:16, when it cannot reach the GCS.
+var noGCS = "[2026-11-22 10:16:%02d,000 I 88 88] (raylet) ray_syncer.cc:108: Connection to the node was broken, reconnecting. node_id=" +
+	strings.Repeat("0", 56) + "\n"
+
 // storeWorkerLog stores a log of the other node.
 func storeWorkerLog(t *testing.T, dir, name, log string) {
 	t.Helper()
@@ -66,7 +71,6 @@ func storeWorkerLog(t *testing.T, dir, name, log string) {
 // TestUnended: the first finding of a job that had not ended when its session did says what it was doing or waiting
 // for.
 func TestUnended(t *testing.T) {
-	noGCS := "[2026-11-22 10:16:%02d,000 W 88 88] (raylet) gcs_client.cc:12: GCS is unavailable\n"
 	repeated := strings.Builder{}
 	for i := range 12 {
 		fmt.Fprintf(&repeated, "2026-11-22 10:16:%02d attempt %d: connect to feature-db:5432: Connection refused\n", i,
@@ -97,6 +101,13 @@ func TestUnended(t *testing.T) {
 		"a task runs": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
 			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
+		},
+		"a task prints one error again and again": {
+			log: running, events: append(strings.Split(strings.ReplaceAll(strings.Join(runningTask("listen"), "\x00"), `"workerId": ""`,
+				`"workerId": "`+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{7}, 28))+`"`), "\x00"), driverOf(1, open)),
+			other: map[string]string{"worker-" + strings.Repeat("07", 28) + "-00000001-7.err": ":task_name:listen\n" +
+				strings.Repeat("2026-11-22 10:16:00,712 ERROR mqtt: broker-2 refused: not authorised\n", 12)},
+			title: `it was waiting for listen, which had been running for 4m36s; its log ends with the same line 12 times: .* broker-2 refused: not authorised; the head ended without notice`,
 		},
 		"its environment is made": {
 			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating,
@@ -156,6 +167,34 @@ func TestUnended(t *testing.T) {
 	}
 }
 
+// TestHeadEndedAlone: a head whose collector stored the end of the session ended without notice if it was not told to
+// end and another node went on for much longer than nodes do that are deleted together.
+func TestHeadEndedAlone(t *testing.T) {
+	const fine = "[2026-11-22 10:16:01,000 I 55 55] (raylet) x.cc:1: fine\n"
+	for name, c := range map[string]struct {
+		raylet, other string // raylet.out of the head and of the other node
+		want          bool
+	}{
+		"it alone":        {fine, fmt.Sprintf(noGCS, 3) + fmt.Sprintf(noGCS, 27), true},
+		"told to end":     {fine + strings.Replace(fine, "fine", "Raylet received SIGTERM", 1), fmt.Sprintf(noGCS, 3) + fmt.Sprintf(noGCS, 27), false},
+		"both in a grace": {fine, fmt.Sprintf(noGCS, 3) + fmt.Sprintf(noGCS, 11), false},
+		"nobody misses it": {fine, fmt.Sprintf("[2026-11-22 10:16:%02d,000 I 88 88] (raylet) x.cc:1: fine\n", 27),
+			false},
+	} {
+		dir := rareEvents(t, append(append(runningTask("crunch"), driverOf(1, open)), aliveNodes()...))
+		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
+		storeWorkerLog(t, dir, "raylet.out", c.other)
+		storeLog(t, dir, "raylet.out", c.raylet)
+		storeLog(t, dir, "gcs_server.out", fine)
+		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End),
+			`{"end": "2026-11-22T10:16:31Z"}`)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		if got := r.Findings[0].Kind == findings.NodeDied; got != c.want {
+			t.Errorf("%s: the first finding is %s", name, r.Findings[0].Title)
+		}
+	}
+}
+
 // TestGCSStoodStill: a GCS stood still if the autoscaler, which had asked it regularly, and it itself have no more
 // lines while the head's raylet goes on, and the autoscaler gave up, a driver was not answered, or it lasted for
 // minutes. That the autoscaler ended first, or had nothing to log, is not enough.
@@ -172,8 +211,8 @@ func TestGCSStoodStill(t *testing.T) {
 		told   = "[2026-11-22 10:%02d:%02d,000 I 88 88] (raylet) main.cc:9: Raylet received SIGTERM, shutting down...\n"
 		fine   = "[2026-11-22 10:%02d:%02d,000 I 88 88] (raylet) x.cc:1: fine\n"
 		core   = "[2026-11-22 10:%02d:%02d,000 W 9 9] task_event_buffer.cc:943: [1] GCS or the event aggregator hasn't replied to the previous flush events call (likely overloaded). [gcs_grpc_in_progress=1]\n"
-		noGCS  = "[2026-11-22 10:%02d:%02d,000 W 88 88] (raylet) gcs_client.cc:12: GCS is unavailable\n"
 	)
+	noGCS := strings.Replace(noGCS, "10:16:", "10:%02d:", 1)
 	regular, late := lines(round, 960, 965, 970), lines(core, 980)
 	for name, c := range map[string]struct {
 		monitor, raylet string
