@@ -315,29 +315,36 @@ func EndsInError(log string) bool {
 	return false
 }
 
-const maxRepeats = 400 // lines at the end of a log in which repeated ones are counted
+const (
+	maxRepeats = 400 // lines at the end of a log in which repeated ones are counted
+	maxTurn    = 4   // lines that a program repeats in turn
+)
 
 // Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line,
-// apart from its numbers, is among the last lines. It returns "" if the last line tells of something else. Lines of Ray
-// and of its workers do not count.
+// apart from its numbers, is among the last lines. Of several lines that are repeated in turn, it returns the last one
+// that tells of an error, or else of a wait. It returns "" if none does. Lines of Ray and of its workers do not count.
 func Repeated(log string) (line string, times int) {
-	common, looked := "", 0
+	looked, turn, seen := 0, []string(nil), map[string]int{}
 	for said := range lastOwn(log) {
 		if rayError().MatchString(said) {
 			continue
 		}
 		normal := Normalised(said)
-		if times == 0 {
-			if !waits().MatchString(said) && !saysError().MatchString(said) {
-				return "", 0
-			}
-			line, common = said, normal
-		}
-		if normal == common {
-			times++
+		if seen[normal]++; seen[normal] == 1 && len(turn) < maxTurn {
+			turn = append(turn, said)
 		}
 		if looked++; looked == maxRepeats {
 			break
+		}
+	}
+	for i, said := range turn {
+		n, last := seen[Normalised(said)], seen[Normalised(turn[0])]
+		inTurn := i == 0 || last > 2 && n >= last-1
+		switch isError := saysError().MatchString(said); {
+		case inTurn && isError && (line == "" || last > 2):
+			return said, n
+		case inTurn && line == "" && waits().MatchString(said):
+			line, times = said, n
 		}
 	}
 	return line, times

@@ -132,6 +132,30 @@ func TestRepeatedOfRay(t *testing.T) {
 	}
 }
 
+// TestRepeatedInTurn: of lines that are repeated in turn the one counts that tells of an error; what is not repeated as
+// often is not among them.
+func TestRepeatedInTurn(t *testing.T) {
+	const refused, pause, work = "10:00:05 cannot take the lock: held by release-41 (attempt 7)", "10:00:05 sleeping 2 s", "10:00:05 polled"
+	for log, want := range map[string]string{
+		refused + "\n" + pause + "\n": refused,
+		pause + "\n" + refused + "\n": refused,
+		refused + "\n" + work + "\n":  refused,
+		work + "\n" + pause + "\n":    pause,
+		pause + "\n" + work + "\n":    pause,
+		work + "\n":                   "",
+	} {
+		if line, times := Repeated("loading\n" + strings.Repeat(log, 5)); line != want || want != "" && times != 5 {
+			t.Errorf("%q: %q, %d times", log, line, times)
+		}
+	}
+	if line, _ := Repeated(strings.Repeat(refused+"\n", 5) + work + "\n"); line != "" {
+		t.Errorf("the program went on after %q", line)
+	}
+	if line, times := Repeated(strings.Repeat(refused+"\n", 5) + pause + "\n"); line != pause || times != 1 {
+		t.Errorf("%q, %d times, of what waits once", line, times)
+	}
+}
+
 // TestFramesInRecords: of a traceback of which each line has the header of its record, no frame and no line of code is
 // an error.
 func TestFramesInRecords(t *testing.T) {
