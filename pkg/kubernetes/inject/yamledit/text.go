@@ -155,20 +155,23 @@ func (t *text) colon(key *yaml.Node) (int, error) {
 }
 
 // literalEnd is where a block scalar (| or >) ends whose header is at an offset, in a parent of this indent. Lines that
-// are indented more belong to it, empty lines only if such a line follows.
+// are indented more belong to it, empty lines only if such a line follows, or if a + in the header keeps them.
 func (t *text) literalEnd(at, indent int) int {
 	end := t.lineEnd(at)
+	header, _, _ := strings.Cut(t.src[at:end], "#")
+	keeps := strings.Contains(header, "+")
 	for next := end; next < len(t.src); {
 		start := next + strings.IndexByte(t.src[next:], '\n') + 1
-		if start <= next {
+		if start <= next || start == len(t.src) {
 			break
 		}
 		stop := t.lineEnd(start)
 		line := t.src[start:stop]
-		if trimmed := strings.TrimLeft(line, " "); trimmed != "" {
-			if len(line)-len(trimmed) <= indent {
-				break
-			}
+		trimmed := strings.TrimLeft(line, " ")
+		if trimmed != "" && len(line)-len(trimmed) <= indent {
+			break
+		}
+		if trimmed != "" || keeps {
 			end = stop
 		}
 		if next = stop; next < len(t.src) && t.src[next] == '\r' {
