@@ -168,6 +168,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		return
 	}
 	goneOn := func(c *finding) bool { return b.goneOnAfter(c, f.job) }
+	f.dropForgiven(func(c *finding) bool { return c.late })
 	f.dropForgiven(b.succeededLater)
 	f.dropForgiven(goneOn)
 	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !outOf().MatchString(said) {

@@ -344,6 +344,30 @@ func TestWorkersOfBefore(t *testing.T) {
 	}
 }
 
+// TestLateWorkers: worker processes that were only late are a warning, unless nothing else tells why a driver gave up.
+func TestLateWorkers(t *testing.T) {
+	const late = "The process is still alive, probably it's hanging during start."
+	line := "[2026-11-22 10:15:20,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. " + late
+	for name, c := range map[string]struct {
+		events []string
+		log    string
+		chain  int
+		want   string
+	}{
+		"trials failed":     {failedTask(1, "fit", "TASK_EXECUTION_EXCEPTION", "ValueError: no rows"), trace("RuntimeError: No best trial found"), 2, findings.Warning},
+		"nothing failed":    {nil, trace("RuntimeError: no answer"), 2, findings.Error},
+		"another exception": {nil, trace("KeyError: 'rows'"), 1, findings.Warning},
+		"a wait":            {nil, trace("ray.exceptions.GetTimeoutError: Get timed out"), 2, findings.Error},
+	} {
+		dir := submissionWithLog(t, 1, "\x1b[33m(raylet)\x1b[0m "+line+"\n"+c.log, append(c.events, driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "raylet.err", line+"\n")
+		r, chain := badJob(t, dir)
+		if f := only(r, "^Worker processes did not start: "+late); f == nil || f.Severity != c.want || len(chain) != c.chain {
+			t.Errorf("%s: %+v, %+v", name, f, chain)
+		}
+	}
+}
+
 // TestToldOfWorkers: of the worker processes that did not start those of which the raylet told a driver are why it gave
 // up, in whatever words, or had not ended.
 func TestToldOfWorkers(t *testing.T) {

@@ -125,7 +125,7 @@ func (b *builder) setSeverities() {
 		case f.Severity != "": // decided where it was found
 		case f.jobEnd:
 			f.Severity = Error
-		case f.unrecovered == 0: // a retry succeeded after each
+		case f.unrecovered == 0, f.late: // a retry succeeded after each, or others were started
 			f.Severity = Warning
 		case b.harmless(f):
 			f.Severity = Warning

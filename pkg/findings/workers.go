@@ -109,8 +109,9 @@ func (b *builder) readStarts() {
 				said, evident, since = reason, b.evidence(log, read+from, read+to), m.at
 			}
 			read = m.to
-			f := b.find(WorkerStart, said)
-			f.Title = "Worker processes did not start: " + cmp.Or(said, output.Clip(m.groups[1], output.MaxTitle))
+			told := cmp.Or(said, output.Clip(m.groups[1], output.MaxTitle))
+			f := b.find(WorkerStart, told)
+			f.Title, f.late = "Worker processes did not start: "+told, said == "" && strings.Contains(told, "still alive")
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(log.file.Node)})
 			f.first = min(f.first, m.at-startTimeout)
 			if said != "" {

@@ -93,6 +93,9 @@ func ofParts(text string) (e Exception) {
 	for part := range strings.SplitSeq(text, directCause) {
 		next := raisedIn(part, program)
 		if !silent {
+			if next.Type == e.Type && next.Message == e.Message {
+				continue // a library passed on what another one had raised
+			}
 			if next.Library && next.Message != "" && namesNothing().MatchString(e.Type) {
 				e.Rest = strings.TrimSpace(e.Rest + " (" + next.String() + ")")
 			}
@@ -108,7 +111,7 @@ func ofParts(text string) (e Exception) {
 
 // namesNothing matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
 // what.
-var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError)$`)
+var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError|ConnectError)$`)
 
 var (
 	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".
@@ -154,6 +157,9 @@ func beginsIn(text string) string {
 // ofJava begins the line in which Py4J's messages name the exception of Java.
 const ofJava = ": "
 
+// inConstructor is what Ray says of an actor's death before the exception of its constructor.
+const inConstructor = "The actor died because of an error raised in its creation task, "
+
 // raisedIn returns the exception of a text that does not contain directCause. program is the library in which its
 // program begins.
 func raisedIn(text, program string) (e Exception) {
@@ -165,6 +171,9 @@ func raisedIn(text, program string) (e Exception) {
 	code := ""                        // its line of code
 	for line := range strings.Lines(text) {
 		next += len(line)
+		if _, inner, found := strings.Cut(line, inConstructor); found {
+			line = inner
+		}
 		if m := reasonBelow().FindString(line); m != "" && (rest < 0 || e.Message == "") && e.Type != "" {
 			rest = next - len(line) + len(m)
 		}

@@ -37,6 +37,13 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ClientError", Message: "denied", Library: true}},
 		{"of a task that is installed", "\x1b[36mray::featurise()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"/lib/site-packages/acme/stage.py\", line 2, in stage\nacme.StageTimeoutError: late\n",
 			Exception{Type: "StageTimeoutError", Message: "late", Function: "featurise"}},
+		{"of a socket, passed on by a library, in a constructor", "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, httpcore.ConnectError: [Errno -3] Temporary failure in name resolution\n\n" + directCause +
+			"\n\nhttpx.ConnectError: [Errno -3] Temporary failure in name resolution\n\n" + directCause +
+			"\n\n\x1b[36mray::tok-0:Tokenizer.__init__()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"/app/a.py\", line 2, in __init__\n  File \"/lib/site-packages/huggingface_hub/file_download.py\", line 1, in _raise\nhuggingface_hub.errors.LocalEntryNotFoundError: cannot find the requested files in the local cache.\n",
+			Exception{Type: "ConnectError", Message: "[Errno -3] Temporary failure in name resolution", Rest: "(LocalEntryNotFoundError: cannot find the requested files in the local cache.)"}},
+		{"of a constructor, which Ray tells first", "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, ValueError: shard 3 is empty\n\n" + directCause +
+			"\n\n\x1b[36mray::Loader.__init__()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"/app/a.py\", line 2, in __init__\nRuntimeError: cannot load\n",
+			Exception{Type: "ValueError", Message: "shard 3 is empty"}},
 		{"of a library, raised from another", "Traceback (most recent call last):\n  File \"/lib/site-packages/redis/connection.py\", line 1, in connect\nredis.ReadError: closed\n\n" + directCause +
 			"\n\nTraceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\nOSError: no cache\n",
 			Exception{Type: "ReadError", Message: "closed", Library: true}},
