@@ -3,12 +3,14 @@
 package human
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
@@ -143,11 +145,31 @@ func Change(now, before float64) string {
 // terminal.
 func Printable(line string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c) {
+		if c < ' ' && c != '\t' || leftByJSON(c) {
 			return '\uFFFD'
 		}
 		return c
 	}, line)
+}
+
+// PrintableJSON escapes the control characters that encoding/json does not.
+func PrintableJSON(text []byte) []byte {
+	if !bytes.ContainsFunc(text, leftByJSON) {
+		return text
+	}
+	var out []byte
+	for _, c := range string(text) {
+		if leftByJSON(c) {
+			out = fmt.Appendf(out, `\u%04x`, c)
+		} else {
+			out = utf8.AppendRune(out, c)
+		}
+	}
+	return out
+}
+
+func leftByJSON(c rune) bool {
+	return c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c)
 }
 
 var colour = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")

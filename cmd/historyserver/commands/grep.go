@@ -80,8 +80,13 @@ func (o *operator) grep(ctx context.Context, q *logQuery, name string) error {
 	p := &matchPrinter{w: out}
 	emit := p.print
 	if o.output == "json" {
-		encode := json.NewEncoder(out)
-		emit = func(r logsearch.Record) error { return encode.Encode(r) }
+		emit = func(r logsearch.Record) error {
+			text, err := json.Marshal(r)
+			if err == nil {
+				_, err = out.Write(append(human.PrintableJSON(text), '\n'))
+			}
+			return err
+		}
 	}
 	var end logsearch.End
 	err := o.history.search(ctx, name, q, func(r logsearch.Record) error {

@@ -206,8 +206,9 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 		return t.UTC().Format(time.RFC3339)
 	}
 	for _, e := range entries {
-		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, fleet.Cell(e.OwnerName),
-			fleet.Cell(e.RayVersion), catalog.State(e.Running), e.Outcome, fleet.Cell(e.Cause),
+		_ = w.Write([]string{fleet.Cell(e.Ref.Namespace), fleet.Cell(e.Ref.Cluster), fleet.Cell(e.Ref.Name),
+			fleet.Cell(e.OwnerKind), fleet.Cell(e.OwnerName), fleet.Cell(e.RayVersion), catalog.State(e.Running),
+			fleet.Cell(e.Outcome), fleet.Cell(e.Cause),
 			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes),
 			strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
 	}

@@ -65,19 +65,18 @@ func (o *operator) print(result any, table func(w io.Writer)) error {
 // printResult writes a result for --output=json or yaml. Otherwise it does nothing, because the lines of the table are
 // already printed.
 func (o *operator) printResult(result any) error {
-	var text []byte
-	var err error
-	switch o.output {
-	case "json":
-		text, err = json.MarshalIndent(result, "", "  ")
+	if o.output != "json" && o.output != "yaml" {
+		return nil
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if text = human.PrintableJSON(text); err == nil && o.output == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	} else {
 		text = append(text, '\n')
-	case "yaml":
-		text, err = yaml.Marshal(result)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = o.out.Write(text)
 	}
-	_, err = o.out.Write(text)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -24,7 +25,7 @@ import (
 )
 
 // hostile are stored characters that would set a terminal's title, clear its screen, and turn text around.
-const hostile = "a\x1b]0;title\x07\x1b[2J\u202eb"
+const hostile = "a\x1b]0;title\x07\x1b[2J\u202e\u009b\x7fb"
 
 // TestStoredTextDoesNotActOnATerminal, neither in a table nor in a report nor beside a match.
 func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
@@ -34,6 +35,8 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	defer store.Close()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: path.Base(recorded)}
 	must.OK(t, store.Put(t.Context(), layout.Prefix("log", ref)+"foreign-"+hostile, strings.NewReader("")))
+	start := must.Get(json.Marshal(layout.StartMetadata{OwnerKind: "RayJob", OwnerName: hostile, RayVersion: hostile}))(t)
+	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.Start), bytes.NewReader(start)))
 	damage, err := runCommand(t, "verify", recorded, "--local-dir="+dir)
 	if err == nil {
 		t.Error("a foreign object is not reported")
@@ -47,9 +50,11 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	must.OK(t, errors.Join(err, p.print(&logsearch.Match{File: hostile, Text: hostile, Before: []string{hostile}})))
 	for name, out := range map[string]string{
 		"show": mustRun(t, "show", recorded, "--local-dir="+dir), "verify": damage, "why": report.String(),
-		"grep": matches.String(),
+		"grep": matches.String(), "csv": mustRun(t, "ls", "--output=csv", "--local-dir="+dir),
+		"json": mustRun(t, "ls", "--output=json", "--local-dir="+dir),
+		"yaml": mustRun(t, "ls", "--output=yaml", "--local-dir="+dir),
 	} {
-		if !strings.Contains(out, "]0;title") || strings.ContainsAny(out, "\x1b\x07\u202e") {
+		if !strings.Contains(out, "]0;title") || strings.ContainsAny(out, "\x1b\x07\u202e\u009b\x7f") {
 			t.Errorf("%s: %q", name, out)
 		}
 	}

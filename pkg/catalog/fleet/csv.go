@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
 )
 
@@ -92,12 +93,13 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	return out.Error()
 }
 
-// Cell returns a text as a cell: one that a spreadsheet would take for a formula begins with an apostrophe.
+// Cell returns a text as a cell, without control characters: one that a spreadsheet would take for a formula begins with
+// an apostrophe.
 func Cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
+		text = "'" + text
 	}
-	return text
+	return human.Printable(text)
 }
 
 // cellsOf returns the cells of a value; a struct has several.
