@@ -4,6 +4,7 @@
 package jsonstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,6 +102,12 @@ func (r *Reader) Token() (json.Token, error) {
 func (r *Reader) More() bool {
 	r.in.left = r.in.max
 	return r.d.More()
+}
+
+// Values returns at least how many values JSON, or a part of it, has: a value begins after each of these characters,
+// which may also be in texts.
+func Values(text []byte) int {
+	return bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte(","))
 }
 
 // Lenient decodes a document, or part of one. A field that has another type counts as missing.

@@ -18,11 +18,15 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
 const (
-	// maxAnswer bounds an answer that is read whole, in bytes. The server bounds its own far lower.
-	maxAnswer = 256 << 20
+	// maxAnswer bounds an answer that is read whole, in bytes, and maxValues its values, each of which may take hundreds
+	// when it is decoded. The largest totals of a fleet have a million.
+	maxAnswer, maxValues = 64 << 20, 2_000_000
+	// maxRow bounds one element of a list, in bytes.
+	maxRow = 8 << 20
 	// maxError bounds what is read of an answer that says what went wrong, in bytes.
 	maxError = 64 << 10
 	// maxShown bounds what an error repeats of a text from elsewhere, in bytes.
@@ -113,13 +117,30 @@ func (c *Client) read(answer *http.Response, into any) error {
 		Msg    string `json:"msg"`
 		Data   any    `json:"data"`
 	}{Data: into}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&envelope); err != nil {
+	body := &boundedAnswer{answer.Body, maxAnswer, maxValues}
+	if err := json.NewDecoder(body).Decode(&envelope); err != nil {
 		return c.unreadable(err)
 	}
 	if !envelope.Result {
 		return fmt.Errorf("the server answers: %.*s", maxShown, envelope.Msg)
 	}
 	return nil
+}
+
+// boundedAnswer is JSON of which at most so many bytes and values are read.
+type boundedAnswer struct {
+	io.Reader
+	bytes, values int
+}
+
+// Read implements io.Reader.
+func (b *boundedAnswer) Read(p []byte) (n int, err error) {
+	if b.bytes <= 0 || b.values <= 0 {
+		return 0, errors.New("it is too large")
+	}
+	n, err = b.Reader.Read(p[:min(len(p), b.bytes)])
+	b.bytes, b.values = b.bytes-n, b.values-jsonstream.Values(p[:n])
+	return n, err
 }
 
 // unreadable is an answer that is not what this program expects.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -61,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		"long":        {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
 		"not JSON": {200, "Content-Type: text/plain", "hello",
 			[]string{"cannot be read", "is it a history server"}},
-		"no list": {200, json, `{"result":true}`, []string{"it is no list"}},
+		"no list": {200, json, `{"result":true}`, []string{"no list"}},
 		"cut off": {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
 	} {
 		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")},
@@ -202,7 +203,7 @@ func TestJobs(t *testing.T) {
 	}
 	for list, want := range map[string]string{
 		"[" + strings.Repeat("{},", maxJobs) + "{}]":                                     "too long",
-		`[{"entrypoint":"` + strings.Repeat("x", maxJobBytes+1<<20) + `"}]`:              "too long",
+		`[{"entrypoint":"` + strings.Repeat("x", maxRow+1<<20) + `"}]`:                   "too long",
 		"[" + strings.Repeat(`{"job_id":"`+strings.Repeat("x", 1<<20)+`"},`, 17) + "{}]": "IDs of its jobs",
 		`{"job_id":"01000000"}`: "no list",
 	} {
@@ -210,6 +211,49 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%.50s: %v", list, err)
 		}
 	}
+}
+
+// TestEndlessAnswers: an answer takes bounded memory, whatever it repeats, and however well it was compressed.
+func TestEndlessAnswers(t *testing.T) {
+	endless := func(begin, again string) *Client {
+		return New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/"},
+			sender(func(*http.Request) (*http.Response, error) {
+				answer := answerOf(200, "Content-Type: application/json", "")
+				answer.Body = io.NopCloser(io.MultiReader(strings.NewReader(begin), &repeated{text: []byte(again)}))
+				return answer, nil
+			}))
+	}
+	var rows struct{ Rows []struct{ Texts [16]string } }
+	for name, ask := range map[string]func() error{
+		"a text in a list": func() error {
+			_, err := endless(`[{"name":"`, strings.Repeat("x", 1<<16)).Sessions(t.Context(), nil)
+			return err
+		},
+		"a text": func() error {
+			return endless(`{"data":{"name":"`, strings.Repeat("x", 1<<16)).Data(t.Context(), "a", nil, &rows)
+		},
+		"values": func() error {
+			return endless(`{"data":{"rows":[`, strings.Repeat("{},", 1<<14)).Data(t.Context(), "a", nil, &rows)
+		},
+	} {
+		var err error
+		bytes := storetest.Allocated(func() { err = ask() })
+		if err == nil || !strings.Contains(err.Error(), "too l") || bytes > 6*maxAnswer {
+			t.Errorf("%s: %v, with %d bytes", name, err, bytes)
+		}
+	}
+}
+
+// repeated is a text without an end.
+type repeated struct {
+	text []byte
+	at   int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
 }
 
 // TestFind: a name is the same session of a server as of the store, however much of it is given. What is named in full

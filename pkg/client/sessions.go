@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -120,21 +121,11 @@ func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, 
 		return nil, "", err
 	}
 	defer answer.Body.Close()
-	decoder, all := json.NewDecoder(answer.Body), []Session{}
-	switch first, err := decoder.Token(); {
-	case err != nil:
-		return nil, "", c.unreadable(err)
-	case first != json.Delim('['):
-		return nil, "", c.unreadable(errors.New("it is no list"))
-	}
-	for decoder.More() {
-		var r Row
-		if err := decoder.Decode(&r); err != nil {
-			return nil, "", c.unreadable(err)
-		}
+	all = []Session{}
+	if err := jsonstream.Each(jsonstream.New(answer.Body, maxRow), math.MaxInt, func(r Row) error {
 		all = append(all, r.session())
-	}
-	if _, err := decoder.Token(); err != nil {
+		return nil
+	}); err != nil {
 		return nil, "", c.unreadable(err)
 	}
 	return all, answer.Header.Get("Warning"), nil
@@ -169,10 +160,10 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 }
 
 const (
-	// maxJobs bounds the jobs of a session, maxJobBytes what is read of one, and maxJobNames their IDs together: the
-	// list of a running session is its cluster's own.
+	// maxJobs bounds the jobs of a session, maxJobList what is read of them, and maxJobNames their IDs together: the list
+	// of a running session is its cluster's own.
 	maxJobs     = 100_000
-	maxJobBytes = 8 << 20
+	maxJobList  = 256 << 20
 	maxJobNames = 16 << 20
 )
 
@@ -189,7 +180,7 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	}
 	var rows []row
 	bytes := 0
-	list := jsonstream.New(io.LimitReader(answer.Body, maxAnswer), maxJobBytes)
+	list := jsonstream.New(io.LimitReader(answer.Body, maxJobList), maxRow)
 	if err := jsonstream.Each(list, maxJobs, func(r row) error {
 		if r.Entrypoint != name { // it is not looked for, and may be long
 			r.Entrypoint = ""
@@ -225,7 +216,7 @@ func (c *Client) jobOfDriver(ctx context.Context, path string, id rayid.Job) *co
 	}
 	defer answer.Body.Close()
 	var job compare.Job
-	if json.NewDecoder(io.LimitReader(answer.Body, maxJobBytes)).Decode(&job) != nil {
+	if json.NewDecoder(io.LimitReader(answer.Body, maxRow)).Decode(&job) != nil {
 		return nil
 	}
 	return &job

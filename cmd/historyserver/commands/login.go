@@ -121,7 +121,7 @@ func (l *login) provider(s access.SignIn, server string, network http.RoundTripp
 	o := signin.OIDC{
 		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port,
 		Open: l.open,
-		HTTP: &http.Client{Transport: network}, Out: l.errOut,
+		HTTP: signin.ProviderClient(network, 0), Out: l.errOut,
 	}
 	if l.clientID != "" {
 		o.ClientID = l.clientID

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -131,10 +131,10 @@ func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 		return err
 	}
 	defer answer.Body.Close()
-	decoder := json.NewDecoder(bufio.NewReader(answer.Body))
+	records := jsonstream.New(answer.Body, maxRecord)
 	for {
 		var raw json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
+		if err := records.Value(&raw); err != nil {
 			return fmt.Errorf("the search ended early (%w); its server's log says why", err)
 		}
 		record, err := logsearch.ParseRecord(raw)
@@ -152,6 +152,9 @@ func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 		}
 	}
 }
+
+// maxRecord bounds a record of a search, in bytes: a line and those around it, of which each has some kilobytes.
+const maxRecord = 1 << 20
 
 func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	all, err := s.Sessions(ctx, nil)

@@ -132,6 +132,7 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 	if err != nil {
 		return nil, err
 	}
+	device.Interval = max(device.Interval, 0) // 0 is the usual one
 	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI),
 		plain(device.UserCode))
 	token, err := config.DeviceAccessToken(ctx, device)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -70,13 +71,42 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 		if credentials, err = t.Store.Read(server); err != nil || credentials.fresh() {
 			return err // another process has just done it
 		}
-		if err := credentials.refresh(oidc.ClientContext(ctx,
-			&http.Client{Transport: t.Next, Timeout: providerTimeout})); err != nil {
+		if err := credentials.refresh(oidc.ClientContext(ctx, ProviderClient(t.Next, providerTimeout))); err != nil {
 			return err
 		}
 		return t.Store.Write(credentials)
 	})
 	return credentials.token(), err
+}
+
+// ProviderClient sends requests to an OpenID provider. It bounds the answers, which are read whole, and takes what a POST
+// has, such as a client's secret, to no other address.
+func ProviderClient(next http.RoundTripper, timeout time.Duration) *http.Client {
+	return &http.Client{Transport: bounded{next}, Timeout: timeout,
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if via[0].Method != http.MethodGet || len(via) == maxRedirects {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
+}
+
+// maxProviderAnswer bounds an answer of a provider's, in bytes: its keys and tokens have a few thousand. maxRedirects is
+// how many are followed.
+const maxProviderAnswer, maxRedirects = 1 << 20, 10
+
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxProviderAnswer), answer.Body}
+	}
+	return answer, err
 }
 
 // NameOf is how a server is called in the store: its address without user, password and the slash at the end.

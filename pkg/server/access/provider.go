@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/pkg/client/signin"
 )
 
 // provider is an OpenID provider: it signs people in, and its ID tokens say who they are. Safe for concurrent use.
@@ -41,12 +41,8 @@ type discovered struct {
 	tokens   *oidc.IDTokenVerifier // whoever a token was made for: audiences are checked by verify
 }
 
-const (
-	// providerTimeout bounds a request to the provider.
-	providerTimeout = 10 * time.Second
-	// maxProviderAnswer bounds an answer of the provider's, in bytes: its keys and tokens have a few thousand.
-	maxProviderAnswer = 1 << 20
-)
+// providerTimeout bounds a request to the provider.
+const providerTimeout = 10 * time.Second
 
 // newProvider checks the configuration and asks nothing yet.
 func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
@@ -72,12 +68,11 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
-	p.http = &http.Client{Timeout: providerTimeout,
-		Transport: &boundedTransport{transport, rate.NewLimiter(rate.Inf, 0)}}
+	p.http = signin.ProviderClient(transport, providerTimeout)
 	// A token with an unknown key has the provider's keys read again: strangers must not be able to have that done
 	// without end.
-	p.keys = &http.Client{Timeout: providerTimeout,
-		Transport: &boundedTransport{transport, rate.NewLimiter(rate.Every(time.Second), 5)}}
+	p.keys = signin.ProviderClient(&limitedTransport{transport, rate.NewLimiter(rate.Every(time.Second), 5)},
+		providerTimeout)
 	return p, nil
 }
 
@@ -246,23 +241,16 @@ func issuerOf(token string) string {
 	return claims.Issuer
 }
 
-// boundedTransport bounds how often the provider is asked, and its answers.
-type boundedTransport struct {
+// limitedTransport bounds how often the provider is asked.
+type limitedTransport struct {
 	next  http.RoundTripper
 	limit *rate.Limiter
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !t.limit.Allow() {
 		return nil, errors.New("too many requests to the OpenID provider; try again in a second")
 	}
-	resp, err := t.next.RoundTrip(r)
-	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxProviderAnswer), resp.Body}
-	}
-	return resp, err
+	return t.next.RoundTrip(r)
 }

@@ -1,7 +1,6 @@
 package panels
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -69,7 +68,7 @@ const (
 
 // parse reads a dashboard. A field of another type than Grafana's counts as missing.
 func parse(data []byte) (*dashboard, error) {
-	if n := valuesIn(data); n > maxValues {
+	if n := jsonstream.Values(data); n > maxValues {
 		return nil, fmt.Errorf("it has some %d values, more than %d", n, maxValues)
 	}
 	d := new(dashboard)
@@ -101,12 +100,6 @@ func parse(data []byte) (*dashboard, error) {
 		}
 	}
 	return d, nil
-}
-
-// valuesIn returns at least how many values JSON has: a value begins after each of these characters, which may also be
-// in texts.
-func valuesIn(data []byte) int {
-	return bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(","))
 }
 
 // isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and similar forms. It must not be

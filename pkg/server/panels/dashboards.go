@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -102,7 +103,7 @@ func (d *dashboards) load(ctx context.Context, namespace, key string,
 		if err != nil {
 			return kept, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 		}
-		return keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))}, nil
+		return keptDashboard{parsed, int64(len(data) + 400*jsonstream.Values(data))}, nil
 	})
 	return kept.dashboard, err
 }
