@@ -3,6 +3,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,8 +23,8 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer that is read whole, in bytes, and maxValues its values, each of which may take hundreds
-	// when it is decoded. The largest totals of a fleet have a million.
+	// maxAnswer bounds an answer that is read whole, in bytes, and maxValues its values, each of which may take
+	// hundreds when it is decoded. The largest totals of a fleet have a million.
 	maxAnswer, maxValues = 64 << 20, 2_000_000
 	// maxRow bounds one element of a list, in bytes.
 	maxRow = 8 << 20
@@ -263,11 +264,13 @@ func (c *Client) redirect(answer *http.Response) string {
 // the envelope of Ray's State API, as all refusals of a history server are: they have the advice, too.
 func message(text []byte) (reason string, ours bool) {
 	var envelope struct {
-		Msg string `json:"msg"`
+		Msg   string `json:"msg"`
+		Error string `json:"error"` // of PromQL's API
 	}
 	reason = string(text)
 	if json.Unmarshal(text, &envelope) == nil {
-		reason, ours = envelope.Msg, envelope.Msg != ""
+		reason = cmp.Or(envelope.Msg, envelope.Error)
+		ours = reason != ""
 	}
 	reason = strings.TrimSpace(reason)
 	return strings.ToValidUTF8(reason[:min(len(reason), maxShown)], ""), ours

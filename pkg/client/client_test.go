@@ -58,6 +58,8 @@ func TestRefusals(t *testing.T) {
 			[]string{"404 Not Found", "page not found", "is it a history server, and as new"}},
 		"gone": {410, json, `{"msg":"No such session is stored: a/b/c."}`,
 			[]string{"410 Gone", "No such session is stored"}},
+		"a query that is none": {400, json, `{"status":"error","errorType":"bad_data","error":"unclosed left bracket"}`,
+			[]string{"400 Bad Request: unclosed left bracket$"}},
 		"bad gateway": {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
 		"long":        {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
 		"not JSON": {200, "Content-Type: text/plain", "hello",

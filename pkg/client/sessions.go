@@ -160,8 +160,8 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 }
 
 const (
-	// maxJobs bounds the jobs of a session, maxJobList what is read of them, and maxJobNames their IDs together: the list
-	// of a running session is its cluster's own.
+	// maxJobs bounds the jobs of a session, maxJobList what is read of them, and maxJobNames their IDs together: the
+	// list of a running session is its cluster's own.
 	maxJobs     = 100_000
 	maxJobList  = 256 << 20
 	maxJobNames = 16 << 20

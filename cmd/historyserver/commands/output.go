@@ -71,6 +71,7 @@ func (o *operator) printResult(result any) error {
 	text, err := json.MarshalIndent(result, "", "  ")
 	if text = human.PrintableJSON(text); err == nil && o.output == "yaml" {
 		text, err = yaml.JSONToYAML(text)
+		text = []byte(human.PrintableLines(string(text)))
 	} else {
 		text = append(text, '\n')
 	}

@@ -93,8 +93,8 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	return out.Error()
 }
 
-// Cell returns a text as a cell, without control characters: one that a spreadsheet would take for a formula begins with
-// an apostrophe.
+// Cell returns a text as a cell, without control characters: one that a spreadsheet would take for a formula begins
+// with an apostrophe.
 func Cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		text = "'" + text

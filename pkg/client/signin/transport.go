@@ -79,8 +79,8 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	return credentials.token(), err
 }
 
-// ProviderClient sends requests to an OpenID provider. It bounds the answers, which are read whole, and takes what a POST
-// has, such as a client's secret, to no other address.
+// ProviderClient sends requests to an OpenID provider. It bounds the answers, which are read whole, and takes what a
+// POST has, such as a client's secret, to no other address.
 func ProviderClient(next http.RoundTripper, timeout time.Duration) *http.Client {
 	return &http.Client{Transport: bounded{next}, Timeout: timeout,
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
@@ -91,8 +91,8 @@ func ProviderClient(next http.RoundTripper, timeout time.Duration) *http.Client 
 		}}
 }
 
-// maxProviderAnswer bounds an answer of a provider's, in bytes: its keys and tokens have a few thousand. maxRedirects is
-// how many are followed.
+// maxProviderAnswer bounds an answer of a provider's, in bytes: its keys and tokens have a few thousand. maxRedirects
+// is how many are followed.
 const maxProviderAnswer, maxRedirects = 1 << 20, 10
 
 type bounded struct{ next http.RoundTripper }
