@@ -97,8 +97,8 @@ func TestRemovedWhileInUse(t *testing.T) {
 	}
 }
 
-// TestTimesToCome: a log whose time is yet to come, as after a node's clock was set back, is quiet once it has not grown
-// for a while, and the session's last write is not later than now.
+// TestTimesToCome: a log whose time is yet to come, as after a node's clock was set back, is quiet once it has not
+// grown for a while, and the session's last write is not later than now.
 func TestTimesToCome(t *testing.T) {
 	for name, restarts := range map[string]bool{"seen growing": false, "from before a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -119,5 +119,19 @@ func TestTimesToCome(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNoTimes: a log of 1970, as a machine writes whose clock is not set yet, does not say when a session was last
+// written to.
+func TestNoTimes(t *testing.T) {
+	r := newRig(t)
+	r.write("worker.out", first("a"))
+	must.OK(t, os.Chtimes(r.path("worker.out"), time.Unix(0, 0), time.Unix(0, 0)))
+	r.scan()
+	all, _, err := r.tailer.Sessions()
+	must.OK(t, err)
+	if s := all[0]; !s.LastWrite.IsZero() || !s.Quiet {
+		t.Errorf("last written to at %s, quiet: %t", s.LastWrite, s.Quiet)
 	}
 }

@@ -296,7 +296,7 @@ func (t *tree) lastWrite(now time.Time) (last time.Time) {
 		last = time.Unix(0, t.lastIdleWrite)
 	}
 	for _, f := range t.files {
-		if at := f.written(now); at.After(last) {
+		if at := f.written(now); f.changed > 0 && at.After(last) { // 0: a machine whose clock was not set yet
 			last = at
 		}
 	}
