@@ -148,7 +148,7 @@ func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	priced := make(map[string]string)
 	for _, name := range PriceLabels {
 		if value := labels[name]; value != "" {
-			priced[name] = short(value)
+			priced[name] = Line(value)
 		}
 	}
 	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, priced) })
@@ -238,8 +238,8 @@ func (f *Facts) known() (n int) {
 // Bounded cuts facts to the limits, and makes Text. Slices are not changed in place.
 func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
-	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
-	f.Outcome, f.Cause = short(f.Outcome), short(f.Cause)
+	f.OwnerKind, f.OwnerName, f.RayVersion = Line(f.OwnerKind), Line(f.OwnerName), Line(f.RayVersion)
+	f.Outcome, f.Cause = Line(f.Outcome), Line(f.Cause)
 	f.Version = amount(f.Version)
 	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
 	if h := f.Hours; h != nil {
@@ -254,20 +254,20 @@ func (f Facts) Bounded() Facts {
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
 		for _, text := range []*string{&j.ID, &j.Submission, &j.Status, &j.Entrypoint, &j.Message, &j.User, &j.Name} {
-			*text = short(*text)
+			*text = Line(*text)
 		}
 	}
 	f.Findings = slices.Clone(f.Findings[:min(len(f.Findings), MaxFindings)])
 	for i := range f.Findings {
 		g := &f.Findings[i]
 		for _, text := range []*string{&g.Kind, &g.Severity, &g.Signature, &g.Title} {
-			*text = short(*text)
+			*text = Line(*text)
 		}
 	}
 	if f.Labels != nil {
 		labels := make(map[string]string, min(len(f.Labels), layout.MaxLabels))
 		for _, name := range slices.Sorted(maps.Keys(f.Labels))[:min(len(f.Labels), layout.MaxLabels)] {
-			labels[short(name)] = short(f.Labels[name])
+			labels[Line(name)] = Line(f.Labels[name])
 		}
 		f.Labels = labels
 	}
@@ -379,8 +379,9 @@ func millis(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// short cuts a text to one line of valid UTF-8, without characters that take six times as many bytes in JSON.
-func short(text string) string {
+// Line cuts a text to one line of valid UTF-8, as long as packs allow, without characters that take six times as many
+// bytes in JSON.
+func Line(text string) string {
 	text = human.FirstBytes(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {
 		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
@@ -390,6 +391,3 @@ func short(text string) string {
 	}
 	return text
 }
-
-// Line cuts a text from outside to one line of the length that packs allow.
-func Line(text string) string { return short(text) }

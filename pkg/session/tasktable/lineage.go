@@ -379,7 +379,7 @@ func (b *lineageBuilder) total(i int32) {
 type lineageRank struct {
 	running, pending, failed int
 	time                     int64
-	creates                  bool
+	creates                  int // 1: it creates an actor
 	place                    int // before sorting
 	node                     int32
 }
@@ -393,7 +393,10 @@ func (b *lineageBuilder) sort(siblings []int32) {
 	ranks := make([]lineageRank, len(siblings))
 	for place, i := range siblings {
 		n := &b.nodes[i]
-		rank := lineageRank{time: orLast(n.time), creates: n.kind == creatingTask, place: place, node: i}
+		rank := lineageRank{time: orLast(n.time), place: place, node: i}
+		if n.kind == creatingTask {
+			rank.creates = 1
+		}
 		for _, c := range n.states {
 			switch c.state {
 			case taskstate.Running, taskstate.RunningInRayGet, taskstate.RunningInRayWait:
@@ -415,22 +418,8 @@ func (b *lineageBuilder) sort(siblings []int32) {
 
 // compareRanks puts the siblings first of which most run, then wait, then failed, as Ray's dashboard does.
 func compareRanks(x, y lineageRank) int {
-	switch {
-	case x.running != y.running:
-		return y.running - x.running
-	case x.pending != y.pending:
-		return y.pending - x.pending
-	case x.failed != y.failed:
-		return y.failed - x.failed
-	case x.time != y.time:
-		return cmp.Compare(x.time, y.time)
-	case x.creates != y.creates:
-		if x.creates {
-			return -1
-		}
-		return 1
-	}
-	return x.place - y.place
+	return cmp.Or(y.running-x.running, y.pending-x.pending, y.failed-x.failed, cmp.Compare(x.time, y.time),
+		y.creates-x.creates, x.place-y.place)
 }
 
 // tree returns a node and everything below it, with at most maxChildren children in each group.
