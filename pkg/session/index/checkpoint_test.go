@@ -163,7 +163,11 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 		if !slices.Equal(got.Warnings, want.Warnings) {
 			t.Errorf("step %d: warnings %q, want %q", n, got.Warnings, want.Warnings)
 		}
-		sameAnswers(t, want, got, urls(want, math.MaxInt))
+		asked := 24 // the second step is asked for all: it begins with the index that the first writes
+		if n == 2 {
+			asked = math.MaxInt
+		}
+		sameAnswers(t, want, got, urls(want, asked))
 		s.write(got)
 	}
 	want, got := s.load(), s.loadAuto(s.opener())
