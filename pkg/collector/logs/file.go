@@ -33,6 +33,7 @@ type file struct {
 	// linesEnd is where its last whole line ended when it had linesSize bytes; known only if lines are redacted.
 	linesEnd, linesSize int64
 	replaced            bool      // a scan found other bytes under its inode, and no copy of it
+	whole               bool      // it began by overwriting the file before it
 	lastScan            int       // the number (tree.scans) of the last scan that found it
 	retry               time.Time // when an unreadable file is tried again
 	// forbidden says that the collector had no right to read the file when it last tried. Nobody waits for its bytes.
@@ -130,7 +131,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 // findEnds reads what the file's first size bytes end with.
 func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if !isDump(f.path) {
-		if f.tail, err = tailOf(opened, max(0, size-footerOf(size))); err != nil {
+		if f.tail, err = tailOf(opened, max(0, size-footer)); err != nil {
 			return err
 		}
 	}
@@ -209,13 +210,10 @@ const (
 	maxPrefix = 1024
 	// copyPrefix is the minimum number of equal first bytes of a copy: about a line.
 	copyPrefix = 32
-	// leastFooter and maxFooter bound footerOf.
-	leastFooter, maxFooter = 256, 64 << 10
+	// footer is how many last bytes of a log may be overwritten, as programs do that keep an array of JSON closed or a
+	// last line up to date: all of it would be stored again each time.
+	footer = 256
 )
-
-// footerOf is how many last bytes of a log of size bytes may be overwritten, as programs do that keep a document of
-// JSON closed or a last line up to date: all of it would be stored again each time.
-func footerOf(size int64) int64 { return min(max(size/16, leastFooter), maxFooter) }
 
 // prefix is a hash of a file's first n bytes; logs only grow, so it stays the same as long as the file is the same.
 type prefix struct {

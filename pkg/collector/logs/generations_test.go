@@ -101,8 +101,17 @@ func TestGenerations(t *testing.T) {
 		"the last bytes overwritten, and longer": {
 			`write x banner a end; ship; overwrite x banner a new more`, `x: banner a end more`,
 		},
-		"many last bytes overwritten, and longer": {
-			`write x long footer; ship; overwrite x long trailer more`, `x: long footer more`,
+		"overwritten again and again": { // three wholes at once, then one in a minute
+			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
+			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; waits
+			overwrite x banner c lines c c c c c; ship; lost; undone
+			sleep 1m`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner c lines c c c c c`,
+		},
+		"overwritten again and again until the end": {
+			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
+			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; drain`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner b lines b b b b`,
 		},
 		"truncated and as long, with the same first bytes": {
 			`write x banner a lines; ship; overwrite x banner b lines; age x 5s; ship`, `x: banner a lines banner b lines`,

@@ -79,11 +79,9 @@ var texts = map[string]string{
 	"a": first("a") + "one\n", "b": first("b") + "two\n", "c": first("c") + "three\n",
 	"start": first("a")[:10], "rest": first("a")[10:] + "one\n", // together a
 	"first": first("a"), "half": first("half")[:40],
-	"banner": strings.Repeat(first("a"), 20),                                           // more than what a log's beginning is told by
-	"lines":  strings.Repeat(first("c"), 10),                                           // more than may be overwritten at a log's end
-	"long":   strings.Repeat(first("a"), 200), "footer": strings.Repeat(first("b"), 8), // a sixteenth may be overwritten
-	"trailer": strings.Repeat(first("c"), 8), // as long as footer
-	"longer":  "longer than what was there before\n", "bytes": "\xff\x00\xfe",
+	"banner": strings.Repeat(first("a"), 20), // more than what a log's beginning is told by
+	"lines":  strings.Repeat(first("c"), 10), // more than may be overwritten at a log's end
+	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
 }
 
 func text(words ...string) string {

@@ -149,6 +149,9 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 		}
 		if copied >= 0 || s.full() == f.full() || (s.path == f.stream.path && s.dir == t.dir) {
 			t.enter(now, s, f.stream) // truncated, and perhaps renamed since
+			if copied < 0 && s.size >= f.size {
+				f.stream.overwrite(now, t.files[s.id])
+			}
 		} else {
 			unknown = append(unknown, s)
 		}
@@ -251,7 +254,8 @@ func (t *tree) finish(f *file) {
 	}
 	s := f.stream
 	// Before the store is listed, it is not known how much of the current file is stored.
-	if lost := f.unstored(); lost > 0 && (s.state != unlisted || f != s.current) {
+	lost := f.unstored()
+	if lost > 0 && (s.state != unlisted || f != s.current) && !s.isTooSoon(f, time.Now()) {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Next(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,

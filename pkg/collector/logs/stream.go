@@ -41,6 +41,9 @@ type stream struct {
 	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has
 	// saved the state.
 	unsaved bool
+	// wholes is how many generations were begun by overwriting, and did not wait for nextWhole as the others do.
+	wholes    int
+	nextWhole time.Time
 	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See
 	// startAgain.
 	shrunk int64
@@ -104,9 +107,33 @@ func (s *stream) isBehind(f *file) bool {
 // isHome says whether the file has the path that its log is written to, so it is not a rotated file.
 func (s *stream) isHome(f *file) bool { return f.path == s.path && f.dir == s.tree.dir }
 
+// A log that is overwritten again and again, as documents are that grow in their middle, is stored as a whole each
+// time: wholesAtOnce of them as soon as others, then one after a time that doubles from wholeWait to maxWholeWait.
+const (
+	wholesAtOnce            = 3
+	wholeWait, maxWholeWait = time.Minute, time.Hour
+)
+
+// overwrite begins a generation f in the place of one that was overwritten.
+func (s *stream) overwrite(now time.Time, f *file) {
+	f.whole = true
+	if now.Before(s.nextWhole) {
+		return
+	}
+	s.wholes++
+	if n := s.wholes - wholesAtOnce; n > 0 {
+		s.nextWhole = now.Add(min(wholeWait<<min(n-1, 10), maxWholeWait))
+	}
+}
+
+// isTooSoon says whether f was overwritten too often to be stored again before s.nextWhole.
+func (s *stream) isTooSoon(f *file, now time.Time) bool {
+	return f.whole && !s.tree.draining && now.Before(s.nextWhole)
+}
+
 // unread returns how many bytes of f can be shipped now.
 func (s *stream) unread(f *file) int64 {
-	if f.state != following && f.state != restored {
+	if f.state != following && f.state != restored || s.isTooSoon(f, time.Now()) {
 		return 0
 	}
 	end := f.end()

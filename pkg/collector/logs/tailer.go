@@ -134,7 +134,7 @@ func (t *Tailer) Sources() []ship.Source {
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
-			if n := f.unstored(); n > 0 {
+			if n := f.unstored(); n > 0 && !f.stream.isTooSoon(f, time.Now()) {
 				bytes += n
 				oldest = earlier(oldest, f.oldest)
 			}
