@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +73,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	if format.headers && r.secret != nil {
 		req.Header.Set(headerSignature, sign(r.secret, body, time.Now()))
 	}
-	hide := redact.New(r.address, req.URL.Host, req.URL.Hostname(), req.URL.RequestURI(), string(r.secret))
+	hide := redact.New(append(partsOf(req.URL), r.address, string(r.secret))...)
 	resp, err := c.Do(req)
 	if err != nil {
 		var asked *url.Error
@@ -92,6 +93,17 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	}
 	shown := hide.Text(string(said)) // before it is cut: the beginning of a secret would not be found
 	return fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
+}
+
+// partsOf are the parts of an address that an error or an answer may repeat: each may be what only the receiver and the
+// server should know.
+func partsOf(address *url.URL) []string {
+	parts := []string{address.Host, address.Hostname(), address.RequestURI(), address.Path, address.RawQuery}
+	parts = append(parts, strings.Split(address.Path, "/")...)
+	for _, values := range address.Query() {
+		parts = append(parts, values...)
+	}
+	return parts
 }
 
 type metrics struct {

@@ -18,10 +18,10 @@ const (
 	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit
 	// that packs sets for them.
 	packGrowth, maxColumns = 12, 64 << 20
-	// rowBytes is about how much memory a session takes while its day is added.
-	rowBytes = 700
-	// maxCached is how many sessions' rows are cached for the next report.
-	maxCached = 20_000
+	// rowBytes is about how much memory a session takes while its day is added, jobBytes what each of its jobs does.
+	rowBytes, jobBytes = 700, 128
+	// maxCached is how many bytes of rows are cached for the next report.
+	maxCached = 20_000 * rowBytes
 )
 
 // dayRows are the facts of one day's sessions, from packs.
@@ -72,7 +72,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 	}
 	rows = make(dayRows)
 	shared := make(texts)
-	damaged := false
+	damaged, bytes := false, int64(0)
 	for _, pack := range listed {
 		err := f.Packs.Read(ctx, pack, func(row *packs.Facts) error {
 			facts := shared.summed(row)
@@ -80,7 +80,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 				facts = packs.Merge(before, facts)
 			}
 			rows[facts.Ref] = facts
-			if len(rows)*rowBytes > maxDay {
+			if bytes += rowBytes + jobBytes*int64(len(row.Jobs)); bytes > maxDay {
 				return errTooLarge
 			}
 			return ctx.Err()
@@ -96,7 +96,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 		}
 	}
 	if !removed && !damaged {
-		f.rowsOfDays().Put(day, cachedDay{version, rows})
+		f.rowsOfDays().Put(day, cachedDay{version, rows, bytes})
 	}
 	return rows, removed, release, nil
 }
@@ -104,7 +104,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 // maxDay bounds the memory of a day's rows, in bytes.
 const maxDay = 256 << 20
 
-var errTooLarge = errors.New("they have more sessions than one day may have")
+var errTooLarge = errors.New("they have more sessions and jobs than one day may have")
 
 // versionOf changes when the packs do.
 func versionOf(listed []packs.Pack) string {
@@ -198,12 +198,13 @@ func nameOf(j *packs.Job) string {
 type cachedDay struct {
 	version string
 	rows    dayRows // not changed any more
+	bytes   int64
 }
 
 // rowsOfDays are the rows of the days that were used last.
 func (f *Fleet) rowsOfDays() *cache.Cache[time.Time, cachedDay] {
 	f.once.Do(func() {
-		f.cache = cache.New[time.Time](maxCached, 0, func(d cachedDay) int64 { return int64(len(d.rows)) })
+		f.cache = cache.New[time.Time](maxCached, 0, func(d cachedDay) int64 { return d.bytes })
 	})
 	return f.cache
 }

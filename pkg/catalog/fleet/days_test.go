@@ -1,0 +1,32 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+)
+
+// TestMemoryOfADay: the jobs of a day's sessions count, too, however little they take in a pack.
+func TestMemoryOfADay(t *testing.T) {
+	for jobs, cached := range map[int]bool{2: true, 200: false} {
+		stored := packs.Packs{Store: storetest.New(), Root: "log"}
+		var all []packs.Facts
+		for i := range 700 {
+			f := facts("lab", fmt.Sprint(i), 0)
+			f.Jobs = make([]packs.Job, jobs)
+			all = append(all, f)
+		}
+		must.OK(t, stored.Append(t.Context(), first, nil, all))
+		f := &Fleet{Packs: &stored}
+		rows, release, err := f.readDay(t.Context(), first, must.Get(stored.ListDay(t.Context(), first))(t))
+		must.OK(t, err)
+		release()
+		says.Equal(t, len(rows), len(all), "sessions with %d jobs", jobs)
+		_, found := f.rowsOfDays().Get(first)
+		says.Equal(t, found, cached, "sessions with %d jobs are cached", jobs)
+	}
+}
