@@ -32,7 +32,8 @@ func TestAnswers(t *testing.T) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		case "/hush-large":
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = fmt.Fprint(w, r.URL.Path, r.Host, strings.Repeat("x", 1<<20))
+			_, _ = fmt.Fprint(w, r.URL.Path, r.Host, r.URL.Query().Get("key"), strings.TrimPrefix(r.URL.Path, "/"),
+				strings.Repeat("x", 1<<20))
 		case "/hush-cut":
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprint(w, strings.Repeat("x", maxShown-6), r.URL.Path)
@@ -44,7 +45,7 @@ func TestAnswers(t *testing.T) {
 	c := client(time.Minute)
 	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed",
 		"/hush-large": "it answered 400", "/hush-cut": "it answered 400", "/hush-breaks": "EOF"} {
-		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path,
+		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path + "?key=hush",
 			secret: []byte(secret)}, &Event{})
 		if want == "" && err == nil {
 			continue
