@@ -5,9 +5,20 @@ import "strings"
 // maxSuggested is how long a name is at most, in bytes, that is compared with others.
 const maxSuggested = 100
 
-// Suggest returns " (did you mean NAME?)" with the one of some names that is most like a mistyped one, in upper or
-// lower case; "" if none is like it. A name is like it if it differs in at most a quarter of the letters, or in one.
-func Suggest(typed string, names []string) string {
+// Suggest is DidYouMean of the nearest of some names.
+func Suggest(typed string, names []string) string { return DidYouMean(Nearest(typed, names)) }
+
+// DidYouMean returns " (did you mean NAME?)"; "" for no name.
+func DidYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (did you mean " + name + "?)"
+}
+
+// Nearest returns the one of some names that is most like a mistyped one, in upper or lower case; "" if none is like
+// it. A name is like it if it differs in at most a quarter of the letters, or in one.
+func Nearest(typed string, names []string) string {
 	best, like := max(1, len(typed)/4)+1, ""
 	for _, name := range names {
 		if name == "" || max(len(name), len(typed)) > maxSuggested {
@@ -17,10 +28,7 @@ func Suggest(typed string, names []string) string {
 			best, like = d, name
 		}
 	}
-	if like == "" {
-		return ""
-	}
-	return " (did you mean " + like + "?)"
+	return like
 }
 
 // typos is how many letters are wrong, missing, too many or in the order of the next (optimal string alignment).

@@ -154,26 +154,35 @@ func (n Name) missing(like string) error {
 // Suggestion says which cluster or owner is spelled nearly like the one that is named, or else in which clusters
 // sessions have the name otherwise, as that of a job; "" if there are none.
 func (n Name) Suggestion(lookup Lookup) string {
-	word := strings.ToLower(n.Cluster)
-	search := func(text string) []Entry {
-		words := strings.Fields(text)
-		if len(words) == 0 {
-			return nil
-		}
-		found, _ := lookup(Filter{Words: words}) // what cannot be listed is not suggested
-		return found
+	if n.Namespace != "" && n.Session == "" && human.Nearest(n.Cluster, []string{Latest}) != "" {
+		return human.DidYouMean(n.Namespace + "/" + Latest)
 	}
-	// Who mistypes a name has one half of it right.
-	alike := append(search(word[:len(word)/2]), search(word[len(word)/2:])...)
-	names := append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
-		distinct(alike, func(e Entry) string { return e.OwnerName })...)
-	if like := human.Suggest(n.Cluster, names); like != "" {
-		return like
+	if near := n.Nearest(lookup); near != "" {
+		return human.DidYouMean(near)
 	}
-	if places := distinct(search(word), clusterOf); len(places) > 0 {
+	if places := distinct(search(lookup, strings.ToLower(n.Cluster)), clusterOf); len(places) > 0 {
 		return "; it is found in sessions of " + listed(places)
 	}
 	return ""
+}
+
+// Nearest is the cluster or owner that is spelled nearly like the one that is named; "" if there is none.
+func (n Name) Nearest(lookup Lookup) string {
+	// Who mistypes a name has one half of it right.
+	word := strings.ToLower(n.Cluster)
+	alike := append(search(lookup, word[:len(word)/2]), search(lookup, word[len(word)/2:])...)
+	return human.Nearest(n.Cluster, append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
+		distinct(alike, func(e Entry) string { return e.OwnerName })...))
+}
+
+// search are the sessions in which all words of a text are found.
+func search(lookup Lookup, text string) []Entry {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil
+	}
+	found, _ := lookup(Filter{Words: words}) // what cannot be listed is not suggested
+	return found
 }
 
 func sessionOf(e Entry) string { return e.Ref.Name }

@@ -51,6 +51,7 @@ func TestName(t *testing.T) {
 		"nobody": {"error: no such session is stored: nobody; `historyserver ls`",
 			"error: no such session"},
 		"lba":                 {"error: no such session is stored: lba (did you mean lab?)", "error: lba (did you mean lab?"},
+		"lab/lastest":         {"error: lab/lastest (did you mean lab/latest?)", "error: (did you mean lab/latest?)"},
 		"a/Nigthly":           {"error: did you mean nightly?", "error: did you mean nightly?"},
 		"night":               {"error: it is found in sessions of a/nightly-x2, a/nightly-x1;", "error: it is found in"},
 		"session_9":           {"error: no such session is stored", "error: no such session"},

@@ -50,7 +50,7 @@ func kubernetes(t *testing.T, objects ...client.Object) client.WithWatch {
 	for _, add := range []func(*runtime.Scheme) error{kube.AddToScheme, access.AddToScheme} {
 		must.OK(t, add(scheme))
 	}
-	namespaces := map[string]string{"ann": "default", "bob": "secret"}
+	namespaces := map[string]string{"ann": "default", "bob": "secret", "carol": "none"}
 	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object,

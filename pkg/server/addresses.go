@@ -79,12 +79,16 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 				Advice:   "Correct the names, or look for the session in the list.",
 				Programs: "Correct the names, or look for the session in the list, at /homepage.",
 			}
+			end := ""
 			if e, _, _ = s.newest(r, catalog.Filter{Owner: name, Kind: kind}); e != nil {
 				found := e.Ref.Namespace
-				p.Detail = strings.TrimSuffix(p.Detail, ".") + fmt.Sprintf("; there is %s/%s.", found, name)
+				end = fmt.Sprintf("; there is %s/%s", found, name)
 				p.Ways = []web.Link{{Title: fmt.Sprintf("Sessions of %s/%s", found, name),
 					Address: "homepage?" + url.Values{"namespace": {found}, "owner": {name}}.Encode()}}
+			} else {
+				end, p.Ways = s.sessions.List(r.Context()).Suggest(name)
 			}
+			p.Detail = strings.TrimSuffix(p.Detail, ".") + end + "."
 			return p
 		}
 		lead(w, r, *e, submissionOf(name, texts), findings)

@@ -61,6 +61,7 @@ func TestWaysOn(t *testing.T) {
 		status    int
 		holds     []string
 	}{
+		{"/homepage", "Authorization: Bearer carol", 200, []string{"that carol may see, no sessions are stored"}},
 		{"/nope", ann, 404, []string{"Nothing is at /nope.", "Correct the address", clusters}},
 		{"/api/jobs/a", ann, 400, []string{"none is chosen", "Open a session in the list", clusters}},
 		{"/fleet?team=ml", ann, 400, []string{"no parameter &#34;team&#34; here", "from, to", clusters}},
@@ -73,7 +74,10 @@ func TestWaysOn(t *testing.T) {
 		{"/namespaces/secret/clusters/lba/sessions/latest/", bob, 410, []string{
 			"Nothing of a cluster lba in namespace secret is stored.", clusters}}, // whose lab bob may not see
 		{"/namespaces/default/clusters/lba/sessions/latest/", ann, 410, []string{
-			"Nothing of a cluster lba in namespace default is stored (did you mean lab?).", clusters}},
+			"Nothing of a cluster lba in namespace default is stored (did you mean lab?).",
+			`homepage?q=lab">Sessions of lab</a>`, clusters}},
+		{"/namespaces/default/rayjobs/nightyl/latest", ann, 404, []string{"is stored (did you mean nightly?).",
+			`homepage?q=nightly">Sessions of nightly</a>`, clusters}},
 		{"/namespaces/other/clusters/lab/sessions/latest/", ann, 403, []string{"login\">Sign in</a>", clusters}},
 		{"/namespaces/default/clusters/nightly/sessions/latest/", ann, 410, []string{
 			"Nothing of a cluster nightly in namespace default is stored; there is default/nightly.",
@@ -93,7 +97,7 @@ func TestWaysOn(t *testing.T) {
 		for _, want := range tc.holds {
 			says.All(t, body, want)
 		}
-		if strings.Contains(main(body), "/homepage?q=") && !strings.Contains(tc.path, "jobs") ||
+		if strings.Contains(main(body), "/homepage?q= ") ||
 			strings.Contains(tc.path, "secret") && strings.Contains(main(body), "default/") {
 			t.Errorf("%s shows what is not for people, or not for %s: %s", tc.path, tc.who, main(body))
 		}

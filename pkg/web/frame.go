@@ -18,6 +18,8 @@ type Frame struct {
 	// User is who is signed in, "" if nobody has to; SignOut says that the browser can end this.
 	User    string
 	SignOut bool
+	// Limited says that the caller sees only the sessions of some namespaces.
+	Limited bool
 	Head    *Head // of the session that the page is about; nil if it is about none
 }
 

@@ -101,7 +101,12 @@ func pagerDutyAlert(e *Event, routingKey string) any {
 	case e.Type == SessionEnded && e.Outcome != catalog.Failed:
 		severity = "info"
 	}
-	summary, _, _ := strings.Cut(plainText(e), "\n")
+	const maxSummary = 1024 // characters
+	title, more, _ := strings.Cut(plainText(e), "\n")
+	summary := title
+	if more != "" {
+		summary = human.Cut(title+": "+strings.ReplaceAll(more, "\n", "; "), maxSummary)
+	}
 	alert := object{
 		"routing_key": routingKey, "event_action": "trigger", "dedup_key": e.ID, "client": "Ray History Server",
 		"payload": object{"summary": summary, "severity": severity, "source": e.Namespace + "/" + e.Cluster,

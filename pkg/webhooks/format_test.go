@@ -87,6 +87,9 @@ func TestTeamsAndPagerDuty(t *testing.T) {
 			alert.Payload.Severity != want || alert.Payload.Summary == "" || alert.Payload.Source == "" {
 			t.Errorf("%+v", alert)
 		}
+		if event == e && alert.Payload.Summary != "Job train failed in ml/c: "+e.Cause {
+			t.Errorf("an alert about a failed job: %q", alert.Payload.Summary)
+		}
 	}
 }
 

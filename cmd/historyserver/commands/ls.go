@@ -69,7 +69,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 				return err
 			}
 			if len(entries) == 0 && !*watch {
-				fmt.Fprintln(o.errOut, noSessions(f))
+				fmt.Fprintln(o.errOut, o.noSessions(f))
 			}
 			if *limit > 0 {
 				entries = entries[:min(*limit, len(entries))]
@@ -85,9 +85,12 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 }
 
 // noSessions says why a list is empty.
-func noSessions(f catalog.Filter) string {
-	if f.Narrows() {
+func (o *operator) noSessions(f catalog.Filter) string {
+	switch {
+	case f.Narrows():
 		return "no session matches"
+	case o.store == nil:
+		return "the server has no sessions that you may see"
 	}
 	return "no sessions are stored yet"
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -227,5 +228,19 @@ func TestFilterFlags(t *testing.T) {
 	must.OK(t, fs.Set("search", strings.Repeat("word ", 100)))
 	if _, err := read(); err == nil || !strings.HasPrefix(err.Error(), "--search=") {
 		t.Errorf("too many words: %v", err)
+	}
+}
+
+// TestNoSessions: who asks a server may see none of its sessions, although it has some.
+func TestNoSessions(t *testing.T) {
+	asks, reads := &operator{}, &operator{store: storetest.New()}
+	for got, want := range map[string]string{
+		asks.noSessions(catalog.Filter{}):                "the server has no sessions that you may see",
+		reads.noSessions(catalog.Filter{}):               "no sessions are stored yet",
+		asks.noSessions(catalog.Filter{Namespace: "ml"}): "no session matches",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

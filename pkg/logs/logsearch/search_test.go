@@ -357,3 +357,15 @@ func TestCovers(t *testing.T) {
 			"%d to %d, of a session from %s to %s", c.from, c.to, c.began, c.ended)
 	}
 }
+
+// TestWriterOf: what wrote a log, by its name. A worker that was started before there was a job for it has none.
+func TestWriterOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"worker-ab01-02000000-7.err": "worker of job 02000000", "worker-ab01-ffffffff-7.out": "worker",
+		"job-driver-nightly.log": "driver of job nightly", "raylet.out": "raylet", "mine.txt": "",
+	} {
+		if got := WriterOf(name).String(); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

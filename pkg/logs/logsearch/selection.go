@@ -165,7 +165,11 @@ var parts = []struct{ begins, part string }{
 // WriterOf reads the name of a log.
 func WriterOf(name string) Writer {
 	if o, ok := logname.ParseOutput(name); ok {
-		return Writer{Part: "worker", Of: "job " + o.Job, Worker: o.Worker}
+		w := Writer{Part: "worker", Worker: o.Worker}
+		if strings.Trim(o.Job, "f") != "" { // else it was started before there was a job for it
+			w.Of = "job " + o.Job
+		}
+		return w
 	}
 	if c, ok := logname.ParseCore(name); ok {
 		if c.Driver {

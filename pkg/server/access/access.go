@@ -268,8 +268,8 @@ type Identity struct {
 	Extra  map[string][]string
 	// SignedIn says that it is a browser that keeps a sign-in, which can be ended.
 	SignedIn bool
-	// everything is set for callers who may see all namespaces without a permission of Kubernetes.
-	everything bool
+	// Everything is set for callers who may see all namespaces without a permission of Kubernetes.
+	Everything bool
 }
 
 type identityKey struct{}
@@ -304,7 +304,7 @@ var (
 // authenticate finds out who sent a request.
 func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	if a.config.Auth == Off {
-		return Identity{everything: true}, nil
+		return Identity{Everything: true}, nil
 	}
 	if id, ok, err := a.proxyIdentity(r); ok || err != nil {
 		return id, err
@@ -363,7 +363,7 @@ func (a *Access) checkShared(token string) (Identity, error) {
 	if found == 0 {
 		return Identity{}, fmt.Errorf("%w: wrong token", ErrUnauthenticated)
 	}
-	return Identity{User: "token", everything: true}, nil
+	return Identity{User: "token", Everything: true}, nil
 }
 
 // proxyIdentity is the user that a trusted proxy names.

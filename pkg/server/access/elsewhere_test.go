@@ -198,7 +198,7 @@ func TestCallerOf(t *testing.T) {
 		address string
 	}{
 		"user ana 7":       {&Identity{User: "ana", UID: "7"}, "10.0.0.1:80"},
-		"address 10.0.0.1": {&Identity{everything: true}, "10.0.0.1:4711"},
+		"address 10.0.0.1": {&Identity{Everything: true}, "10.0.0.1:4711"},
 		"address ::1":      {nil, "[::1]:4711"},
 		"address @":        {nil, "@"},
 	} {

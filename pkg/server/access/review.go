@@ -76,7 +76,7 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	if !ok {
 		return ErrUnauthenticated
 	}
-	if id.everything {
+	if id.Everything {
 		return nil
 	}
 	if a.namespaces != nil {

@@ -115,7 +115,7 @@ var problems = []struct {
 	problem Problem
 }{
 	{access.ErrForbidden, Problem{
-		Status: http.StatusForbidden, Title: "Not allowed",
+		Status: http.StatusForbidden, Title: "You may not see this",
 		Advice: "Ask your administrator for access to that namespace, or sign in at /login as another user.",
 		Ways:   signIn,
 	}},

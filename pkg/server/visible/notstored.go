@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web"
@@ -44,14 +45,26 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	}
 	detail := fmt.Sprintf("Nothing of a %s is stored.", cluster)
 	if len(near) == 0 {
-		like := catalog.Name{Cluster: sel.Name}.Suggestion(func(f catalog.Filter) ([]catalog.Entry, error) {
-			return catalog.First(all.Matching(f, time.Now()), maxAlike), nil
-		})
-		detail = strings.TrimSuffix(detail, ".") + like + "."
+		like, way := all.Suggest(sel.Name)
+		detail, ways = strings.TrimSuffix(detail, ".")+like+".", way
 	} else {
 		detail = fmt.Sprintf("Nothing of a %s is stored; there is %s.", cluster, strings.Join(near, ", "))
 	}
 	return problem.NotStored(cause, detail, ways)
+}
+
+// Suggest ends a sentence about a cluster or owner that is not stored: with one that is spelled nearly like it, to
+// whose sessions the ways lead, or with the clusters in whose sessions the name is found.
+func (l Listing) Suggest(name string) (end string, ways []web.Link) {
+	n := catalog.Name{Cluster: name}
+	lookup := func(f catalog.Filter) ([]catalog.Entry, error) {
+		return catalog.First(l.Matching(f, time.Now()), maxAlike), nil
+	}
+	if near := n.Nearest(lookup); near != "" {
+		return human.DidYouMean(near), []web.Link{{Title: "Sessions of " + near,
+			Address: "homepage?" + url.Values{"q": {near}}.Encode()}}
+	}
+	return n.Suggestion(lookup), nil
 }
 
 // named are the clusters or owners of a name.

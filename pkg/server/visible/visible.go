@@ -169,7 +169,7 @@ func (v Sessions) own(namespace string) (name string, ok bool) {
 func Frame(r *http.Request) web.Frame {
 	f := web.Frame{Base: browser.Root(r)}
 	if id, ok := access.IdentityOf(r.Context()); ok {
-		f.User, f.SignOut = id.User, id.SignedIn
+		f.User, f.SignOut, f.Limited = id.User, id.SignedIn, !id.Everything
 	}
 	return f
 }
