@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // shells are the forms in which variables are printed. No value has a quote in it.
@@ -64,6 +65,9 @@ func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
 	}
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("--events-port=%d: want the port that the collector listens on for events", port)
+	}
+	if _, known := rayversion.Parse(rayVersion); rayVersion != "" && !known {
+		return fmt.Errorf("--ray-version=%q: want a version such as 2.60.0", rayVersion)
 	}
 	for _, v := range event.ExportVariables(event.ExportAddress(port), event.ExportTypes(rayVersion)) {
 		if _, err := fmt.Fprintf(w, format, v.Name, v.Value); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -224,6 +225,9 @@ func TestEnv(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %s", shell, &out)
 		}
+	}
+	if err := writeEnv(io.Discard, "sh", 8084, "v2"); err == nil || !strings.Contains(err.Error(), "such as 2.60.0") {
+		t.Errorf("a version that is none: %v", err)
 	}
 }
 

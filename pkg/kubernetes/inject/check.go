@@ -89,9 +89,13 @@ func (o *Options) checkNames(m *mistakes) {
 		one("pod-label", key, "a label of Kubernetes", labelKey)
 		one("pod-label="+key, v, "a label's value", labelValue)
 	}
+	standard := []string{"cpu", "memory", disk}
 	for flag, resources := range map[string]map[string]string{"requests": o.Requests, "limits": o.Limits} {
 		for name, v := range resources {
-			one(flag, name, "cpu, memory or another resource", labelKey)
+			// Kubernetes refuses pods with other names.
+			if !slices.Contains(standard, name) && !(strings.Contains(name, "/") && matches(labelKey, name)) {
+				m.wrong("--%s=%s: want %s%s", flag, name, human.Or(standard), human.Suggest(name, standard))
+			}
 			one(flag+"="+name, v, "a quantity, such as 100m or 256Mi", quantity)
 		}
 	}

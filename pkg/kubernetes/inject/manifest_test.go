@@ -241,6 +241,8 @@ func TestOptionsCheck(t *testing.T) {
 			"--pod-label=a.b/c=d e"},
 		"quantity": {func(o *Options) { o.Limits = map[string]string{"memory": "256MB"} },
 			"--limits=memory=256MB: want a quantity"},
+		"resource": {func(o *Options) { o.Limits = map[string]string{"memroy": "256Mi"} },
+			"--limits=memroy: want cpu, memory or ephemeral-storage (did you mean memory?)"},
 		"quantities": {func(o *Options) {
 			o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9",
 				"example.com/x": "1"}
