@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
 )
@@ -17,7 +19,7 @@ func Decode(text []byte, into any, what string) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return forPeople(err)
 	}
 	for {
 		var more any
@@ -29,4 +31,14 @@ func Decode(text []byte, into any, what string) error {
 			return fmt.Errorf("another document follows after ---: want one document with all %s", what)
 		}
 	}
+}
+
+// forPeople writes errors of the decoder without the names of Go's types.
+func forPeople(err error) error {
+	var mistakes *yaml.TypeError
+	if !errors.As(err, &mistakes) {
+		return err
+	}
+	text := strings.Join(mistakes.Errors, "; ")
+	return errors.New(regexp.MustCompile(`field (\S+) not found in type [^;]*`).ReplaceAllString(text, `unknown name "$1"`))
 }

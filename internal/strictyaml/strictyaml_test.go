@@ -12,7 +12,8 @@ func TestDecode(t *testing.T) {
 		"---\n---\na: 2":       "another document follows after ---: want one document with all rules",
 		"a: 1\n---\n}broken":   "another document follows after ---: want one document with all rules",
 		"a: 1\n---\n---\na: 2": "another document follows after ---: want one document with all rules",
-		"b: 1":                 "yaml: unmarshal errors:\n  line 1: field b not found in type struct { A int }",
+		"b: 1":                 `line 1: unknown name "b"`,
+		"b: 1\na: x":           `line 1: unknown name "b"; line 2: cannot unmarshal !!str ` + "`x` into int",
 	} {
 		var file struct{ A int }
 		got := ""

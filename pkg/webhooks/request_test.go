@@ -149,7 +149,7 @@ receivers:
 		"receivers: [{name: a, url: 'http://h/', outcomes: [failed]}]":                            "does not get",
 		"receivers: [{name: a, url: 'http://h/', namespaces: ['[']}]":                             "namespaces",
 		"receivers: [{name: a, url: 'http://h/'}, {name: a, url: 'http://h/'}]":                   "two receivers",
-		"receivers: [{name: a, url: 'http://h/', more: 1}]":                                       "more not found",
+		"receivers: [{name: a, url: 'http://h/', more: 1}]":                                       `unknown name "more"`,
 		"receivers: [{name: a, url: 'http://h/'}]\n---\nreceivers: [{name: b, url: 'http://h/'}]": "one document with all receivers",
 		"public_url: history\nreceivers: [{name: a, url: 'http://h/'}]":                           "public_url",
 	} {

@@ -145,6 +145,18 @@ func TestNamesOfBuckets(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
+	for args, mistake := range map[string]string{
+		"--s3-bucket=history":                                        "set --storage-backend=s3",
+		"--storage-backend=Local --gcs-bucket=history":               "set --storage-backend=gcs",
+		"--s3-bucket=history --local-dir=x":                          "",
+		"--storage-backend=gcs --gcs-bucket=history --s3-bucket=old": "",
+	} {
+		c := must.Get(load(t, strings.Fields(args), nil))(t)
+		err := c.CheckBucket()
+		if mistake == "" && err != nil || mistake != "" && (err == nil || !strings.Contains(err.Error(), mistake)) {
+			t.Errorf("%s: %v, want %q", args, err, mistake)
+		}
+	}
 	for _, name := range []string{"arn:aws:s3:eu-west-1:123456789012:accesspoint/history", "team:history"} {
 		c := must.Get(load(t, []string{"--storage-backend=s3", "--s3-bucket=" + name}, nil))(t)
 		must.OK(t, c.CheckBucket())

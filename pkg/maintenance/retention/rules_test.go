@@ -85,7 +85,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "0 rules",
 		"rules: []":                         "0 rules",
-		"rules: [{keep: 1d, outcome: [x]}]": "outcome not found",
+		"rules: [{keep: 1d, outcome: [x]}]": `unknown name "outcome"`,
 		"rules: [{keep: 1d}, {outcomes: [bad], keep: 1d}]":   `rule 2: outcome "bad": want failed, succeeded, stopped, unfinished`,
 		"rules: [{namespaces: ['[']}]":                       `rule 1: pattern "["`,
 		"rules: [{}]":                                        "keep: forever",
