@@ -136,7 +136,8 @@ func (f *finding) isSymptom() bool {
 	raised := f.raised
 	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
 		raised.Type == "BrokenBarrierError"
-	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message)
+	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message) ||
+		notLetIn().MatchString(raised.Message)
 	toldBefore := general().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore

@@ -65,6 +65,12 @@ var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i
 	`collective operation timeout|timed out waiting|ArrowPythonObject|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
 
+// notLetIn matches what says that a service did not accept who asked. Of a token, a password or a role that could not
+// be renewed something may have told before.
+var notLetIn = lazyregexp.New(`(?i)\bunauthori[sz]ed\b|\bforbidden\b|\b(?:Expired|Invalid)Token|\bauthentication failed|` +
+	`\b(?:token|credentials?|session|password)\b[^.\n]{0,20}\b(?:expired|invalid|incorrect|revoked)\b|` +
+	`\b(?:expired|invalid|incorrect)\b[^.\n]{0,20}\b(?:token|credentials?|password)\b`)
+
 // isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
 // that did not answer.
 func isTimeout(raised output.Exception) bool {

@@ -238,3 +238,25 @@ HTTP response body: {"kind":"Status","apiVersion":"v1","message":"services \"llm
 		})
 	}
 }
+
+// TestNotLetIn: of a service that did not accept who asked the title also tells what had been said of it before; of
+// other refusals it does not.
+func TestNotLetIn(t *testing.T) {
+	const untrusted = "using the token of yesterday: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed>"
+	const role = "could not assume role ray-writer: sts.acme did not answer"
+	for name, c := range map[string]struct{ printed, raised, before string }{
+		"HTTP":     {untrusted, "urllib.error.HTTPError: HTTP Error 401: Unauthorized", untrusted},
+		"a cloud":  {role, "botocore.exceptions.ClientError: An error occurred (ExpiredToken) when calling PutObject: The provided token has expired.", role},
+		"a login":  {role, "acme.DbError: password of ray-writer is incorrect", role},
+		"a right":  {role, "botocore.exceptions.ClientError: An error occurred (AccessDenied) when calling PutObject: denied by a policy", ""},
+		"a server": {"token is renewed", "urllib.error.HTTPError: HTTP Error 401: Unauthorized", ""},
+	} {
+		failed := failedTask(1, "put", "TASK_EXECUTION_EXCEPTION", "User exception:\nTraceback (most recent call last):\n  File \"/app/a.py\", line 2, in put\n"+c.raised)
+		log := "\x1b[36m(Tokens pid=7)\x1b[0m " + c.printed + "\n" + trace("ray.exceptions.RayTaskError: \x1b[36mray::put()\x1b[39m (pid=8, ip=10.0.0.1)\n  File \"/app/a.py\", line 2, in put\n"+c.raised)
+		_, chain := badJob(t, submissionWithLog(t, 1, log, append(failed, driverOf(1, "raysubmit_bad"))...))
+		_, before, _ := strings.Cut(chain[len(chain)-1].Title, "; before that Tokens printed: ")
+		if len(chain) != 2 || before != c.before {
+			t.Errorf("%s: %+v, want %q", name, chain[len(chain)-1].Title, c.before)
+		}
+	}
+}

@@ -36,7 +36,7 @@ var (
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
 		all: maxLastLines}
-	ofWorkers = question{best: [][]worth{{anError, stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}}
+	ofWorkers = question{best: [][]worth{{anError}, {stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}}
 )
 
 const (
@@ -262,7 +262,7 @@ func ErrorBefore(log, known string) string {
 func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		for c := range candidates {
-			if c.worth == anError && bare().MatchString(c.said) {
+			if c.worth == anError && bare().MatchString(withoutPlace(c.said)) {
 				c.worth = stepFailed
 			}
 			if !yield(c) {
@@ -279,7 +279,7 @@ func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 // is one of Ray's own actors.
 func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...func(line string) bool) (who,
 	said string, nth int) {
-	c := ofWorkers.answer(workerCandidates(log, isRays, orElse), known)
+	c := ofWorkers.answer(withoutBare(workerCandidates(log, isRays, orElse)), known)
 	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 

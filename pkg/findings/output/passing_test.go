@@ -104,6 +104,24 @@ func TestPassingOfWorkers(t *testing.T) {
 	}
 }
 
+// TestErrorsOfWorkers: an error of a worker counts more than records that only say what failed with it, or where to look.
+func TestErrorsOfWorkers(t *testing.T) {
+	const f, core = "\x1b[36m(f pid=7)\x1b[0m ", "(EngineCore_DP0 pid=9) ERROR 11-27 10:00:09 [core.py:710] "
+	const illegal = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+	for log, want := range map[string]string{
+		f + core + illegal + "\n" + f + core + "CUDA kernel errors might be asynchronously reported at some other API call.\n" +
+			f + core + "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n" +
+			f + "ERROR 11-27 10:00:09 [async_llm.py:480] AsyncLLM output_handler failed.\n": "ERROR 11-27 10:00:09 [core.py:710] " + illegal,
+		f + "ERROR:acme:cannot read shard 3\n" + f + "ERROR:acme:stage embed failed\n": "ERROR:acme:cannot read shard 3",
+		f + "ERROR:acme:stage embed failed\n":                                          "ERROR:acme:stage embed failed",
+		f + "ERROR:acme:shard 3 failed: no rows\n" + f + "bye\n":                       "ERROR:acme:shard 3 failed: no rows",
+	} {
+		if _, said, _ := SaidByWorkers(log, "", func(string) bool { return false }); said != want {
+			t.Errorf("%.80q: %q, want %q", log, said, want)
+		}
+	}
+}
+
 // TestEndsInPassedOn: an error that Ray reports with its traceback is none of the program's own.
 func TestEndsInPassedOn(t *testing.T) {
 	const unhandled = "2026-11-20 23:19:45,900\tERROR worker.py:439 -- Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): \x1b[36mray::f()\x1b[39m (pid=7, ip=10.0.0.1)\n" +

@@ -67,6 +67,8 @@ var (
 	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>-]+ ){1,10}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reason matches how a line goes on behind a status if it says why.
 	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
+	// placed matches the beginning of a record up to the place in the program that it is from, as vLLM's have it.
+	placed = lazyregexp.New(`^[^\]]{0,80}\[[\w./-]+\.py:\d+\] `)
 )
 
 // closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
@@ -105,14 +107,15 @@ func worthOf(line string) (worth, string) {
 	}
 	plain := address().ReplaceAllString(said, "")
 	plain = noError().ReplaceAllString(plain, "")
+	nothing := saysNothing().FindStringIndex(withoutPlace(said))
 	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
-		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
+		nothing == nil && !strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
+	case nothing != nil && (level == logline.Unknown || nothing[0] == 0), ofPython().MatchString(said),
 		level != logline.Unknown && (noMessage().MatchString(said) || strings.HasSuffix(said, TracebackStart)),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
@@ -137,6 +140,9 @@ func worthOf(line string) (worth, string) {
 	}
 	return worthLittle, said
 }
+
+// withoutPlace returns a line without the beginning of its record, if that names the place in the program.
+func withoutPlace(said string) string { return said[len(placed().FindString(said)):] }
 
 // isPlainError reports whether a line that speaks of an error has no level, and is no exception.
 func isPlainError(line string) bool {
