@@ -21,8 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// explainPatience is how many Settle times after its end a session without stored findings is left to the server that
-// explains sessions; then it is loaded for its events.
+// explainPatience is how many delays of webhooks after its end a session without stored findings is left to the
+// server that explains sessions; then it is loaded for its events.
 const explainPatience = 5
 
 // sessionReader reads what the sender of webhooks says about sessions.

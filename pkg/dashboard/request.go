@@ -210,8 +210,8 @@ func hidesSecrets(ctx context.Context, m *moment.Moment) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	enabled, told := data.Get("redactionEnabled").(bool)
-	return enabled || !told, nil
+	enabled, known := data.Get("redactionEnabled").(bool)
+	return enabled || !known, nil
 }
 
 // redactRows returns copies of rows in which secrets are masked, if the client is not to see them.

@@ -63,8 +63,8 @@ var taskColumns = []taskColumn{
 	}},
 	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
 	{detail("call_site"), func(e *taskEncoder, b []byte) []byte {
-		site, told := e.CallSite()
-		return appendOptional(b, site, told)
+		site, ok := e.CallSite()
+		return appendOptional(b, site, ok)
 	}},
 	{detail("label_selector"), objectOf(tasktable.Row.Labels)},
 	{detail("fallback_strategy"), (*taskEncoder).appendFallback},
@@ -154,7 +154,7 @@ func (e *taskEncoder) appendPID(b []byte) []byte {
 }
 
 func (e *taskEncoder) appendPaused(b []byte) []byte {
-	if paused, told := e.Paused(); told {
+	if paused, ok := e.Paused(); ok {
 		return strconv.AppendBool(b, paused)
 	}
 	return append(b, "null"...)
@@ -339,8 +339,8 @@ func appendHex(b, id []byte) []byte {
 
 func appendText(b, text []byte) []byte { return pyjson.AppendString(b, string(text)) }
 
-func appendOptional(b, text []byte, told bool) []byte {
-	if !told {
+func appendOptional(b, text []byte, ok bool) []byte {
+	if !ok {
 		return append(b, "null"...)
 	}
 	return appendText(b, text)

@@ -66,8 +66,8 @@ func (b *builder) read(file moment.LogFile) *logText {
 	if _, is := moment.SubmissionOf(file.Path); is {
 		d.workers = b.workersOn(file.Node)
 	}
-	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
-	if b.fail(b.readDigest(d, file, size, most)) {
+	size, limit := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
+	if b.fail(b.readDigest(d, file, size, limit)) {
 		return l
 	}
 	d.end()
@@ -92,17 +92,17 @@ func (b *builder) workersOn(node rayid.Node) map[string]bool {
 	return pids
 }
 
-// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much
-// work.
-func (b *builder) readDigest(d *digest, file moment.LogFile, size, most int64) error {
+// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more work than
+// limit.
+func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) error {
 	defer func() { b.worked += d.work }()
-	if size <= most {
+	if size <= limit {
 		_, err := b.digest(d, file, 0, size, math.MaxInt64)
 		return err
 	}
-	last := most * 3 / 4
+	last := limit * 3 / 4
 	behind := (size - last) &^ 1 // a character of UTF-16 has two bytes
-	read, err := b.digest(d, file, 0, min(behind, maxRead-last), most-last)
+	read, err := b.digest(d, file, 0, min(behind, maxRead-last), limit-last)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func (b *builder) readDigest(d *digest, file moment.LogFile, size, most int64) e
 	return err
 }
 
-// digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not
+// digest reads a part of a log, and returns where it ended: at to, or before it after limit's work. Where bytes are not
 // stored, it goes on behind them.
-func (b *builder) digest(d *digest, file moment.LogFile, from, to, most int64) (read int64, err error) {
+func (b *builder) digest(d *digest, file moment.LogFile, from, to, limit int64) (read int64, err error) {
 	if from >= to {
 		return from, nil
 	}
@@ -143,7 +143,7 @@ func (b *builder) digest(d *digest, file moment.LogFile, from, to, most int64) (
 		if err := b.stopped(); err != nil {
 			return 0, err
 		}
-		if d.work-began >= most {
+		if d.work-began >= limit {
 			return in.Offset(), nil
 		}
 	}
@@ -293,9 +293,9 @@ func (b *builder) log(node rayid.Node, path string) *logText {
 }
 
 // nodeLogs reads the logs that nodeFiles returns, one after the other.
-func (b *builder) nodeLogs(most int, is func(path string) bool) iter.Seq[*logText] {
+func (b *builder) nodeLogs(limit int, is func(path string) bool) iter.Seq[*logText] {
 	return func(yield func(*logText) bool) {
-		for _, file := range b.nodeFiles(most, is) {
+		for _, file := range b.nodeFiles(limit, is) {
 			if !yield(b.read(file)) {
 				return
 			}
@@ -314,13 +314,13 @@ func begins(with string) func(path string) bool {
 
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not
 // returned, and are unread unless something else reads them.
-func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment.LogFile) {
+func (b *builder) nodeFiles(limit int, is func(path string) bool) (files []moment.LogFile) {
 	for _, node := range b.s.Logs.Nodes() {
 		for _, path := range b.s.Logs.Paths(node) {
 			file := moment.LogFile{Node: node, Path: path}
 			switch {
 			case !is(path):
-			case len(files) < most:
+			case len(files) < limit:
 				files = append(files, file)
 			case b.logs[file] == nil:
 				b.unread[file] = true

@@ -171,9 +171,9 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 }
 
 // attempts returns the first attempts for which a field had a value at a moment, with their states then.
-func (b *builder) attempts(field, value string, most int, at int64) (all []attempt) {
+func (b *builder) attempts(field, value string, limit int, at int64) (all []attempt) {
 	found, err := b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: most, ExcludeDriver: true, At: at,
+		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: at,
 		Stop: b.stopped,
 	})
 	if b.fail(err) {
@@ -275,7 +275,7 @@ func (d *demands) starved(key, name, resources, holders string) *finding {
 // node had all of them, or if the resources of no node are known.
 func (b *builder) lacking(resources map[string]float64, labels map[string]string) string {
 	nodes, labelled := 0, 0
-	most := map[string]float64{}
+	largest := map[string]float64{}
 	fits := false
 	for i := range b.s.Nodes {
 		node, existed := moment.NodeAt(&b.s.Nodes[i], b.r.At)
@@ -288,7 +288,7 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 		}
 		labelled++
 		for r := range resources {
-			most[r] = max(most[r], node.Resources[r])
+			largest[r] = max(largest[r], node.Resources[r])
 		}
 		fits = fits || has(node.Resources, resources)
 	}
@@ -299,11 +299,11 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 		return ""
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		if most[r] == 0 {
+		if largest[r] == 0 {
 			return "no node has any " + r
 		}
-		if most[r] < resources[r] {
-			return fmt.Sprintf("the most that one node has is %s %s", amountText(r, most[r]), r)
+		if largest[r] < resources[r] {
+			return fmt.Sprintf("the most that one node has is %s %s", amountText(r, largest[r]), r)
 		}
 	}
 	return "no node has all of that together"

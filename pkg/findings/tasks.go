@@ -68,10 +68,10 @@ type taskGroups struct {
 
 // add adds one failed attempt.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
-	kind, text, told := row.Failure()
+	kind, text, ok := row.Failure()
 	at := failedAt(row)
 	switch {
-	case !told:
+	case !ok:
 		kind = nil
 	case callerOf(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why

@@ -50,9 +50,9 @@ func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	return until, nil
 }
 
-// readEvents reads the events of all files, as many as take so many bytes of memory.
-func (m *Moment) readEvents(ctx context.Context, most int64) ([]*pyjson.Object, error) {
-	all := eventReader{left: most, seen: map[string]bool{}}
+// readEvents reads the events of all files, as many as take maxBytes of memory.
+func (m *Moment) readEvents(ctx context.Context, maxBytes int64) ([]*pyjson.Object, error) {
+	all := eventReader{left: maxBytes, seen: map[string]bool{}}
 	for _, log := range m.LogNames().Events {
 		f, err := m.Session.Logs.Open(ctx, log.Node, log.Path)
 		if err != nil {

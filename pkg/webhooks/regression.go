@@ -58,7 +58,8 @@ func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []
 	return all
 }
 
-// slower compares a run that succeeded with the earlier ones that did; nil: it is not slower, or too few are known.
+// slower compares a run that succeeded with the earlier ones that did, as slowerFactor and the others say; nil: it is
+// not slower, or too few are known.
 func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
 	var took []float64
 	for _, run := range earlier {

@@ -16,14 +16,14 @@ const (
 )
 
 // Clip cuts a text after the given number of bytes, but not inside a character.
-func Clip(text string, most int) string {
-	if len(text) <= most {
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
+	return strings.ToValidUTF8(text[:limit], "\uFFFD") + "…"
 }
 
 // Printable returns a text without characters that control a terminal or change the direction of writing.
