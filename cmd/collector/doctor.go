@@ -77,13 +77,13 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 		r.Store(ctx, store, doctor.Rights{Prefix: own, Key: own + "doctor.txt", Creates: true})
 	}
 	for name, least := range map[string]int{"max_user_watches": 8192, "max_user_instances": 64} {
-		o.examineLimit(r, name, least)
+		examineLimit(r, name, least)
 	}
 	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.SpoolDir, o.SpoolMaxBytes)
 }
 
 // examineLimit reads a limit of inotify. least is enough for a node with a thousand folders, and other programs.
-func (o *options) examineLimit(r *doctor.Report, name string, least int) {
+func examineLimit(r *doctor.Report, name string, least int) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
 	n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
 	switch check := "inotify: " + strings.TrimPrefix(name, "max_user_"); {

@@ -124,13 +124,13 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	case len(u.unanswered) > 0:
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
-		return "", b.saidLast(log)
+		return "", saidLast(log)
 	case log != nil && strings.Contains(log.text, output.Connected):
-		return "its driver was connected to Ray, and nothing of it was stored", b.saidLast(log)
+		return "its driver was connected to Ray, and nothing of it was stored", saidLast(log)
 	case log != nil && strings.Contains(log.text, entrypointRuns):
-		return "its driver had not connected to Ray", b.saidLast(log)
+		return "its driver had not connected to Ray", saidLast(log)
 	}
-	return "its driver had not been started", b.saidLast(log)
+	return "its driver had not been started", saidLast(log)
 }
 
 // inRunning names the calls that ran, and those inside them.
@@ -274,7 +274,7 @@ const entrypointRuns = "Running entrypoint for job "
 
 // saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait
 // or an error.
-func (b *builder) saidLast(log *logText) string {
+func saidLast(log *logText) string {
 	if log == nil {
 		return ""
 	}

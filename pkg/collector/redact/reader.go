@@ -34,7 +34,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 		buffer = buffer[:len(buffer)+n]
 		if first := bytes.TrimLeft(buffer, " \t\r\n"); !begun && len(first) > 0 &&
 			bytes.IndexByte([]byte(`{["`), first[0]) < 0 {
-			rest, err := io.Copy(to, r.newLines(io.MultiReader(bytes.NewReader(buffer), from), firstBuffer, r.Lines))
+			rest, err := io.Copy(to, newLines(io.MultiReader(bytes.NewReader(buffer), from), firstBuffer, r.Lines))
 			return read + rest - int64(len(buffer)), err
 		}
 		begun = true
@@ -62,8 +62,8 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 	if r == nil {
 		return from
 	}
-	return r.newLines(from, firstBuffer, func(b []byte) {
-		matches := r.overwriteLong(b)
+	return newLines(from, firstBuffer, func(b []byte) {
+		matches := overwriteLong(b)
 		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
 				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
@@ -91,7 +91,7 @@ type lineReader struct {
 }
 
 // newLines reads lines of at most size bytes in all, as far as that is known.
-func (r *Redactor) newLines(from io.Reader, size int64, redact func([]byte)) *lineReader {
+func newLines(from io.Reader, size int64, redact func([]byte)) *lineReader {
 	return &lineReader{from: from, redact: redact, buffer: make([]byte, 0, min(size+1, firstBuffer))}
 }
 
@@ -169,7 +169,7 @@ func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Re
 		skip = 0
 	}
 	start := next - int64(skip)
-	lines := r.newLines(io.NewSectionReader(log, start, size-start), size-start, r.Lines)
+	lines := newLines(io.NewSectionReader(log, start, size-start), size-start, r.Lines)
 	lines.long, lines.cut = long, cut
 	_, err := io.CopyN(io.Discard, lines, int64(skip))
 	if errors.Is(err, io.EOF) {

@@ -11,7 +11,7 @@ type span struct{ start, end int }
 // Lines overwrites what matches in lines of text.
 func (r *Redactor) Lines(b []byte) {
 	if r != nil {
-		r.count(r.overwriteLong(b) + r.lines(b, 0, 0))
+		r.count(overwriteLong(b) + r.lines(b, 0, 0))
 	}
 }
 
@@ -103,7 +103,7 @@ func stars(b []byte) {
 }
 
 // overwriteLong overwrites lines of more than maxLine bytes. b begins with a line.
-func (r *Redactor) overwriteLong(b []byte) (lines int) {
+func overwriteLong(b []byte) (lines int) {
 	for at := 0; len(b)-at > maxLine; {
 		if i := bytes.LastIndexAny(b[at:at+maxLine+1], lineEnds); i >= 0 {
 			at += i + 1

@@ -39,7 +39,7 @@ var portFlags = map[string]int{
 }
 
 // portsOf reads the ports of Ray's flags, and those that the pod's containers declare.
-func (c cluster) portsOf(g group, start rayStart) portSet {
+func portsOf(g group, start rayStart) portSet {
 	s := portSet{single: map[int]string{}}
 	number := func(text string) int { // 0 if it is none
 		n, _ := strconv.Atoi(text)

@@ -64,7 +64,7 @@ func (c cluster) node(g group, head *rayNode) (*rayNode, error) {
 		n.dashboard = head.dashboard
 	}
 	c.warnUnread(n, l, start, found)
-	n.ports = c.portsOf(g, start)
+	n.ports = portsOf(g, start)
 	return n, nil
 }
 

@@ -61,7 +61,7 @@ func (c cluster) share(pod, ray map[string]any, role string, n *rayNode) ([]moun
 			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's "+
 				"container", folder)
 		case holder == nil:
-			if holder, err = c.newVolume(pod, ray, folder); err != nil {
+			if holder, err = newVolume(pod, ray, folder); err != nil {
 				return nil, err
 			}
 		}
@@ -130,7 +130,7 @@ func holds(dir, p string) bool {
 }
 
 // newVolume gives the pod a volume for Ray's folder and mounts it in Ray's container.
-func (c cluster) newVolume(pod, ray map[string]any, folder string) (mount, error) {
+func newVolume(pod, ray map[string]any, folder string) (mount, error) {
 	volumes, err := list(pod, "volumes")
 	if err != nil {
 		return nil, err

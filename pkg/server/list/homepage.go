@@ -72,7 +72,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
 		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g),
-			Runs: h.runs(g.Newest, now)})
+			Runs: runsOf(g.Newest, now)})
 	}
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
 		// The newest runs of what was chosen by name, whatever else the rows are filtered by, such as their time.
@@ -81,7 +81,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 			Namespace: f.Namespace, Cluster: f.Cluster, Owner: f.Owner, Kind: f.Kind, User: f.User,
 			Labels: f.Labels, Finding: f.Finding}, now), maxRuns)
 		h.readOutcomes(r.Context(), newest)
-		page.Runs = h.runs(newest, now)
+		page.Runs = runsOf(newest, now)
 	}
 	for i, e := range part.Entries {
 		row := h.row(e, now, loads)
@@ -114,8 +114,8 @@ func kubernetesClusters(namespaces []string) (names []string) {
 // maxRuns is how many runs of a cluster or owner its page shows.
 const maxRuns = 40
 
-// runs are sessions as squares: the newest last.
-func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
+// runsOf are sessions as squares: the newest last.
+func runsOf(newest []catalog.Entry, now time.Time) []web.Run {
 	runs := make([]web.Run, 0, len(newest))
 	for _, e := range slices.Backward(newest) {
 		runs = append(runs, web.Run{Entry: e, Duration: e.Duration(now), Path: e.Ref.Path()})
@@ -131,7 +131,7 @@ func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
 	}
 	newest := catalog.First(h.opts.Sessions.List(ctx).Matching(f, now), maxRuns)
 	h.readOutcomes(ctx, newest)
-	return h.runs(newest, now)
+	return runsOf(newest, now)
 }
 
 func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {

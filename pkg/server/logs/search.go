@@ -43,7 +43,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Sessio
 	if form.Err != nil {
 		return form.Err
 	}
-	source, err := h.sourceOf(r.Context(), session, q, writers)
+	source, err := sourceOf(r.Context(), session, q, writers)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Sessio
 type sources func(context.Context) iter.Seq2[logsearch.Source, error]
 
 // sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
-func (h *Handlers) sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
+func sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
 	if err := withDrivers(ctx, session.Moment, &q.Selection); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ const (
 // result runs a search, for a page without scripts.
 func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) (*web.SearchResult, error) {
 	q.Lines, q.FileLines = min(cmp.Or(q.Lines, plainLines), plainLines), plainFileLines
-	source, err := h.sourceOf(r.Context(), session, q, true) // with what wrote each log
+	source, err := sourceOf(r.Context(), session, q, true) // with what wrote each log
 	if err != nil {
 		return nil, err
 	}

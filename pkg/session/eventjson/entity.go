@@ -148,7 +148,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 		if f.form == "enum" {
 			*p = d.name(c)
 		} else {
-			*p = d.str(c)
+			*p = str(c)
 		}
 	case *bool:
 		if f.form == "present" {
@@ -184,7 +184,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *rayid.PlacementGroup:
 		*p = idOf[rayid.PlacementGroup](c.rawString())
 	case *map[string]string:
-		*p = mapOf(c, func() string { return d.str(c) })
+		*p = mapOf(c, func() string { return str(c) })
 	case *map[string]float64:
 		*p = mapOf(c, func() float64 { return finite(c.scalar()) })
 	case *map[int32]rayid.Node:
@@ -224,7 +224,7 @@ func fieldName(key string) string {
 }
 
 // str reads a string.
-func (d *Decoder) str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
+func str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
 // name reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a
 // number.

@@ -134,12 +134,12 @@ func (d *Decoder) function(raw []byte) stringtable.ID {
 	for c.next() {
 		switch string(c.key) {
 		case "pythonFunctionDescriptor", "python_function_descriptor":
-			class, function := d.functionNames(&c)
+			class, function := functionNames(&c)
 			d.joinFunction(afterDot(class), afterDot(function))
 		case "javaFunctionDescriptor", "java_function_descriptor":
-			d.joinFunction(d.functionNames(&c))
+			d.joinFunction(functionNames(&c))
 		case "cppFunctionDescriptor", "cpp_function_descriptor":
-			_, function := d.functionNames(&c)
+			_, function := functionNames(&c)
 			d.joinFunction(nil, function)
 		default:
 			c.skip()
@@ -158,7 +158,7 @@ func (d *Decoder) joinFunction(class, function []byte) {
 }
 
 // functionNames reads a function's class, if it has one, and name.
-func (d *Decoder) functionNames(c *cursor) (class, function []byte) {
+func functionNames(c *cursor) (class, function []byte) {
 	c.object()
 	for c.next() {
 		switch string(c.key) {
