@@ -114,6 +114,9 @@ func extractLink(root *os.Root, name, target string) error {
 	return root.Symlink(up+rest, filepath.FromSlash(name))
 }
 
+// errEnough is what visit returns to end a walk without an error.
+var errEnough = errors.New("enough")
+
 // walk calls visit for each entry of a .tar.gz.
 func walk(archive string, visit func(*tar.Header, io.Reader) error) (err error) {
 	f, err := os.Open(archive)
@@ -137,7 +140,9 @@ func walk(archive string, visit func(*tar.Header, io.Reader) error) (err error) 
 			return fmt.Errorf("read %s: entry %.200q of %d bytes: at most %d are taken", archive, h.Name, h.Size,
 				int64(maxFileBytes))
 		}
-		if err := visit(h, t); err != nil {
+		if err := visit(h, t); errors.Is(err, errEnough) {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("unpack %s: %.200q: %w", archive, h.Name, err)
 		}
 	}

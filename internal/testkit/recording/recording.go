@@ -229,8 +229,9 @@ func (a *Archive) Session() (layout.Session, error) {
 	var found error
 	err := walk(filepath.Join(a.dir, "tmp-ray-"+Head+".tar.gz"), func(h *tar.Header, _ io.Reader) error {
 		name, _, _ := strings.Cut(strings.TrimPrefix(h.Name, "./"), "/")
-		if s.Name == "" && layout.CheckSessionName(name) == nil && name != "session_latest" {
+		if layout.CheckSessionName(name) == nil && name != "session_latest" {
 			s.Name = name
+			return errEnough
 		}
 		return nil
 	})
@@ -245,7 +246,9 @@ func (a *Archive) NodeID(node string) (id rayid.Node, err error) {
 	const prefix = "metrics_agent_port_"
 	err = walk(filepath.Join(a.dir, "tmp-ray-"+node+".tar.gz"), func(h *tar.Header, _ io.Reader) (err error) {
 		if hex, ok := strings.CutPrefix(path.Base(h.Name), prefix); ok {
-			id, err = rayid.Parse[rayid.Node](hex)
+			if id, err = rayid.Parse[rayid.Node](hex); err == nil {
+				return errEnough
+			}
 		}
 		return err
 	})

@@ -77,11 +77,15 @@ func (s *Store) list(ctx context.Context, prefix string, opts blob.ListOptions) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.Objects)) {
-		rest, ok := strings.CutPrefix(key, prefix)
-		if !ok {
-			continue
+	var keys []string
+	for key := range s.Objects {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
 		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		rest := key[len(prefix):]
 		o := blob.Object{Key: key}
 		if i := strings.IndexByte(rest, '/'); opts.Delimited && i >= 0 {
 			o = blob.Object{Key: prefix + rest[:i+1], Prefix: true}
