@@ -12,8 +12,31 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
+
+// TestDeepFolders: folders that are too deep for objects, as only others can have made them, are not gone through, and
+// the deepest that are not too deep can be used.
+func TestDeepFolders(t *testing.T) {
+	s, dir := open(t)
+	deep := strings.Repeat("d/", maxFolders) + "x"
+	must.OK(t, s.Create(t.Context(), deep, strings.NewReader("text")))
+	must.OK(t, s.Create(t.Context(), "x", strings.NewReader("text")))
+	at := must.Get(os.OpenRoot(filepath.Join(dir, filepath.Dir(deep))))(t)
+	for range 600 {
+		must.OK(t, at.Mkdir("e", 0o700))
+		below := must.Get(at.OpenRoot("e"))(t)
+		must.OK(t, at.Close())
+		at = below
+	}
+	must.OK(t, errors.Join(at.WriteFile("y", nil, 0o600), at.Close()))
+	says.EqualSlices(t, keys(t, s, ""), []string{deep, "x"})
+	body := must.Get(s.Get(t.Context(), deep, 0, -1))(t)
+	text, err := io.ReadAll(body)
+	must.OK(t, errors.Join(err, body.Close()))
+	says.Equal(t, string(text), "text")
+}
 
 // TestOnlyRegularFilesAreObjects: anything else in the folder is no object, keeps no operation waiting, and stays as it
 // is.

@@ -129,6 +129,9 @@ func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
 		key := parentKey + segment
 		if entry.IsDir() {
 			key += "/"
+			if strings.Count(path, "/") >= maxFolders {
+				continue // no object can be there
+			}
 		}
 		if strings.HasPrefix(key, w.prefix) {
 			entries = append(entries, keyedEntry{key, entry})

@@ -50,7 +50,8 @@ func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
 
 func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 	s, _ := open(t)
-	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00"} {
+	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00",
+		strings.Repeat("d/", maxFolders+1) + "x"} {
 		if err := s.Create(t.Context(), key, strings.NewReader("x")); err == nil || errors.Is(err, os.ErrExist) {
 			t.Errorf("Create(%q) = %v", key, err)
 		}

@@ -10,6 +10,10 @@ import (
 // segment that itself starts with the marker is doubled. Any other name that starts with the marker is no object's.
 const marker = ".~"
 
+// maxFolders is how many folders deep objects are: reaching a file takes a time that grows with the cube of its depth,
+// and no layout has more than some forty.
+const maxFolders = 128
+
 // FileName is the path of the file, below the store's folder, that holds the object with a key; in it "/" is between
 // folders. A key that cannot be stored is an error. The segments "." and ".." are refused: object stores take them, but
 // no layout has them, and half the tools that copy between the two resolve them.
@@ -21,6 +25,9 @@ func FileName(key string) (string, error) {
 		return "", fmt.Errorf("key %.300q: a NUL byte cannot be stored", key)
 	}
 	segments := strings.Split(key, "/")
+	if len(segments) > maxFolders+1 {
+		return "", fmt.Errorf("key %.300q: more than %d folders deep", key, maxFolders)
+	}
 	for i, segment := range segments {
 		switch {
 		case segment == "." || segment == "..":
