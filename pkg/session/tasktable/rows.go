@@ -25,8 +25,8 @@ type RowSource interface {
 // 15 bytes a row.
 const maxPagedBytes = 64 << 20
 
-// rows are the rows of a table, in groups. All are in memory, or they are read from a source on demand and cached;
-// cells that were not used lately are dropped when others need the memory.
+// rows are the rows of a table, in groups. All are in memory, or they are read from a source on demand and cached; all
+// cells but those read last are dropped when they take too much memory.
 type rows struct {
 	n      int
 	groups []group
@@ -40,7 +40,6 @@ type rows struct {
 
 	mu   sync.Mutex
 	held int64 // bytes of cells
-	hand int   // the group at which forget continues: a clock hand
 	scan int64 // bytes of scan columns
 	err  error
 }
@@ -51,8 +50,6 @@ type group struct {
 	reading sync.Mutex
 	scan    atomic.Pointer[[]*page] // without cells
 	full    atomic.Pointer[[]*page]
-	bytes   int64 // of the cells; guarded by rows.mu
-	used    atomic.Bool
 }
 
 // rowsInMemory are the first n rows of pages.
@@ -78,11 +75,7 @@ var failedPage = newPage()
 // page returns page k with all its columns. If it cannot be read, it returns failedPage, and failure returns the
 // reason.
 func (r *rows) page(k int) *page {
-	g := &r.groups[k/groupPages]
-	if full := g.full.Load(); full != nil {
-		if !g.used.Load() {
-			g.used.Store(true)
-		}
+	if full := r.groups[k/groupPages].full.Load(); full != nil {
 		return (*full)[k%groupPages]
 	}
 	pages, err := r.readWhole(k / groupPages)
@@ -190,13 +183,16 @@ func (r *rows) readWhole(n int) ([]*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.full.Store(&pages)
-	g.used.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g.bytes = int64(len(pages))*pageMemory + pages[0].arenas.memory()
-	r.held += g.bytes
-	r.forget(n)
+	bytes := int64(len(pages))*pageMemory + pages[0].arenas.memory()
+	if r.held += bytes; r.held > r.most {
+		for n := range r.groups {
+			r.groups[n].full.Store(nil)
+		}
+		r.held = bytes
+	}
+	g.full.Store(&pages)
 	return pages, nil
 }
 
@@ -230,25 +226,6 @@ func guarded(n int, read func() error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
-}
-
-// forget drops cells that were not used since its last visit (the CLOCK algorithm) until the rest is within the bound.
-// It does not drop group keep. The caller holds r.mu.
-func (r *rows) forget(keep int) {
-	for range 2 * len(r.groups) {
-		if r.held <= r.most {
-			return
-		}
-		n := r.hand
-		r.hand = (r.hand + 1) % len(r.groups)
-		g := &r.groups[n]
-		if n == keep || g.full.Load() == nil || g.used.Swap(false) {
-			continue
-		}
-		g.full.Store(nil)
-		r.held -= g.bytes
-		g.bytes = 0
-	}
 }
 
 func (r *rows) memory() int64 {
