@@ -194,8 +194,9 @@ func (e *driverEnd) handled() bool { return e.after >= wentOn }
 
 // earlierError returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
 // says little: words that are no exception, an exception with words about failures, or about something that was not
-// there. The exception that ended another of its programs, as in a pipe, counts in any case. title is of the finding
-// about it. It returns "" if there is none.
+// there. Of an exception that only has a process's status it may also be the line above. The exception that ended
+// another of its programs, as in a pipe, counts in any case. title is of the finding about it. It returns "" if there is
+// none.
 func (e *driverEnd) earlierError(title string) string {
 	switch {
 	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted),
@@ -218,18 +219,23 @@ func (e *driverEnd) earlierError(title string) string {
 	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.raised) {
 		return other.String()
 	}
+	ofProcess := output.OnlyStatus(e.raised.String())
 	little := ownBugs[e.raised.Type] || general().MatchString(e.raised.Type) || tellsOfOthers(e.raised, e.message()) ||
-		toldElsewhere().MatchString(e.raised.String())
+		toldElsewhere().MatchString(e.raised.String()) || ofProcess
 	if little || output.CleaningFailed(e.trace) {
 		handled := output.Handled(e.trace)
 		if handled.Message != "" && !strings.Contains(title, handled.Message) {
 			return handled.String()
 		}
 	}
+	before := ""
 	if little {
-		return output.ErrorBefore(e.log.text[:e.at], title)
+		before = output.ErrorBefore(e.log.text[:e.at], title)
 	}
-	return ""
+	if before == "" && ofProcess { // the process may have said why in words that are no error
+		before = output.LastErrorOrLine(e.log.text[:e.at])
+	}
+	return before
 }
 
 // ofCrashes are the signals by which a process ends itself, as it may do while an exception ends it.

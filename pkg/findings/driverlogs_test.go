@@ -406,3 +406,22 @@ func TestLogsOfOtherJobs(t *testing.T) {
 		t.Errorf("missing %q of %d findings", r.Missing, len(r.Findings))
 	}
 }
+
+// TestProcessSaidWhy: above an exception that only has a process's status stands what the process printed last, also if
+// it is no error; above others such a line says nothing.
+func TestProcessSaidWhy(t *testing.T) {
+	const said = "no route to lake"
+	for raised, told := range map[string]bool{
+		"subprocess.CalledProcessError: Command 'ffmpeg -i a.mp4' returned non-zero exit status 1.": true,
+		"RuntimeError: ffmpeg exited with code 1":                                                   true,
+		"invoke.exceptions.UnexpectedExit: Encountered a bad command exit code!":                    true,
+		"subprocess.CalledProcessError: Command 'mpirun' died with <Signals.SIGKILL: 9>.":           false,
+		"RuntimeError: ffmpeg exited with code 1: no such filter":                                   false,
+		"ValueError: rows are missing":                                                              false,
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, "step 1\n"+said+"\n"+trace(raised)))
+		if got := strings.HasSuffix(chain[0].Title, "; before that "+said); got != told {
+			t.Errorf("%s: %s", raised, chain[0].Title)
+		}
+	}
+}

@@ -127,7 +127,7 @@ func worthOf(line string) (worth, string) {
 		level == logline.Unknown && speaks && warns().MatchString(said):
 		return errorWarning, said
 	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
-		if onlyStatus(said) {
+		if OnlyStatus(said) {
 			return stepFailed, said
 		}
 		return anError, said
@@ -151,8 +151,8 @@ func isPlainError(line string) bool {
 		logline.Parse([]byte(line), &logline.Clock{}).Level == logline.Unknown
 }
 
-// onlyStatus reports whether a line says of a step or a program that it failed, and not why.
-func onlyStatus(line string) bool {
+// OnlyStatus reports whether a line says of a step or a program that it failed, and not why.
+func OnlyStatus(line string) bool {
 	at := status().FindStringIndex(line)
 	return at != nil && !reason().MatchString(line[at[1]:])
 }
@@ -172,7 +172,7 @@ func LogsError(text string) bool {
 	for whole := range strings.Lines(text) {
 		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
 		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
-			onlyStatus(whole) {
+			OnlyStatus(whole) {
 			continue
 		}
 		if worth, _ := worthOf(line); worth != worthLittle {
