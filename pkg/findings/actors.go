@@ -201,11 +201,15 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		}
 		f.causedBy(died)
 	} else {
-		raised := output.ExceptionOf(text)
-		f = b.find(ActorDied, "calls "+callerOf(row).String()+name+kind+output.Normalised(raised.String()))
+		raised, title := output.ExceptionOf(text), fmt.Sprintf("Calls of %s failed because the actor was gone", name)
+		key := "calls " + callerOf(row).String() + name + kind
+		if _, detail, died := strings.Cut(text, processDead); died && raised.Type == "" && row.Worker() != nil {
+			f = b.processDied(ActorDied, key, title, idOf[rayid.Worker](row.Worker()), death{detail: detail})
+		} else {
+			f = b.find(ActorDied, key+output.Normalised(raised.String()))
+			f.Title = title + ": " + cmp.Or(raised.String(), deathSentence(text))
+		}
 		f.raised = raised
-		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
-			cmp.Or(raised.String(), deathSentence(text)))
 		maker, who, a := b.jobOfID(row.Job()), "an actor", b.s.Actor(id)
 		if a != nil {
 			who = "actor " + actorName(a)
@@ -244,6 +248,9 @@ var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of sc
 
 // deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
 const deadBecause = "The actor is dead because"
+
+// processDead is how that sentence goes on if the actor's process ended by itself; behind it stands how.
+const processDead = deadBecause + " its worker process has died."
 
 // toldToExit matches what Ray says of a process that it ended, and why: of that the first sentence.
 var toldToExit = lazyregexp.New(`\. Worker exit type: INTENDED_SYSTEM_EXIT Worker exit detail: (.+?)(?:\.(?:\s|$)|\n|$)`)

@@ -669,6 +669,28 @@ func TestExitZero(t *testing.T) {
 	}
 }
 
+// TestCallsOfCrashedActor: of an actor of which no events are stored, the worker in which a call ran says how it ended.
+func TestCallsOfCrashedActor(t *testing.T) {
+	events := deadActor("Ingest", "x", "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "+
+		"Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.", "ACTOR_DIED")[2:]
+	events[1] = strings.Replace(events[1], `"rayErrorInfo"`,
+		`"workerId": "`+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{7}, 28))+`", "rayErrorInfo"`, 1)
+	const gone = "Calls of Ingest.ping failed because the actor was gone: "
+	for log, want := range map[string]string{
+		"":                         gone + "its process ended without telling Ray why, as after SIGKILL or os._exit",
+		"FATAL: licence expired\n": gone + "its process ended without telling Ray why, as after SIGKILL or os._exit; the last it printed: FATAL: licence expired",
+		"Lock blocking\n*** SIGABRT received at time=1712361058 on cpu 4 ***\n":                  gone + "SIGABRT",
+		"rocksdb: corruption in 217.sst\n*** SIGSEGV received at time=1712361058 on cpu 4 ***\n": gone + "SIGSEGV; the last it printed: rocksdb: corruption in 217.sst",
+	} {
+		dir := submissionWithLog(t, 1, trace("KeyError: 'x'"), append(slices.Clone(events), driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "worker-"+strings.Repeat("07", 28)+"-00000001-7.err", log)
+		r, _ := badJob(t, dir)
+		if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == want }) {
+			t.Errorf("%q is not among %+v", want, r.Findings)
+		}
+	}
+}
+
 // TestSupervisorFailed: if the actor that runs a job's driver failed, nothing shows that a traceback in the driver's
 // log ended the job.
 func TestSupervisorFailed(t *testing.T) {
