@@ -93,10 +93,32 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	})
 	for _, f := range failures {
 		if f == end.repaired || !b.succeededLater(f) {
-			return f.root()
+			return b.lowestBelow(f).root()
 		}
 	}
 	return nil
+}
+
+// lowestBelow returns the failure with which a chain of failures began: each was of a task that the next one's had
+// called, and came before it. A function's own exception mostly hides that of what it called.
+func (b *builder) lowestBelow(f *finding) *finding {
+	const maxLayers = 16
+	for range maxLayers {
+		var below *finding
+		for _, failed := range b.failures {
+			c := failed.finding
+			if b.failures[failed.parent].finding == f && c != f && c.Kind == TaskFailed && c.unrepaired() &&
+				c.first <= f.first && f.first-c.last <= atTheEnd &&
+				(below == nil || cmp.Or(cmp.Compare(c.first, below.first), cmp.Compare(c.key, below.key)) < 0) {
+				below = c
+			}
+		}
+		if below == nil {
+			return f
+		}
+		f = below
+	}
+	return f
 }
 
 // failedBefore reports whether a finding is about another failure in the job than the one that ended it, and began

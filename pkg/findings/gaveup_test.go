@@ -461,6 +461,25 @@ func submittedBy(parent []byte, task []string, at, ended, state string) []string
 	}
 }
 
+// TestLowestOfChain: before a task's own exception that hides others, that of the lowest task that it had called counts.
+func TestLowestOfChain(t *testing.T) {
+	id := func(name string) []byte { return append([]byte((name + strings.Repeat("x", 20))[:20]), 0, 0, 0, 1) }
+	failed := func(parent []byte, name, raised, at, ended string) []string {
+		return submittedBy(parent, failedTask(1, name, "TASK_EXECUTION_EXCEPTION", trace(raised)), at, ended, "FAILED")
+	}
+	const desk = "acme.DeskError: desk rates has no value"
+	events := slices.Concat(
+		failed(driver(1), "value_desk", desk, "10:15:50", "10:15:56"),
+		failed(id("value_desk"), "build_curve", "acme.CurveError: curve EUR6M is not built", "10:15:51", "10:15:55"),
+		failed(id("build_curve"), "parse_tenor", "ValueError: negative tenor -3M", "10:15:52", "10:15:54"),
+		[]string{driverOf(1, "raysubmit_bad")})
+	_, chain := badJob(t, submissionWithLog(t, 1, trace(desk), events...))
+	const want = "value_desk failed: DeskError: desk rates has no value; before that parse_tenor failed: ValueError: negative tenor -3M"
+	if got := chain[len(chain)-1].Title; got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestForgiven: a failure after which the driver submitted more is not why it ended, unless its last words count
 // failures or are of an exception that says no more.
 func TestForgiven(t *testing.T) {
