@@ -3,6 +3,7 @@ package packs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,10 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -296,6 +300,33 @@ func TestDamagedPacks(t *testing.T) {
 	}
 	whole.Key = layout.PackKey(p.Root, day, 2)
 	says.ErrorIs(t, p.ReadBrief(t.Context(), whole, nil), os.ErrNotExist, "a pack that was removed")
+}
+
+// TestRowGroupsAtOnePlace: a pack whose footer names the same bytes again and again is refused before they have been
+// read that often.
+func TestRowGroupsAtOnePlace(t *testing.T) {
+	var facts []Facts
+	for n := range 1000 {
+		facts = append(facts, sample(n))
+	}
+	pack := must.Get(encode(facts))(t)
+	end := len(pack) - tablefile.TailBytes
+	begin := end - int(must.Get(tablefile.FooterSize(pack, int64(len(pack))))(t))
+	var footer format.FileMetaData
+	must.OK(t, thrift.Unmarshal(new(thrift.CompactProtocol), pack[begin:end], &footer))
+	for times, want := range map[int]error{10: nil, 400: errTooLarge} {
+		more := footer
+		more.RowGroups = slices.Repeat(footer.RowGroups, times)
+		more.NumRows = footer.NumRows * int64(times)
+		text := must.Get(thrift.Marshal(new(thrift.CompactProtocol), &more))(t)
+		large := append(slices.Clone(pack[:begin]), text...)
+		large = append(binary.LittleEndian.AppendUint32(large, uint32(len(text))), pack[len(pack)-4:]...)
+		rows := 0
+		err := decode(large, false, func(*Facts) error { rows++; return nil })
+		if !errors.Is(err, want) || rows > maxReadRows {
+			t.Errorf("%d times: %d rows, %v", times, rows, err)
+		}
+	}
 }
 
 // What a session's metadata says about it must not keep others of its day from being read.

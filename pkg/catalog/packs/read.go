@@ -18,6 +18,10 @@ const (
 	maxGroupBytes = 64 << 20 // of the columns of a row group, uncompressed
 	maxFooter     = 4 << 20  // memory
 	maxGroupRows  = 4 * groupRows
+	// maxPlainBytes and maxReadRows bound all row groups together, which may lie at the same place of the pack: four
+	// times what is written.
+	maxPlainBytes = 4 * maxPackBytes
+	maxReadRows   = 4 * maxRows
 	maxText       = 1 << 10  // bytes of a short text
 	maxDetail     = 1 << 20  // bytes of JSON
 	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; of more, see list
@@ -66,7 +70,15 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 		}
 		columns = append(columns, i)
 	}
+	if file.Rows > maxReadRows {
+		return errTooLarge
+	}
+	var plain int64
 	for g := range file.Groups {
+		group := plainBytes(&file.Groups[g], columns)
+		if plain += group; group > maxGroupBytes || plain > maxPlainBytes {
+			return errTooLarge
+		}
 		if err := decodeGroup(&file.Groups[g], data, columns, len(texts), visit); err != nil {
 			return err
 		}
@@ -74,20 +86,22 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	return nil
 }
 
+// plainBytes are those of columns of a row group, uncompressed; columns below 0 have none. Of more than maxGroupBytes
+// not all are counted.
+func plainBytes(g *tablefile.Group, columns []int) (plain int64) {
+	for _, column := range columns {
+		if column >= 0 && plain <= maxGroupBytes {
+			plain += min(g.Chunks[column].Plain, maxGroupBytes+1)
+		}
+	}
+	return plain
+}
+
 // decodeGroup reads a row group. columns are indices of the file's columns: first so many of texts, then those of
 // numbers. Below 0 is a column that the pack does not have: its numbers are 0.
 func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visit func(*Facts) error) error {
 	if g.Rows > maxGroupRows {
 		return errTooLarge
-	}
-	var plain int64
-	for _, column := range columns {
-		if column < 0 {
-			continue
-		}
-		if plain += g.Chunks[column].Plain; plain > maxGroupBytes || plain < 0 {
-			return errTooLarge
-		}
 	}
 	text := make([]textColumn, texts)
 	numbers := make([][]int64, len(columns)-texts)
