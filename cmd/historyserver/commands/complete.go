@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 // Bounds of what a shell waits for and shows.
@@ -40,6 +43,31 @@ func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 	}
 }
 
+// completeValues has a shell complete the values of flags that take one of a few.
+func (o *operator) completeValues(cmd *cobra.Command) {
+	for name, values := range map[string]func() []string{
+		"output":  func() []string { return o.outputs },
+		"outcome": func() []string { return catalog.FilterOutcomes },
+		"state":   func() []string { return []string{catalog.Running, catalog.Ended} },
+		"kind":    func() []string { return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService} },
+		"finding": findings.Kinds,
+		"level":   func() []string { return logline.LevelNames },
+		"table":   func() []string { return fleet.Tables },
+		"by":      func() []string { return fleet.Resources },
+	} {
+		if cmd.Flags().Lookup(name) == nil {
+			continue
+		}
+		err := cmd.RegisterFlagCompletionFunc(name,
+			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return values(), cobra.ShellCompDirectiveNoFileComp
+			})
+		if err != nil {
+			panic(err) // the flag is completed twice
+		}
+	}
+}
+
 // all returns all sessions, of which only the names are needed.
 func (o *operator) all(ctx context.Context) ([]catalog.Entry, error) {
 	if o.store != nil {
@@ -53,8 +81,10 @@ func completions(entries []catalog.Entry, typed string) (names []string) {
 	for _, e := range entries {
 		cluster := e.Ref.Namespace + "/" + e.Ref.Cluster
 		candidates := []string{e.Ref.Cluster, cluster}
-		if strings.HasPrefix(typed, cluster+"/") {
-			candidates = []string{cluster + "/latest", e.Ref.String()}
+		for _, of := range candidates {
+			if strings.HasPrefix(typed, of+"/") {
+				candidates = []string{of + "/" + catalog.Latest, of + "/" + e.Ref.Name}
+			}
 		}
 		for _, name := range candidates {
 			if strings.HasPrefix(name, typed) && !slices.Contains(names, name) && len(names) < maxCompletions {

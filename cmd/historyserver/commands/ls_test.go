@@ -200,7 +200,8 @@ func TestWatch(t *testing.T) {
 func TestCompletions(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
 	for typed, want := range map[string]string{"": "lab\ndefault/lab\n", "la": "lab\n",
-		"default/lab/": "default/lab/latest\n" + recorded + "\n", "x": ""} {
+		"default/lab/": "default/lab/latest\n" + recorded + "\n",
+		"lab/":         "lab/latest\n" + strings.TrimPrefix(recorded, "default/") + "\n", "lab/l": "lab/latest\n", "x": ""} {
 		out := mustRun(t, "__complete", "why", dir, typed)
 		if got, _, _ := strings.Cut(out, ":4\n"); got != want {
 			t.Errorf("%q is completed by %q, want %q", typed, got, want)
@@ -208,6 +209,12 @@ func TestCompletions(t *testing.T) {
 	}
 	if out := mustRun(t, "__complete", "grep", dir, ""); !strings.HasPrefix(out, ":4") {
 		t.Errorf("a pattern is completed by %q", out)
+	}
+	for flag, want := range map[string]string{"--state": "running\nended\n:4", "--outcome": "not-known-yet\n:4",
+		"--finding": "\nnode_died\n", "-o": "table\nwide\n"} {
+		if out := mustRun(t, "__complete", "ls", dir, flag, ""); !strings.Contains(out, want) {
+			t.Errorf("%s is completed by %q", flag, out)
+		}
 	}
 }
 

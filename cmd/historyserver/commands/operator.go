@@ -69,6 +69,7 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 		cmd.ValidArgsFunction = o.completeSession(server)
 	}
 	o.addOutput(cmd.Flags())
+	o.completeValues(cmd)
 	if o.askable {
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
