@@ -246,7 +246,7 @@ func (b *builder) printedInJob(end, root *finding) string {
 		},
 		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
 		func(line string) bool {
-			lacks := root.raised.Type == "KeyError" && notDone().MatchString(line)
+			lacks := (root.raised.Type == "KeyError" || root.lacksSome()) && notDone().MatchString(line)
 			return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
 		},
 	}
@@ -265,8 +265,22 @@ func (b *builder) printedInJob(end, root *finding) string {
 	return cmp.Or(byEntrypoint, said, ofRay)
 }
 
-// notDone matches what says that something was not done, left out or replaced.
-var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
+// lacksSome reports whether a failure is that there are fewer of something than expected, in words of the program's own:
+// they have two numbers that differ.
+func (f *finding) lacksSome() bool {
+	said := f.raised.Message
+	if f.raised.Type == "" {
+		_, said, _ = strings.Cut(f.Title, ": ")
+	}
+	numbers := number().FindAllString(said, 3)
+	return general().MatchString(f.raised.Type) && len(numbers) == 2 && numbers[0] != numbers[1] &&
+		!strings.Contains(numbers[0]+numbers[1], ".")
+}
+
+var number = lazyregexp.New(`\b\d[\d,]*(?:\.\d+)?\b`)
+
+// notDone matches what says that something was not done, left out or replaced, or was too much.
+var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it; "" if there is none
 // that the root does not tell.

@@ -260,3 +260,26 @@ func TestNotLetIn(t *testing.T) {
 		}
 	}
 }
+
+// TestLacksSome: behind a program's words that it has fewer than it should, what a worker printed of something left out
+// is told, in words that are no error; behind other words with figures it is not.
+func TestLacksSome(t *testing.T) {
+	for name, c := range map[string]struct {
+		log, printed string
+		told         bool
+	}{
+		"prompts":    {trace("AssertionError: 5 answers for 8 prompts"), "request 7: prompt of 7000 tokens is longer than max_model_len of 4096", true},
+		"rows":       {trace("RuntimeError: 118 rows written, 120 read"), "row 7 skipped: amount is empty", true},
+		"partitions": {"loaded 3 partitions, expected 4\n", "2026-11-03: no file, going on without it", true},
+		"many":       {trace("AssertionError: 999,118 rows instead of 1,000,000"), "12 records dropped", true},
+		"progress":   {trace("AssertionError: 5 answers for 8 prompts"), "request 7 is done", false},
+		"a figure":   {trace("AssertionError: p99 is 2.4 s, above 1.5 s"), "row 7 skipped: amount is empty", false},
+		"a step":     {trace("RuntimeError: diverged at step 300"), "row 7 skipped: amount is empty", false},
+		"a mistake":  {trace("IndexError: index 8 is out of bounds for axis 0 with size 5"), "row 7 skipped: amount is empty", false},
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, "\x1b[36m(generate pid=7)\x1b[0m "+c.printed+"\n"+c.log, driverOf(1, "raysubmit_bad")))
+		if got := strings.HasSuffix(chain[0].Title, "; before that generate printed: "+c.printed); got != c.told {
+			t.Errorf("%s: %s", name, chain[0].Title)
+		}
+	}
+}
