@@ -195,8 +195,8 @@ func (e *driverEnd) handled() bool { return e.after >= wentOn }
 // earlierError returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
 // says little: words that are no exception, an exception with words about failures, or about something that was not
 // there. Of an exception that only has a process's status it may also be the line above. The exception that ended
-// another of its programs, as in a pipe, counts in any case. title is of the finding about it. It returns "" if there is
-// none.
+// another of its programs, as in a pipe, counts in any case. title is of the finding about it. It returns "" if there
+// is none.
 func (e *driverEnd) earlierError(title string) string {
 	switch {
 	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted),

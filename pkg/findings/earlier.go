@@ -265,8 +265,8 @@ func (b *builder) printedInJob(end, root *finding) string {
 	return cmp.Or(byEntrypoint, said, ofRay)
 }
 
-// lacksSome reports whether a failure is that there are fewer of something than expected, in words of the program's own:
-// they have two numbers that differ.
+// lacksSome reports whether a failure is that there are fewer of something than expected, in words of the program's
+// own: they have two numbers that differ.
 func (f *finding) lacksSome() bool {
 	said := f.raised.Message
 	if f.raised.Type == "" {
