@@ -120,7 +120,7 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	case u.env != nil:
 		return "its runtime environment was still being made", ""
 	case len(u.running) > 0:
-		return u.inRunning(until), b.saidAgain(u.running[0])
+		return u.inRunning(until), ""
 	case len(u.unanswered) > 0:
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
@@ -283,27 +283,10 @@ func saidLast(log *logText) string {
 	case line == "":
 		return ""
 	case times > 1:
-		return sameLine(line, times)
+		return fmt.Sprintf("; its log ends with the same line %d times: %s", times,
+			output.Clip(line, output.MaxTitle/2))
 	}
 	return lastPrinted + output.Clip(line, output.MaxTitle/2)
-}
-
-func sameLine(line string, times int) string {
-	return fmt.Sprintf("; its log ends with the same line %d times: %s", times, output.Clip(line, output.MaxTitle/2))
-}
-
-// saidAgain returns how a title goes on with the line that a call printed again and again; "" if there is none.
-func (b *builder) saidAgain(call attempt) string {
-	worker := idOf[rayid.Worker](call.row.Worker())
-	for _, file := range b.logsOf(worker) {
-		if !strings.HasPrefix(file.Path, "worker-") {
-			continue
-		}
-		if line, times := output.Repeated(b.readOf(worker, file).text); times > 2 {
-			return sameLine(line, times)
-		}
-	}
-	return ""
 }
 
 // A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session

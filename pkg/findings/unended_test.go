@@ -1,7 +1,6 @@
 package findings_test
 
 import (
-	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,13 +100,6 @@ func TestUnended(t *testing.T) {
 		"a task runs": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
 			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
-		},
-		"a task prints one error again and again": {
-			log: running, events: append(strings.Split(strings.ReplaceAll(strings.Join(runningTask("listen"), "\x00"), `"workerId": ""`,
-				`"workerId": "`+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{7}, 28))+`"`), "\x00"), driverOf(1, open)),
-			other: map[string]string{"worker-" + strings.Repeat("07", 28) + "-00000001-7.err": ":task_name:listen\n" +
-				strings.Repeat("2026-11-22 10:16:00,712 ERROR mqtt: broker-2 refused: not authorised\n", 12)},
-			title: `it was waiting for listen, which had been running for 4m36s; its log ends with the same line 12 times: .* broker-2 refused: not authorised; the head ended without notice`,
 		},
 		"its environment is made": {
 			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating,
