@@ -86,6 +86,15 @@ func command() *cobra.Command {
 	cmd.AddCommand(server...)
 	settings.Help(slices.Concat(cmd.Commands(), []*cobra.Command{cmd})...)
 	commands.Arguments(cmd)
+	cmd.InitDefaultHelpCmd()
+	if help, _, err := cmd.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error {
+			if about, _, _ := cmd.Find(args); about == cmd && len(args) > 0 {
+				return commands.UsageError(settings.UnknownCommand(cmd, args[0]))
+			}
+			return nil
+		}
+	}
 	cmd.AddCommand(backend.Help())
 	return cmd
 }
