@@ -113,6 +113,18 @@ func TestGenerations(t *testing.T) {
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; drain`,
 			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner b lines b b b b`,
 		},
+		"overwritten again and again, then rotated": { // in order
+			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
+			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship
+			rename x x.1; write x c; ship; settle`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner b lines b b b b c; x.1:`,
+		},
+		"overwritten again and again, then removed": {
+			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
+			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship
+			remove x; scan; scan; lost banner b lines b b b b`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a`,
+		},
 		"truncated and as long, with the same first bytes": {
 			`write x banner a lines; ship; overwrite x banner b lines; age x 5s; ship`, `x: banner a lines banner b lines`,
 		},

@@ -249,13 +249,14 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 // finish forgets a file that was removed or replaced. Its unread bytes are lost.
 func (t *tree) finish(f *file) {
 	f.on(fileFinished)
-	if t.files[f.id] == f {
+	removed := t.files[f.id] == f // else it was replaced
+	if removed {
 		delete(t.files, f.id)
 	}
 	s := f.stream
 	// Before the store is listed, it is not known how much of the current file is stored.
 	lost := f.unstored()
-	if lost > 0 && (s.state != unlisted || f != s.current) && !s.isTooSoon(f, time.Now()) {
+	if lost > 0 && (s.state != unlisted || f != s.current) && (removed || !s.isTooSoon(f, time.Now())) {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Next(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,

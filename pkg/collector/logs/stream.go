@@ -126,9 +126,10 @@ func (s *stream) overwrite(now time.Time, f *file) {
 	}
 }
 
-// isTooSoon says whether f was overwritten too often to be stored again before s.nextWhole.
+// isTooSoon says whether f was overwritten too often to be stored again before s.nextWhole. A rotated file is not
+// overwritten any more, and belongs before those that are newer.
 func (s *stream) isTooSoon(f *file, now time.Time) bool {
-	return f.whole && !s.tree.draining && now.Before(s.nextWhole)
+	return f.whole && s.isHome(f) && !s.tree.draining && now.Before(s.nextWhole)
 }
 
 // unread returns how many bytes of f can be shipped now.
