@@ -302,8 +302,7 @@ func TestDamagedPacks(t *testing.T) {
 	says.ErrorIs(t, p.ReadBrief(t.Context(), whole, nil), os.ErrNotExist, "a pack that was removed")
 }
 
-// TestRowGroupsAtOnePlace: a pack whose footer names the same bytes again and again is refused before they have been
-// read that often.
+// TestRowGroupsAtOnePlace: a pack whose footer names the same bytes again and again is refused before any is read.
 func TestRowGroupsAtOnePlace(t *testing.T) {
 	var facts []Facts
 	for n := range 1000 {
@@ -312,19 +311,31 @@ func TestRowGroupsAtOnePlace(t *testing.T) {
 	pack := must.Get(encode(facts))(t)
 	end := len(pack) - tablefile.TailBytes
 	begin := end - int(must.Get(tablefile.FooterSize(pack, int64(len(pack))))(t))
-	var footer format.FileMetaData
-	must.OK(t, thrift.Unmarshal(new(thrift.CompactProtocol), pack[begin:end], &footer))
-	for times, want := range map[int]error{10: nil, 400: errTooLarge} {
-		more := footer
-		more.RowGroups = slices.Repeat(footer.RowGroups, times)
-		more.NumRows = footer.NumRows * int64(times)
-		text := must.Get(thrift.Marshal(new(thrift.CompactProtocol), &more))(t)
+	for name, c := range map[string]struct {
+		times int
+		plain int64 // bytes of a group's first text, as the footer says; 0: as it is
+		rows  int
+		err   error
+	}{
+		"few": {10, 0, 10 * len(facts), nil}, "too many rows": {400, 0, 0, errTooLarge},
+		"too many bytes": {6, maxGroupBytes - 4<<20, 0, errTooLarge},
+	} {
+		var footer format.FileMetaData
+		must.OK(t, thrift.Unmarshal(new(thrift.CompactProtocol), pack[begin:end], &footer))
+		for i := range footer.RowGroups[0].Columns {
+			if m := &footer.RowGroups[0].Columns[i].MetaData; c.plain > 0 && m.PathInSchema[0] == textColumns[0] {
+				m.TotalUncompressedSize = c.plain
+			}
+		}
+		footer.RowGroups = slices.Repeat(footer.RowGroups, c.times)
+		footer.NumRows *= int64(c.times)
+		text := must.Get(thrift.Marshal(new(thrift.CompactProtocol), &footer))(t)
 		large := append(slices.Clone(pack[:begin]), text...)
 		large = append(binary.LittleEndian.AppendUint32(large, uint32(len(text))), pack[len(pack)-4:]...)
 		rows := 0
 		err := decode(large, false, func(*Facts) error { rows++; return nil })
-		if !errors.Is(err, want) || rows > maxReadRows {
-			t.Errorf("%d times: %d rows, %v", times, rows, err)
+		if !errors.Is(err, c.err) || rows != c.rows {
+			t.Errorf("%s: %d rows, %v", name, rows, err)
 		}
 	}
 }

@@ -79,6 +79,8 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 		if plain += group; group > maxGroupBytes || plain > maxPlainBytes {
 			return errTooLarge
 		}
+	}
+	for g := range file.Groups {
 		if err := decodeGroup(&file.Groups[g], data, columns, len(texts), visit); err != nil {
 			return err
 		}
