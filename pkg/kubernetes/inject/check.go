@@ -92,7 +92,7 @@ func (o *Options) checkNames(m *mistakes) {
 	standard := []string{"cpu", "memory", disk}
 	for flag, resources := range map[string]map[string]string{"requests": o.Requests, "limits": o.Limits} {
 		for name, v := range resources {
-			// Kubernetes refuses pods with other names.
+			// Kubernetes refuses pods with other names, but for hugepages-2Mi and such, which no collector uses.
 			if !slices.Contains(standard, name) && !(strings.Contains(name, "/") && matches(labelKey, name)) {
 				m.wrong("--%s=%s: want %s%s", flag, name, human.Or(standard), human.Suggest(name, standard))
 			}

@@ -344,4 +344,8 @@ func TestOtherConfigMap(t *testing.T) {
 	_, changes, err := Manifest(foreign, o)
 	must.OK(t, err)
 	says.All(t, changes[0].Warnings[0], "the manifest's own volume collector-config, not from ConfigMap second")
+	o.ConfigMap = "first"
+	_, changes, err = Manifest(foreign, o)
+	must.OK(t, err)
+	says.Equal(t, len(changes[0].Warnings), 0, "of the same ConfigMap: %q", changes[0].Warnings)
 }

@@ -173,7 +173,7 @@ func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 			volumes = append(volumes, v)
 		case isAdded(volumes[at].(map[string]any)): // an earlier collector's, maybe of another ConfigMap
 			volumes[at] = v
-		case name == configVolume:
+		case name == configVolume && configMapOf(volumes[at].(map[string]any)) != c.options.ConfigMap:
 			n.warn("the collector takes its settings from the manifest's own volume %s, not from ConfigMap %s", name,
 				c.options.ConfigMap)
 		}
@@ -187,10 +187,15 @@ func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 func isAdded(volume map[string]any) bool {
 	name := text(volume, "name")
 	if name == configVolume {
-		source, _ := mapping(volume, "configMap")
-		return same(volume, settingsVolume(text(source, "name")))
+		return same(volume, settingsVolume(configMapOf(volume)))
 	}
 	return (name == spoolVolume || isRays(name)) && same(volume, emptyVolume(name))
+}
+
+// configMapOf is the name of the ConfigMap that a volume is of; "" if it is of something else.
+func configMapOf(volume map[string]any) string {
+	source, _ := mapping(volume, "configMap")
+	return text(source, "name")
 }
 
 func emptyVolume(name string) map[string]any {
