@@ -55,7 +55,8 @@ type Config struct {
 	// Unchecked opens a store without a request. Commands use it: their first request reports what is wrong.
 	Unchecked bool
 
-	configPath string // read by package settings
+	configPath string      // read by package settings
+	localDir   *pflag.Flag // of LocalDir; nil without flags
 }
 
 // AddFlags adds the flags of every backend to fs, with the names that KubeRay's documentation gives them in the
@@ -78,9 +79,6 @@ func Help() *cobra.Command {
 	return settings.TopicCommand("storage", "Flags that say where sessions are stored", fs)
 }
 
-// defaultFolder is where the local backend stores if nothing else is said.
-const defaultFolder = "./data"
-
 // addFlags adds the flags that belong to no single backend.
 func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(Names(), ", "))
@@ -92,8 +90,9 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", false, "create the bucket or container if it does not exist")
 	fs.DurationVar(&c.Stall, "storage-timeout", remote.DefaultStall,
 		"a request to the store fails when it makes no progress for this long")
-	fs.StringVar(&c.LocalDir, "local-dir", defaultFolder,
+	fs.StringVar(&c.LocalDir, "local-dir", "./data",
 		"folder of the local backend; an object is the file {local-dir}/{key}")
+	c.localDir = fs.Lookup("local-dir")
 	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data",
 		"JSON file with settings, mounted from a ConfigMap; the default file may be missing")
 	settings.Alias(fs, "storage-backend", "runtime-class-name")
@@ -174,7 +173,7 @@ func (c *Config) CheckBucket() error {
 		{"azureblob", "azure-container", "AZURE_STORAGE_CONTAINER", c.Azure.Container},
 	} {
 		switch {
-		case c.IsLocal() && c.LocalDir == defaultFolder && b.name != "":
+		case c.IsLocal() && c.localDir != nil && !c.localDir.Changed && b.name != "":
 			return fmt.Errorf("--%s=%q has no effect with --storage-backend=%s: set --storage-backend=%s, or "+
 				"--local-dir for a folder", b.flag, b.name, c.Backend, b.backend)
 		case !strings.EqualFold(c.Backend, b.backend):

@@ -149,6 +149,7 @@ func TestNamesOfBuckets(t *testing.T) {
 		"--s3-bucket=history":                                        "set --storage-backend=s3",
 		"--storage-backend=Local --gcs-bucket=history":               "set --storage-backend=gcs",
 		"--s3-bucket=history --local-dir=x":                          "",
+		"--s3-bucket=history --local-dir=./data":                     "",
 		"--storage-backend=gcs --gcs-bucket=history --s3-bucket=old": "",
 	} {
 		c := must.Get(load(t, strings.Fields(args), nil))(t)
