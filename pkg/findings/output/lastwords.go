@@ -321,16 +321,19 @@ const (
 )
 
 // Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line,
-// apart from its numbers, is among the last lines. Of several lines that are repeated in turn, it returns the last one
-// that tells of an error, or else of a wait. It returns "" if none does. Lines of Ray and of its workers do not count.
+// apart from its numbers, is among the last lines. Of several lines that are repeated in turn, all of them between the
+// last line and the one like it before, it returns the last one that tells of an error, or else of a wait. It returns "" if none does. Lines of Ray and of its workers do not count.
 func Repeated(log string) (line string, times int) {
-	looked, turn, seen := 0, []string(nil), map[string]int{}
+	last, looked, turn, seen := "", 0, []string(nil), map[string]int{}
 	for said := range lastOwn(log) {
 		if rayError().MatchString(said) {
 			continue
 		}
 		normal := Normalised(said)
-		if seen[normal]++; seen[normal] == 1 && len(turn) < maxTurn {
+		if looked == 0 {
+			last = normal
+		}
+		if seen[normal]++; seen[normal] == 1 && seen[last] == 1 && len(turn) < maxTurn {
 			turn = append(turn, said)
 		}
 		if looked++; looked == maxRepeats {
@@ -338,10 +341,10 @@ func Repeated(log string) (line string, times int) {
 		}
 	}
 	for i, said := range turn {
-		n, last := seen[Normalised(said)], seen[Normalised(turn[0])]
-		inTurn := i == 0 || last > 2 && n >= last-1
+		n, turns := seen[Normalised(said)], seen[last]
+		inTurn := i == 0 || turns > 2 && n >= turns-1
 		switch isError := saysError().MatchString(said); {
-		case inTurn && isError && (line == "" || last > 2):
+		case inTurn && isError && (line == "" || turns > 2):
 			return said, n
 		case inTurn && line == "" && waits().MatchString(said):
 			line, times = said, n

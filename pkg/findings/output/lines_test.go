@@ -55,6 +55,8 @@ func TestLastWords(t *testing.T) {
 		"a mark alone":                   {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
 		"Maven's help":                   {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
 		"an error like advice":           {"ERROR: Please set HF_TOKEN\nbye\n", "ERROR: Please set HF_TOKEN"},
+		"a place, and advice":            {"ERROR 11-27 10:00:09 [core.py:7] Please set HF_TOKEN\nbye\n", "ERROR 11-27 10:00:09 [core.py:7] Please set HF_TOKEN"},
+		"JSON like advice":               {`{"level":"error","time":"2026-11-20T10:00:05Z","message":"Run with --resume: state is torn"}` + "\nbye\n", "Run with --resume: state is torn"},
 		"an error that exits":            {"ERROR:root:checkpoint store is full, exiting\nbye\n", "ERROR:root:checkpoint store is full, exiting"},
 		"exiting alone":                  {"checkpoint store is full, exiting\nloader: exiting now.\n", "checkpoint store is full, exiting"},
 		"exiting at a level":             {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},

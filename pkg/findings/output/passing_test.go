@@ -169,6 +169,11 @@ func TestRepeatedInTurn(t *testing.T) {
 	if line, _ := Repeated(strings.Repeat(refused+"\n", 5) + work + "\n"); line != "" {
 		t.Errorf("the program went on after %q", line)
 	}
+	for after, want := range map[string]string{work: "", pause: pause} {
+		if line, _ := Repeated(strings.Repeat(refused+"\n", 50) + strings.Repeat(after+"\n", 5)); line != want {
+			t.Errorf("%q is printed in turn with %q", line, after)
+		}
+	}
 	if line, times := Repeated(strings.Repeat(refused+"\n", 5) + pause + "\n"); line != pause || times != 1 {
 		t.Errorf("%q, %d times, of what waits once", line, times)
 	}

@@ -53,6 +53,8 @@ var (
 	ofPython = lazyregexp.New(`\.py:\d+: \w*Warning: `) // what the module warnings prints: rarely about an end
 	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
 	letters  = lazyregexp.New(`\pL`)
+	// ofCUDA matches what torch says below an error of CUDA, which vLLM logs as errors of its own.
+	ofCUDA = lazyregexp.New(`(?i)^(?:CUDA kernel errors might|for debugging consider|compile with)\b`)
 	// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 	ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
 	// warns matches how tools and compilers mark a warning: "ld: warning: cannot find entry symbol _start".
@@ -107,15 +109,16 @@ func worthOf(line string) (worth, string) {
 	}
 	plain := address().ReplaceAllString(said, "")
 	plain = noError().ReplaceAllString(plain, "")
-	nothing := saysNothing().FindStringIndex(withoutPlace(said))
+	message := withoutPlace(said)
+	nothing := saysNothing().MatchString(message)
 	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
-		nothing == nil && !strings.HasSuffix(said, ":") // the heading of what follows
+		!nothing && !strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case nothing != nil && (level == logline.Unknown || nothing[0] == 0), ofPython().MatchString(said),
+	case level == logline.Unknown && nothing, ofCUDA().MatchString(message), ofPython().MatchString(said),
 		level != logline.Unknown && (noMessage().MatchString(said) || strings.HasSuffix(said, TracebackStart)),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
