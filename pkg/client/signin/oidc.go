@@ -132,7 +132,8 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 	if err != nil {
 		return nil, err
 	}
-	device.Interval = max(device.Interval, 0) // 0 is the usual one
+	const longestInterval = 300                                     // seconds
+	device.Interval = min(max(device.Interval, 0), longestInterval) // 0 is the usual one; others would end the program
 	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI),
 		plain(device.UserCode))
 	token, err := config.DeviceAccessToken(ctx, device)

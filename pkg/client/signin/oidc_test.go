@@ -15,7 +15,7 @@ import (
 // program.
 func TestHostileProvider(t *testing.T) {
 	endless, led := false, 0
-	interval, expires := -5, 1 // seconds
+	interval, expires := 0, 1 // seconds
 	var provider *httptest.Server
 	provider = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -44,8 +44,10 @@ func TestHostileProvider(t *testing.T) {
 			HTTP: ProviderClient(http.DefaultTransport, 0)}.SignIn(t.Context())
 		return err
 	}
-	if err := signIn(); !errors.Is(err, errExpired) {
-		t.Errorf("an interval below 0: %v", err)
+	for _, interval = range []int{-5, 1e10} {
+		if err := signIn(); !errors.Is(err, errExpired) {
+			t.Errorf("an interval of %d s: %v", interval, err)
+		}
 	}
 	interval, expires = 1, 60
 	if err := signIn(); err == nil || led > 0 {
