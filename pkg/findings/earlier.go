@@ -83,8 +83,9 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	}
 	mayFollow := root.mayFollowOthers(end)
 	var failures []*finding
+	before := func(f *finding) bool { return b.failedBefore(j, f, end, root) }
 	for _, f := range b.all {
-		if b.failedBefore(j, f, end, root) && (mayFollow || related(f)) {
+		if before(f) && (mayFollow || related(f)) {
 			failures = append(failures, f)
 		}
 	}
@@ -93,21 +94,21 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	})
 	for _, f := range failures {
 		if f == end.repaired || !b.succeededLater(f) {
-			return b.lowestBelow(f).root()
+			return b.lowestBelow(f, before).root()
 		}
 	}
 	return nil
 }
 
-// lowestBelow returns the failure with which a chain of failures began: each was of a task that the next one's had
-// called, and came before it. A function's own exception mostly hides that of what it called.
-func (b *builder) lowestBelow(f *finding) *finding {
+// lowestBelow returns the failure with which a chain of failures that count began: each was of a task that the next
+// one's had called, and came before it. A function's own exception mostly hides that of what it called.
+func (b *builder) lowestBelow(f *finding, counts func(*finding) bool) *finding {
 	const maxLayers = 16
 	for range maxLayers {
 		var below *finding
 		for _, failed := range b.failures {
 			c := failed.finding
-			if b.failures[failed.parent].finding == f && c != f && c.Kind == TaskFailed && c.unrepaired() &&
+			if b.failures[failed.parent].finding == f && c != f && c.Kind == TaskFailed && counts(c) &&
 				c.first <= f.first && f.first-c.last <= atTheEnd &&
 				(below == nil || cmp.Or(cmp.Compare(c.first, below.first), cmp.Compare(c.key, below.key)) < 0) {
 				below = c

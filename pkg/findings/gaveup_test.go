@@ -480,6 +480,25 @@ func TestLowestOfChain(t *testing.T) {
 	}
 }
 
+// TestLowestIsTold: what is below a failure before the end is not told twice, if it is what ended the job.
+func TestLowestIsTold(t *testing.T) {
+	id := func(name string) []byte { return append([]byte((name + strings.Repeat("x", 20))[:20]), 0, 0, 0, 1) }
+	const lacks = "KeyError: 'part-7'"
+	load := func(task string, parent []byte, at, ended string) []string {
+		events := submittedBy(parent, failedTask(1, task, "TASK_EXECUTION_EXCEPTION", trace(lacks)), at, ended, "FAILED")
+		events[0] = strings.ReplaceAll(events[0], `Name": "`+task, `Name": "load`)
+		return events
+	}
+	events := slices.Concat(
+		submittedBy(driver(1), failedTask(1, "stage", "TASK_EXECUTION_EXCEPTION", trace("acme.StageError: no part")), "10:15:50", "10:15:53", "FAILED"),
+		load("load1", id("stage"), "10:15:51", "10:15:52"), load("load2", driver(1), "10:15:54", "10:15:56"),
+		[]string{driverOf(1, "raysubmit_bad")})
+	_, chain := badJob(t, submissionWithLog(t, 1, trace(lacks), events...))
+	if got := chain[len(chain)-1].Title; got != "load failed: "+lacks+"; before that stage failed: StageError: no part" {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestForgiven: a failure after which the driver submitted more is not why it ended, unless its last words count
 // failures or are of an exception that says no more.
 func TestForgiven(t *testing.T) {
