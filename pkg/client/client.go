@@ -261,16 +261,17 @@ func (c *Client) redirect(answer *http.Response) string {
 }
 
 // message returns why a request was refused, by the body of the answer, as a short text. ours says that the body is in
-// the envelope of Ray's State API, as all refusals of a history server are: they have the advice, too.
+// the envelope of Ray's State API or of PromQL's, as all refusals of a history server are: they have the advice, too.
 func message(text []byte) (reason string, ours bool) {
 	var envelope struct {
 		Msg   string `json:"msg"`
-		Error string `json:"error"` // of PromQL's API
+		Error string `json:"error"`     // of PromQL's API
+		Kind  string `json:"errorType"` // as Error; other servers have none
 	}
 	reason = string(text)
 	if json.Unmarshal(text, &envelope) == nil {
 		reason = cmp.Or(envelope.Msg, envelope.Error)
-		ours = reason != ""
+		ours = envelope.Msg != "" || envelope.Kind != ""
 	}
 	reason = strings.TrimSpace(reason)
 	return strings.ToValidUTF8(reason[:min(len(reason), maxShown)], ""), ours

@@ -56,6 +56,8 @@ func TestRefusals(t *testing.T) {
 		"page, 401": {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
 		"another server": {404, "Content-Type: text/plain", "404 page not found",
 			[]string{"404 Not Found", "page not found", "is it a history server, and as new"}},
+		"another server's JSON": {404, json, `{"status":404,"error":"Not Found"}`,
+			[]string{"404 Not Found", "is it a history server, and as new"}},
 		"gone": {410, json, `{"msg":"No such session is stored: a/b/c."}`,
 			[]string{"410 Gone", "No such session is stored"}},
 		"a query that is none": {400, json, `{"status":"error","errorType":"bad_data","error":"unclosed left bracket"}`,
