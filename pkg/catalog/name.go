@@ -166,13 +166,18 @@ func (n Name) Suggestion(lookup Lookup) string {
 	return ""
 }
 
-// Nearest is the cluster or owner that is spelled nearly like the one that is named; "" if there is none.
+// Nearest is the cluster or owner that is spelled nearly like the one that is named; "" if there is none, or if it is
+// the very name, as that of an owner of another kind.
 func (n Name) Nearest(lookup Lookup) string {
 	// Who mistypes a name has one half of it right.
 	word := strings.ToLower(n.Cluster)
 	alike := append(search(lookup, word[:len(word)/2]), search(lookup, word[len(word)/2:])...)
-	return human.Nearest(n.Cluster, append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
+	near := human.Nearest(n.Cluster, append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
 		distinct(alike, func(e Entry) string { return e.OwnerName })...))
+	if near == n.Cluster {
+		return ""
+	}
+	return near
 }
 
 // search are the sessions in which all words of a text are found.

@@ -74,6 +74,10 @@ func TestName(t *testing.T) {
 			t.Errorf("%v is no ErrNoSession", err)
 		}
 	}
+	const found = "; it is found in sessions of a/nightly-x2, a/nightly-x1"
+	if got := (Name{Cluster: "nightly"}).Suggestion(In(entries)); got != found {
+		t.Errorf("a name that is that of something else: %q", got)
+	}
 	if found, err := Select(In(entries), []string{"nightly", "lab/latest", "lab"}); err != nil || len(found) != 4 ||
 		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
