@@ -444,7 +444,7 @@ func stepOf(span time.Duration) time.Duration {
 // and its end is shown.
 func refreshOf(r *dash.Request) int64 {
 	span, ok := param.Span(r.Query().Get("refresh"))
-	if !ok || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
+	if !ok || span == 0 || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
 		return 0
 	}
 	return max(span, samples.Interval).Milliseconds()

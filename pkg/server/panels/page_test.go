@@ -218,7 +218,7 @@ func TestRunning(t *testing.T) {
 	runs := func(r *dash.Request) {
 		r.Running, r.Session.Life.End = func(context.Context) bool { return true }, time.Time{}
 	}
-	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
+	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh=0": "0", "refresh": "0"} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false,
 			runs).Body.String())
 		if got == nil || got[4] != want {
