@@ -322,7 +322,8 @@ const (
 
 // Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line,
 // apart from its numbers, is among the last lines. Of several lines that are repeated in turn, all of them between the
-// last line and the one like it before, it returns the last one that tells of an error, or else of a wait. It returns "" if none does. Lines of Ray and of its workers do not count.
+// last line and the one like it before, it returns the last one that tells of an error, or else of a wait. It returns
+// "" if none does. Lines of Ray and of its workers do not count.
 func Repeated(log string) (line string, times int) {
 	last, looked, turn, seen := "", 0, []string(nil), map[string]int{}
 	for said := range lastOwn(log) {
