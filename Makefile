@@ -125,7 +125,7 @@ test-kube: ## test against a real Kubernetes API server with KubeRay's types, bu
 
 .PHONY: test-release
 test-release: ## make a release twice, push it to a registry, and use its images, packages and chart: needs root; builds Helm on the first run
-	cd test/release && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
+	cd test/release && $(GO) test -v -count=1 -timeout 60m ./... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-browser
 test-browser: browser-setup ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
