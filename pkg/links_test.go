@@ -21,8 +21,9 @@ func notOurs(folder string) bool {
 	return strings.HasPrefix(folder, ".") || folder == "node_modules" || folder == "build"
 }
 
-// TestLinks: links between the Markdown files lead to a file, and to a heading in it.
-func TestLinks(t *testing.T) {
+// pages are the Markdown files, by path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
 	texts := make(map[string]string)
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -35,13 +36,22 @@ func TestLinks(t *testing.T) {
 		}
 		if filepath.Ext(path) == ".md" && !strings.Contains(path, "testdata") {
 			text, err := os.ReadFile(path)
-			texts[path] = fenced.ReplaceAllString(string(text), "")
+			texts[path] = string(text)
 			return err
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return texts
+}
+
+// TestLinks: links between the Markdown files lead to a file, and to a heading in it.
+func TestLinks(t *testing.T) {
+	texts := pages(t)
+	for path, text := range texts {
+		texts[path] = fenced.ReplaceAllString(text, "")
 	}
 	checked := 0
 	for path, text := range texts {
