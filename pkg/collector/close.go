@@ -64,7 +64,8 @@ type shutdown struct {
 	step atomic.Value // string: the step under way
 }
 
-// run makes all steps. Close may return earlier.
+// run makes all steps, also after one failed, but stores the ends of sessions only if everything else is stored. The
+// metrics' last figures are not worth an error. Close may return earlier.
 func (s *shutdown) run() error {
 	c := s.c
 	c.draining.Store(true)
@@ -78,7 +79,7 @@ func (s *shutdown) run() error {
 	})
 	_ = s.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
 	_ = s.do("ending the uploads under way", func(ctx context.Context) error {
-		ctx, cancel := share(ctx)
+		ctx, cancel := withShare(ctx)
 		defer cancel()
 		c.shipper.Close(ctx)
 		return nil
@@ -88,7 +89,7 @@ func (s *shutdown) run() error {
 	if failed == nil {
 		failed = s.do("storing the ends of sessions", c.endSessions)
 	}
-	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err(), c.places.unseen())
+	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err(), c.places.unseenSessions())
 }
 
 // do makes one step, and logs it if it is slow.
@@ -102,8 +103,8 @@ func (s *shutdown) do(step string, work func(context.Context) error) error {
 	return err
 }
 
-// share gives one step a fifth of the remaining time, so that enough remains for the last uploads.
-func share(ctx context.Context) (context.Context, context.CancelFunc) {
+// withShare gives one step a fifth of the time that remains, so that enough remains for the last uploads.
+func withShare(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := 5 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline) / 5
@@ -111,16 +112,16 @@ func share(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
 
-// finalSnapshots asks the dashboard once more.
+// finalSnapshots asks the head's dashboard a last time, and stores the answers, also earlier ones that still wait.
 func (c *Collector) finalSnapshots(ctx context.Context) error {
 	if c.taker == nil {
 		return nil
 	}
 	c.taker.Close()
-	asking, cancel := share(ctx)
+	asking, cancel := withShare(ctx)
 	defer cancel()
 	c.taker.Final(asking)
-	storing, cancel := share(ctx)
+	storing, cancel := withShare(ctx)
 	defer cancel()
 	if err := c.taker.Finish(storing); err != nil {
 		return fmt.Errorf("store the last snapshots: %w", err)
@@ -134,35 +135,36 @@ func (c *Collector) lastMetrics(ctx context.Context) error {
 		return nil
 	}
 	c.scraper.Close()
-	ctx, cancel := share(ctx)
+	ctx, cancel := withShare(ctx)
 	defer cancel()
 	c.scraper.ScrapeOnce(ctx)
 	return nil
 }
 
 // awaitRay waits until Ray has ended, so that its last lines are stored too: when a pod ends, all of its containers get
-// the signal at the same time. If Ray does not end, only the collector got the signal.
+// the signal at the same time. It waits only for a share of the time: if Ray does not end, only the collector got the
+// signal.
 func (c *Collector) awaitRay(ctx context.Context) error {
 	present, _, err := c.tailer.Sessions()
 	if err != nil || len(present) == 0 {
 		return err
 	}
-	ctx, cancel := share(ctx)
+	ctx, cancel := withShare(ctx)
 	defer cancel()
 	for {
-		running, err := c.runs.look(time.Now())
+		running, err := c.runs.lookForRaylets(time.Now())
 		if err != nil || !anyOf(present, running) {
 			return err
 		}
 		if backoff.Sleep(ctx, rayPoll) != nil {
-			return nil
+			return nil // the step's share is over
 		}
 	}
 }
 
 // stopTaking stops the server of events after it has answered its current requests.
 func (c *Collector) stopTaking(ctx context.Context) error {
-	ctx, cancel := share(ctx)
+	ctx, cancel := withShare(ctx)
 	defer cancel()
 	return c.opts.Servers.stopTaking(ctx)
 }
@@ -172,8 +174,8 @@ func (c *Collector) closeRest(context.Context) error {
 	return errors.Join(c.opts.Servers.Close(), c.spool.Close())
 }
 
-// storeRest stores everything that is left. Scans run beside the uploads: a scan of very many logs takes seconds, and
-// what the store refuses is tried again until ctx ends.
+// storeRest stores all logs and spooled data that are left. Scans for logs run beside the uploads: a scan of very many
+// logs takes seconds, and what the store refuses is tried again until ctx ends.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
 	// What is known to grow needs no scan. If Ray's folder cannot be read, the scans tell the error, after what is in
@@ -190,12 +192,11 @@ func (c *Collector) storeRest(ctx context.Context) error {
 	return nil
 }
 
-// flushAll flushes until nothing is found any more. A scan may end while a flush ends, too late for what it has found:
-// only a flush that began when all was found is the last. But that may find more logs, such as those that waited for
-// the places of others.
+// flushAll flushes until everything is stored. complete says whether all logs were found. A scan may find more while a
+// flush is ending: so the last flush is one before which, and after which, complete was true.
 func flushAll(ctx context.Context, flush func(context.Context) error, complete func() bool) error {
 	for {
-		found := complete()
+		wasComplete := complete()
 		if err := flush(ctx); err != nil {
 			return fmt.Errorf("store the remaining data: %w", err)
 		}
@@ -204,20 +205,21 @@ func flushAll(ctx context.Context, flush func(context.Context) error, complete f
 			if err := backoff.Sleep(ctx, scanPoll); err != nil {
 				return fmt.Errorf("look for the remaining logs: %w", err)
 			}
-		case found:
+		case wasComplete:
 			return nil
 		}
 	}
 }
 
-// endSessions stores the ends of sessions, unless Ray goes on running and only the collector ends.
+// endSessions stores the ends of the sessions that do not run. Where Ray goes on running and only the collector ends,
+// it stores none for that session.
 func (c *Collector) endSessions(ctx context.Context) error {
 	present, latest, err := c.tailer.Sessions()
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	running, err := c.runs.look(now)
+	running, err := c.runs.lookForRaylets(now)
 	if err != nil {
 		return err
 	}
@@ -228,7 +230,8 @@ func (c *Collector) endSessions(ctx context.Context) error {
 			c.opts.Log.WithField("session", s.Name).Info("Ray is still running: the end of its session is not stored")
 			continue
 		}
-		if at, ended := c.runs.ended(s, latest, another, true, now); ended && !c.sessions.state(s.Name).Ended {
+		const closing = true
+		if at, ended := c.runs.endOf(s, latest, another, closing, now); ended && !c.sessions.state(s.Name).Ended {
 			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
 		}
 	}
@@ -270,7 +273,7 @@ func beginLastScans(ctx context.Context, tailer *logs.Tailer) *lastScans {
 	return s
 }
 
-// run scans the logs once, and again whenever a further scan is necessary, until ctx ends.
+// run scans the logs, and again whenever a further scan is necessary, until ctx ends. The error is that of a scan.
 func (s *lastScans) run(ctx context.Context) error {
 	for {
 		if _, err := s.tailer.Scan(ctx); err != nil {
@@ -290,7 +293,7 @@ func (s *lastScans) run(ctx context.Context) error {
 // necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or that
 // another node wrote, logs that could not be read, or logs that waited for the places of others.
 func (s *lastScans) necessary() bool {
-	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.Rescan())
+	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.NeedsScan())
 }
 
 // complete says whether all logs were found, as far as they were there when it was called, or none is looked for now.

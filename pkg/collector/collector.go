@@ -45,8 +45,8 @@ type Collector struct {
 	watching, metadata background.Worker
 }
 
-// New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a
-// NoRayError says that Ray must make its folder first.
+// New makes a collector from its parts and opens the spool. Nothing is collected before Start. A NoRayError says that
+// Ray must make its folder first. After an error nothing stays open, but o.Servers still belong to the caller.
 func New(o Options) (*Collector, error) {
 	o.Refused = cmp.Or(o.Refused, &sink.Refused{})
 	c := &Collector{opts: o, grafana: make(map[string]bool)}
@@ -79,7 +79,8 @@ func New(o Options) (*Collector, error) {
 	return c, nil
 }
 
-// connect makes the parts that need the spool.
+// connect makes the parts that need the spool: those that read logs, take events, ask the dashboard and ship. client is
+// for the dashboard, nil if there is none.
 func (c *Collector) connect(client *snapshot.Client) (err error) {
 	c.tailer = c.newTailer()
 	if c.shipper, err = c.newShipper(); err != nil {
@@ -100,7 +101,7 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	return nil
 }
 
-// Start starts collecting.
+// Start opens the servers for requests and starts all work in the background.
 func (c *Collector) Start() {
 	c.opts.Servers.Answer(c.answers, c.healthAnswers)
 	c.tailer.Start()

@@ -55,7 +55,8 @@ func advice(session string) string {
 }
 
 // destination returns where events that name a session are stored. Events that name no session (""), or a session
-// without a folder, are stored with the running session: only this node's processes can have sent them.
+// without a folder, are stored with the running session: only this node's processes can have sent them. An error says
+// that the events cannot be placed yet: Ray has to send them again.
 func (p *places) destination(session string) (sink.Destination, error) {
 	if !layout.IsSession(session) {
 		session = ""
@@ -74,7 +75,7 @@ func (p *places) destination(session string) (sink.Destination, error) {
 			}
 			return sink.Destination{Session: session, Node: id}, nil
 		}
-		if p.wait(session) {
+		if p.mayAppear(session) {
 			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session,
 				p.dir, advice(session))
 		}
@@ -101,7 +102,8 @@ func (p *places) hasFolder(session string) bool {
 	return err == nil && info.IsDir()
 }
 
-// check returns an error for a session of the dashboard's that has no folder here and never had one.
+// check returns an error for a session that the dashboard names and that has no folder on this node and never had one.
+// It is remembered as p.missing.
 func (p *places) check(session string) error {
 	_, known := p.cached(session)
 	there := known || (layout.IsSession(session) && p.hasFolder(session))
@@ -116,8 +118,9 @@ func (p *places) check(session string) error {
 	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)
 }
 
-// unseen is that the dashboard's session has no folder here, nor has any other: Ray's temporary folder is another one.
-func (p *places) unseen() error {
+// unseenSessions returns an error if neither the session that the dashboard names nor any other has a folder here: then
+// Ray's temporary folder is another one.
+func (p *places) unseenSessions() error {
 	p.mu.Lock()
 	session := p.missing
 	p.mu.Unlock()
@@ -138,8 +141,10 @@ func (p *places) linked() string {
 	return node.Latest(root)
 }
 
-// wait says whether a session's folder may still appear. Each session is waited for once.
-func (p *places) wait(session string) bool {
+// mayAppear says whether the folder of a session that events name may still appear: it is waited for once, for
+// absentWait after the first events. The first time is logged. Of too many sessions the further ones are not waited
+// for.
+func (p *places) mayAppear(session string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first, ok := p.absent[session]

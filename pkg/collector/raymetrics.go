@@ -30,9 +30,10 @@ import (
 // s).
 var metricsSince = rayversion.Version{2, 57}
 
-// runningSession returns the session whose raylet runs; "" if there is none.
+// runningSession returns the session whose raylet runs on this node; "" if there is none. If several run, it is the one
+// that session_latest names, or else the newest.
 func (c *Collector) runningSession() (string, error) {
-	running, err := c.runs.look(time.Now())
+	running, err := c.runs.lookForRaylets(time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -48,8 +49,8 @@ func (c *Collector) runningSession() (string, error) {
 	return "", nil
 }
 
-// nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the
-// loopback.
+// nodeAddress is the host in the metrics' label instance: the pod's address, or the first address of this host that
+// other hosts may reach, or else 127.0.0.1.
 func nodeAddress(podIP string) string {
 	if podIP != "" {
 		return podIP
@@ -63,7 +64,8 @@ func nodeAddress(podIP string) string {
 	return "127.0.0.1"
 }
 
-// metricsAllowed returns an error if reading a session's metrics could take values away from another reader.
+// metricsAllowed returns an error if reading a session's metrics could take values away from another reader, as in old
+// versions of Ray, or if Ray's version is not known yet.
 func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 	version := c.sessions.state(session).RayVersion
 	if version == "" {
@@ -84,7 +86,8 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 // currentCluster is the file in which `ray start` writes the address of the cluster's head (ray/_private/utils.py).
 const currentCluster = "ray_current_cluster"
 
-// headVersion asks the head's dashboard, which tells the version without a token.
+// headVersion asks the head's dashboard for Ray's version, which it tells without a token. The head's own collector
+// gets an error, because there Snapshots learn the version.
 func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if c.opts.Head || c.opts.Dashboard == "" {
 		return "", errors.New("the dashboard has not answered yet")

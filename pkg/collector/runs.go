@@ -47,8 +47,9 @@ func newRuns(before []string) *runs {
 	return r
 }
 
-// look looks for raylets, and returns the sessions that run.
-func (r *runs) look(now time.Time) (map[string]bool, error) {
+// lookForRaylets asks which raylets listen at the time now, and notes when those of each session began and went away.
+// It returns the sessions whose raylets listen.
+func (r *runs) lookForRaylets(now time.Time) (map[string]bool, error) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	running, err := r.raylets()
@@ -92,7 +93,7 @@ func (r *runs) ran(name string) (began time.Time, ok bool) {
 	return seen.began, ok
 }
 
-// latest is the newest session that ran when look was called last; "" if there was none.
+// latest is the newest session that ran when lookForRaylets was called last; "" if there was none.
 func (r *runs) latest() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,9 +104,10 @@ func (r *runs) latest() string {
 	return newest
 }
 
-// ended says whether a session that does not run has ended, and when. another says that this node runs another session,
-// closing that the collector ends, after Ray.
-func (r *runs) ended(s logs.Session, latest string, another, closing bool, now time.Time) (at time.Time, ended bool) {
+// endOf says whether a session whose raylet does not listen has ended, and when. latest is the session that
+// session_latest names. another says that this node runs another session; closing says that the collector ends, after
+// Ray.
+func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now time.Time) (at time.Time, ended bool) {
 	r.mu.Lock()
 	seen, ran := r.runs[s.Name]
 	r.mu.Unlock()
@@ -140,7 +142,8 @@ const (
 	metadataInterval = 15 * time.Second
 )
 
-// watch wakes the shipper when there is something new, and looks for raylets. It never waits for the store.
+// watch wakes the shipper when there is something new, and looks for raylets and a deleted spool folder every
+// lookInterval, until ctx ends. It never waits for the store.
 func (c *Collector) watch(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -154,7 +157,7 @@ func (c *Collector) watch(ctx context.Context) {
 		case <-c.tailer.Notify():
 			c.shipper.Wake()
 		case <-ticker.C:
-			_, _ = c.runs.look(time.Now()) // what fails is told of with the metadata
+			_, _ = c.runs.lookForRaylets(time.Now()) // what fails is told of with the metadata
 			if err := c.keepFolder(); err != nil {
 				folderErrors.Warn(time.Now(), "nothing can be kept in the spool's folder", err)
 			}
@@ -172,13 +175,13 @@ func (c *Collector) keepMetadata(ctx context.Context) {
 	}
 }
 
-// storeMetadata stores the starts of the heads of running sessions, and the ends of sessions that are over and
-// completely stored.
+// storeMetadata stores the start of each running session's head, and the ends of sessions that are over and completely
+// stored. One session's error does not keep the others from being stored.
 func (c *Collector) storeMetadata(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	now := time.Now()
-	running, err := c.runs.look(now)
+	running, err := c.runs.lookForRaylets(now)
 	if err != nil {
 		return err
 	}
@@ -191,16 +194,20 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 	var failed error
 	for _, s := range present {
 		_, ran := c.runs.ran(s.Name)
-		// the latest one may run without a raylet that can be seen
+		// The latest session may run without a raylet that can be seen, as in another network namespace.
 		if running[s.Name] || (s.Name == latest && !ran && !another) {
 			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name]))
 			continue
 		}
-		at, ended := c.runs.ended(s, latest, another, false, now) // the collector goes on
-		if !ended || c.tailer.SetEnded(s.Name, true) {
-			continue // what its logs waited with is read first
+		const closing = false
+		at, ended := c.runs.endOf(s, latest, another, closing, now)
+		if !ended {
+			continue
 		}
-		if s.Stored && !c.sessions.state(s.Name).Ended && !s.LastWrite.IsZero() && !c.spooled(s.Name) {
+		if isNew := c.tailer.SetEnded(s.Name, true); isNew {
+			continue // the next scan reads what its logs held back
+		}
+		if s.Stored && !c.sessions.state(s.Name).Ended && !s.LastWrite.IsZero() && !c.isSpooled(s.Name) {
 			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
 		}
 	}

@@ -92,13 +92,13 @@ func TestEnds(t *testing.T) {
 				up := map[string]bool{name: l.up, other: l.too}
 				maps.DeleteFunc(up, func(_ string, up bool) bool { return !up })
 				r.raylets = func() (map[string]bool, error) { return up, nil }
-				must.Get(r.look(now))(t)
+				must.Get(r.lookForRaylets(now))(t)
 			}
 			s := logs.Session{Name: name, Quiet: test.quiet}
 			if test.written > 0 {
 				s.LastWrite = at(test.written)
 			}
-			end, ended := r.ended(s, test.latest, another, test.closing, now)
+			end, ended := r.endOf(s, test.latest, another, test.closing, now)
 			if ended != (test.want > 0) || (ended && !end.Equal(at(test.want))) {
 				t.Errorf("ended %t, %ds after the start, want %d", ended, int(end.Sub(start).Seconds()), test.want)
 			}

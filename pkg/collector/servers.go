@@ -58,7 +58,7 @@ type server struct {
 // maxHeader bounds a request's header. Ray's and Prometheus's have about 500 bytes.
 const maxHeader = 16 << 10
 
-// NewServers makes servers that are not open yet.
+// NewServers makes the servers for events and for probes and metrics. They listen after open, and answer after Answer.
 func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 	s := &Servers{
 		events: &server{
@@ -115,7 +115,8 @@ func (s *Servers) Close() error {
 	return err
 }
 
-// open begins to listen, unless the server listens already.
+// open begins to listen and to accept connections, unless the server listens already. Requests wait until the server
+// has a handler.
 func (s *server) open() error {
 	if len(s.listeners) > 0 {
 		return nil
@@ -171,7 +172,8 @@ func handleEvents(mux *http.ServeMux, events http.Handler) {
 	mux.Handle("POST "+event.Path+"/{$}", events)
 }
 
-// newMux serves health and metrics, of a collector or its Standby.
+// newMux routes probes and metrics, of a collector or its Standby. notReady says why /readyz is refused; nil: it is
+// not.
 func newMux(metrics prometheus.Gatherer, notReady func() error) *http.ServeMux {
 	answerOK := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }
 	mux := http.NewServeMux()
@@ -201,7 +203,7 @@ func registerReady(r prometheus.Registerer, notReady func() error) {
 	})
 }
 
-// atMost lets h answer n requests at a time, and refuses more.
+// atMost returns a handler that lets h answer n requests at a time and refuses more with 503.
 func atMost(n int, h http.Handler) http.Handler {
 	answering := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +228,7 @@ func (c *Collector) notReady() error {
 	if why := c.opts.Refused.Unplaced(time.Now()); why != "" {
 		return fmt.Errorf("events are refused: %s", why)
 	}
-	return c.places.unseen()
+	return c.places.unseenSessions()
 }
 
 // Loopback is the pod itself, by IPv4 and IPv6: Ray's exporter may be configured with localhost, 127.0.0.1 or ::1.
@@ -287,7 +289,8 @@ type limitedListener struct {
 	open list.List // of *limitedConn, that of which nothing has come for longest in front
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. If there are more than maxConnections now, it closes the one that has been silent for
+// the longest.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {

@@ -51,7 +51,7 @@ const maxState = 64 << 20
 // versionWait is how long the metadata of a session's start waits until the dashboard answers with Ray's version.
 const versionWait = 2 * time.Minute
 
-// newSessions reads the list of sessions that an earlier collector saved at path.
+// newSessions reads what an earlier collector saved about sessions at path. A damaged file is not used.
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		opts: o, redact: o.Redact.For("metadata"), path: path, began: time.Now(),
@@ -62,7 +62,8 @@ func newSessions(o Options, path string) (*sessions, error) {
 		return nil, fmt.Errorf("read the saved list of sessions: %w", err)
 	}
 	if err == nil && json.Unmarshal(data, &s.known) != nil {
-		s.known = make(map[string]*knownSession) // storing the metadata again does no harm: the keys are taken
+		// The metadata is stored again, which does no harm: the keys are taken.
+		s.known = make(map[string]*knownSession)
 	}
 	maps.DeleteFunc(s.known, func(_ string, k *knownSession) bool { return k == nil })
 	return s, nil
@@ -90,7 +91,8 @@ func (s *sessions) ref(name string) layout.Session {
 // bucket may have removed it.
 const markAgain = 24 * time.Hour
 
-// mark stores the session's marker. If it was stored before, nothing waits for it.
+// mark stores the session's marker, by which servers know that the session exists, and stores it again after markAgain.
+// Only the first time counts: if the marker was stored before, an error is not returned.
 func (s *sessions) mark(ctx context.Context, name string) error {
 	s.mu.Lock()
 	stored, done := s.marked[name]
@@ -115,12 +117,13 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 // recentRetry is the time between two attempts to store a time-ordered marker.
 const recentRetry = 30 * time.Second
 
-// markRecent stores the session's time-ordered marker. Without it the session is listed later, so nothing waits for it:
-// where it cannot be stored, it is tried again with what is stored next.
+// markRecent stores the session's time-ordered marker, once. Without it servers list the session later, so an error is
+// only logged, and storing is tried again with the session's next data, after recentRetry at the earliest.
 func (s *sessions) markRecent(ctx context.Context, name string) {
 	s.mu.Lock()
 	tried, before := s.recent[name]
-	if before && (tried.IsZero() || time.Since(tried) < recentRetry) {
+	stored := tried.IsZero()
+	if before && (stored || time.Since(tried) < recentRetry) {
 		s.mu.Unlock()
 		return
 	}
@@ -257,7 +260,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	s.storing.Lock()
 	defer s.storing.Unlock()
 	known := s.state(name)
-	// stored is so of this head, or of one of which it is not known which it is
+	// Where one of the two heads is not known, they count as the same.
 	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
 	waits := known.RayVersion == "" && !force && s.opts.Dashboard != "" && time.Since(s.began) < versionWait
 	if stored || waits {
@@ -294,8 +297,8 @@ func (s *sessions) seen(name string) error {
 	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
 }
 
-// storeEnd stores the metadata of a session's end. If the session continued after a stored end, this end becomes a
-// later version.
+// storeEnd stores the metadata of a session's end, and that of its start if it is not stored yet. at is when it ended.
+// If the session continued after a stored end, this end becomes a later version.
 func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at time.Time) error {
 	if !s.opts.Head {
 		return nil
@@ -314,23 +317,23 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	return s.update(name, func(k *knownSession) { k.Ended = true })
 }
 
-// storeMetadata stores which metadata object of a session: first, or, if there is one already, later as a further
-// version of it.
-func (s *sessions) storeMetadata(ctx context.Context, name, which string, first, later any) error {
-	if err := s.mark(ctx, name); err != nil {
+// storeMetadata stores one of a session's metadata objects, layout.Start or layout.End: as first or, if the store has
+// one already, as later under the key of a further version.
+func (s *sessions) storeMetadata(ctx context.Context, session, which string, first, later any) error {
+	if err := s.mark(ctx, session); err != nil {
 		return err
 	}
-	key := layout.MetadataKey(s.opts.Root, s.ref(name), which)
+	key := layout.MetadataKey(s.opts.Root, s.ref(session), which)
 	err := s.createJSON(ctx, key, first)
 	if errors.Is(err, os.ErrExist) {
 		now := time.Now()
 		err = s.createJSON(ctx, layout.SnapshotVersionKey(key, now), later)
 		if which == layout.Start && err == nil {
-			s.markHead(ctx, name, now)
+			s.markHead(ctx, session, now)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("store the metadata of %s: %w", name, err)
+		return fmt.Errorf("store the metadata of %s: %w", session, err)
 	}
 	return nil
 }

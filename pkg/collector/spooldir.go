@@ -22,8 +22,9 @@ import (
 // subfolders of the spool's folder.
 var subfolders = []string{"events", "logs", "snapshots"}
 
-// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it, and Ray
-// must be able to write to its own: a folder that holds Ray's is not taken for the collector alone.
+// spoolFolder creates the spool's folder and its subfolders, and returns its path. That is a folder inside
+// Options.SpoolDir if other users may have been able to write to that one, or if Ray's temporary folder is inside it,
+// because Ray's user must be able to write there.
 func spoolFolder(o Options) (string, error) {
 	wanted := o.SpoolDir
 	if ray, err := resolved(o.RayTmpDir); err != nil {
@@ -94,8 +95,8 @@ func (c *Collector) keepFolder() error {
 	return nil
 }
 
-// spooled says whether anything of a session waits in the spool.
-func (c *Collector) spooled(session string) bool {
+// isSpooled says whether anything of a session waits in the spool.
+func (c *Collector) isSpooled(session string) bool {
 	prefix := layout.Prefix(c.opts.Root, c.sessions.ref(session))
 	return slices.ContainsFunc(c.spool.Streams(),
 		func(s *spool.Stream) bool { return strings.HasPrefix(s.Key(), prefix) })
@@ -187,7 +188,8 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)
 }
 
-// resolved is a path without symbolic links, as far as it exists.
+// resolved returns a path as an absolute one without symbolic links. Its last part, which need not exist, stays as it
+// is.
 func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

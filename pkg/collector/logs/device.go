@@ -10,7 +10,8 @@ import (
 // one, as a network share does on each machine, and some disks after each start. Inodes stay.
 type devices map[uint64]uint64
 
-// learn looks for a file of each device where the state file has it.
+// learn finds out the present number of each device in the state file: it looks at the paths of the device's files
+// until one of them still has its inode. root is Ray's temporary folder.
 func (d devices) learn(root *os.Root, streams []streamEntry) {
 	for _, s := range streams {
 		for _, e := range s.Files {
@@ -19,17 +20,17 @@ func (d devices) learn(root *os.Root, streams []streamEntry) {
 			}
 			info, err := root.Lstat(path.Join(e.Dir, cmp.Or(e.Name, string(e.Raw))))
 			if err != nil || idOf(info).ino != e.Ino {
-				continue
+				continue // this file was moved, removed or replaced: the device's next file may tell
 			}
 			d[e.Dev] = idOf(info).dev
 		}
 	}
 }
 
-// now is the present number of a device; the same one if that is not known.
-func (d devices) now(dev uint64) uint64 {
-	if now, known := d[dev]; known {
-		return now
+// number is the present number of a device that had the number dev in the state file; dev if that is not known.
+func (d devices) number(dev uint64) uint64 {
+	if present, known := d[dev]; known {
+		return present
 	}
 	return dev
 }

@@ -95,8 +95,10 @@ func (f *file) end() int64 {
 // another node's stream.
 func (f *file) unstored() int64 { return max(0, f.size-f.stream.consumed(f)) }
 
-// isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's
-// prefix while that is short.
+// isSame says whether a file that a scan found with f's inode is still f, and not another file or the truncated f: it
+// is not shorter, begins with the same bytes and has the same ones where f's end was. If it is, isSame also brings up
+// to date what f knows of its bytes: prefix (while that is short), tail and linesEnd. Fields that a scan sets, such as
+// size, stay.
 func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
@@ -180,7 +182,7 @@ const (
 	fileFinished                  // it was removed, replaced, or given to another node
 )
 
-// on is the only place that changes a file's state.
+// on changes the file's state after an event, as the table in doc.go says. No other function changes it.
 func (f *file) on(e fileEvent) {
 	switch {
 	case f.state == finished || e == fileFinished:
@@ -283,8 +285,8 @@ var errChanged = errors.New("the log was replaced since the last scan")
 // isElsewhere says whether opening a log failed because it was moved since the last scan.
 func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) }
 
-// open opens a log, unless the path no longer leads to the file id. It never leaves root by a symbolic link, and never
-// blocks as opening a FIFO would.
+// open opens a log below root, which must still be the regular file with this id: otherwise the error is errChanged. It
+// never leaves root by a symbolic link, and never blocks as opening a FIFO would.
 func open(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -22,12 +22,12 @@ type idleKey uint64
 
 // idleFile is what stays in memory of an idle log.
 type idleFile struct {
-	sum  uint64 // with n its prefix
-	ino  uint64 // 0: not known yet
-	look uint32 // hash of its size and modification time; see lookOf
-	n    uint16
-	node uint8 // index into idleLogs.nodes
-	scan uint8 // the last scan that found it, modulo 256
+	prefixSum  uint64 // with prefixSize, its prefix
+	ino        uint64 // 0: not known yet
+	stamp      uint32 // stampOf its size and modification time when all of it was stored, or noStamp
+	prefixSize uint16 // 0: it was empty, and nothing of it is stored
+	node       uint8  // index into idleLogs.nodes
+	scan       uint8  // the last scan that found it, modulo 256
 }
 
 // idleLogs has the idle logs of a session.
@@ -38,8 +38,8 @@ type idleLogs struct {
 }
 
 const (
-	// noLook is the look of a file that no scan has seen yet.
-	noLook = 0
+	// noStamp is the look of a file that no scan has seen yet.
+	noStamp = 0
 	// maxIdleNodes bounds the nodes whose logs can be idle. A raylet that is restarted in its pod has a new ID.
 	maxIdleNodes = 256
 )
@@ -61,8 +61,9 @@ func hashOf[T string | []byte](h uint64, s T) uint64 {
 	return h
 }
 
-// lookOf tells a file from how it was before: one change in four billion is missed until the next.
-func lookOf(s seenFile) uint32 {
+// stampOf is a hash of a file's size and modification time, by which a change is seen. It is never noStamp. One change
+// in four billion is missed until the next.
+func stampOf(s seenFile) uint32 {
 	h := uint64(fnvStart)
 	for _, v := range [...]uint64{uint64(s.size), uint64(s.changed)} {
 		for ; v > 0; v >>= 8 {
@@ -70,10 +71,11 @@ func lookOf(s seenFile) uint32 {
 		}
 		h *= fnvPrime
 	}
-	return max(uint32(h>>32)^uint32(h), noLook+1)
+	return max(uint32(h>>32)^uint32(h), noStamp+1)
 }
 
-// nodeIndex returns the index of a node; ok is false if there are too many.
+// nodeIndex returns the index of a node in r.nodes, and adds the node if it is new. ok is false if there are
+// maxIdleNodes others already.
 func (r *idleLogs) nodeIndex(node rayid.Node) (i uint8, ok bool) {
 	for i, known := range r.nodes {
 		if known == node {
@@ -102,37 +104,43 @@ func (r *idleLogs) put(key idleKey, f idleFile) {
 	r.files[key] = f
 }
 
-// is says whether a file that a walk saw is the idle one, by its inode. After a restart, the first that is found tells
-// the device: the volume may have been mounted again.
-func (r *idleLogs) is(f idleFile, s seenFile) bool {
+// isFile says whether the file s that a walk saw is the idle log f, by its device and inode. After a restart the number
+// of the device is not known (r.dev is 0), because the volume may have been mounted again: then the first file with the
+// right inode sets it.
+func (r *idleLogs) isFile(f idleFile, s seenFile) bool {
 	if r.dev == 0 && f.ino == s.id.ino {
 		r.dev = s.id.dev
 	}
 	return s.id == fileID{r.dev, f.ino}
 }
 
-// find finds the idle log that a file is: under its own path, or under the one that it had before it was rotated or
-// moved. at is the path, below the logs folder dir, under which it was stored.
-func (r *idleLogs) find(t *tree, s seenFile) (key idleKey, f idleFile, dir, at string, ok bool) {
-	if len(r.files) == 0 {
-		return 0, idleFile{}, "", "", false
+// idleLog is an idle log with the path under which it was stored.
+type idleLog struct {
+	key idleKey
+	idleFile
+	dir, path string // the logs folder, and the path below it
+}
+
+// findIdle finds the idle log that a file is: under the file's own path, or under the one that it had before it was
+// moved with its folder, rotated, or moved into a subfolder. ok is false if the file is no idle log.
+func (t *tree) findIdle(s seenFile) (log idleLog, ok bool) {
+	if len(t.idle.files) == 0 {
+		return idleLog{}, false
 	}
-	try := func(d, p string) bool {
-		k := keyOfPath(d, p)
-		found, isIdle := r.files[k]
-		if !isIdle || !r.is(found, s) {
+	isAt := func(dir, path string) bool {
+		key := keyOfPath(dir, path)
+		f, isIdle := t.idle.files[key]
+		if !isIdle || !t.idle.isFile(f, s) {
 			return false
 		}
-		key, f, dir, at, ok = k, found, d, p, true
+		log = idleLog{key, f, dir, path}
 		return true
-	}
-	if try(s.dir, s.path) {
-		return
 	}
 	base, _, rotated := rotation(s.path)
 	name := path.Base(s.path)
-	_ = (s.dir != t.dir && try(t.dir, s.path)) || (rotated && try(s.dir, base)) || (name != s.path && try(s.dir, name))
-	return
+	ok = isAt(s.dir, s.path) || (s.dir != t.dir && isAt(t.dir, s.path)) || (rotated && isAt(s.dir, base)) ||
+		(name != s.path && isAt(s.dir, name))
+	return log, ok
 }
 
 // markSeen notes that the current walk found an idle log.
@@ -141,16 +149,18 @@ func (t *tree) markSeen(key idleKey, f idleFile) {
 	t.idle.put(key, f)
 }
 
-// follow follows an idle log again, whose file was last seen at s, as one that the state file has.
-func (t *tree) follow(key idleKey, f idleFile, at string, s seenFile) {
-	delete(t.idle.files, key)
-	stream := t.streamOf(t.idle.nodes[f.node], at)
+// followAgain makes an idle log a followed one, in the state in which files come from the state file. The scan that is
+// under way compares it with what it saw.
+func (t *tree) followAgain(log idleLog) {
+	delete(t.idle.files, log.key)
+	stream := t.streamOf(t.idle.nodes[log.node], log.path)
 	if len(stream.files) > 0 {
 		return // another file has the path now, and the idle one is stored
 	}
 	followed := &file{
-		seenFile: seenFile{dir: s.dir, path: at, id: fileID{t.idle.dev, f.ino}},
-		state:    restored, stream: stream, prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scanNumber(),
+		seenFile: seenFile{dir: log.dir, path: log.path, id: fileID{t.idle.dev, log.ino}},
+		state:    restored, stream: stream, prefix: prefix{n: int64(log.prefixSize), sum: log.prefixSum},
+		lastScan: t.scanNumber(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
 	t.files[followed.id] = followed
@@ -165,25 +175,26 @@ func (t *tree) forgetIdle() {
 	for key, f := range t.idle.files {
 		if f.scan != now && f.scan != now-1 {
 			delete(t.idle.files, key)
-			t.idleDirty = t.idleDirty || f.n > 0
+			t.idleDirty = t.idleDirty || f.prefixSize > 0
 		}
 	}
 }
 
-// findIdle makes the logs idle that are stored and were not written to for idle. If other logs wait for places, those
-// of which nothing could be stored for idleAfter give theirs up: they become candidates again.
-func (t *tree) findIdle(now time.Time, idle time.Duration) {
+// retire makes the logs idle that are stored and did not grow for the time unchanged. If other logs wait for places,
+// logs of which nothing could be stored for idleAfter give their places up, too: the next scan makes them candidates
+// again. A log that was rotated stays, because an idleFile cannot say where it is in its stream; t.pinned counts these.
+func (t *tree) retire(now time.Time, unchanged time.Duration) {
 	t.pinned = 0
 	for _, f := range t.files {
 		switch s := f.stream; {
 		case !f.isWhole():
-			if s.state == listed && s.unread(f) == 0 {
+			if s.state == listed && s.shippable(f) == 0 {
 				t.pinned++
 			}
-		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= idle:
-			t.makeIdle(f, lookOf(f.seenFile))
+		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= unchanged:
+			t.makeIdle(f, stampOf(f.seenFile))
 		case t.waiting > 0 && s.state != inFlight && now.Sub(s.progress) >= idleAfter:
-			t.makeIdle(f, noLook)
+			t.makeIdle(f, noStamp)
 		}
 	}
 }
@@ -198,16 +209,18 @@ func (f *file) isWhole() bool {
 		f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
-// makeIdle stops following a log. look is the log's look if all of it is stored, or noLook, so that the next scan makes
-// it a candidate.
-func (t *tree) makeIdle(f *file, look uint32) {
+// makeIdle stops following a log and keeps an idleFile of it. stamp is the stamp of the file if all of it is stored, or
+// noStamp, with which the next scan takes the file for changed and makes it a candidate. The log stays followed if
+// there is no room for its node, or if it is on another file system than the other idle logs.
+func (t *tree) makeIdle(f *file, stamp uint32) {
 	s := f.stream
 	node, ok := t.idle.nodeIndex(s.node)
 	if !ok || !t.idle.accepts(f.id) {
 		return
 	}
 	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
-		sum: f.prefix.sum, n: uint16(f.prefix.n), ino: f.id.ino, look: look, node: node, scan: uint8(t.scans),
+		prefixSum: f.prefix.sum, prefixSize: uint16(f.prefix.n), ino: f.id.ino, stamp: stamp, node: node,
+		scan: uint8(t.scans),
 	})
 	delete(t.files, f.id)
 	delete(t.streams, streamID{s.node, s.path})
@@ -243,14 +256,15 @@ func (c *candidates) add(s seenFile) {
 	}
 }
 
-// cut leaves as many as there are places.
+// cut removes the candidates for which there is no place from c.files, and counts them as waiting. The oldest and the
+// newest ones stay, half of the places each.
 func (c *candidates) cut() {
 	if len(c.files) <= c.free {
 		return
 	}
 	slices.SortFunc(c.files, func(a, b seenFile) int { return cmp.Compare(a.changed, b.changed) })
-	old := c.free / 2
-	young := len(c.files) - (c.free - old)
+	old := c.free / 2                      // the oldest files before this index stay
+	young := len(c.files) - (c.free - old) // so do the newest from this one on
 	for _, s := range c.files[old:young] {
 		c.waiting++
 		c.waitingBytes += s.size
@@ -261,9 +275,9 @@ func (c *candidates) cut() {
 	c.files = slices.Delete(c.files, old, young)
 }
 
-// sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they stay idle,
-// or they are candidates.
-func (t *tree) sort(files []seenFile, c *candidates) {
+// classify divides the files that a walk saw: followed ones are looked at in any case (c.chosen), unchanged idle logs
+// and empty ones stay idle or become it, and all others are candidates for a place (c.files).
+func (t *tree) classify(files []seenFile, c *candidates) {
 	now := time.Now().UnixNano()
 	for _, s := range files {
 		if t.files[s.id] != nil {
@@ -272,21 +286,25 @@ func (t *tree) sort(files []seenFile, c *candidates) {
 		}
 		key := keyOfPath(s.dir, s.path)
 		f, isIdle := t.idle.files[key]
-		if !isIdle || !t.idle.is(f, s) {
-			if k, found, _, _, ok := t.idle.find(t, s); ok {
-				key, f, isIdle = k, found, true // it was moved
+		if !isIdle || !t.idle.isFile(f, s) {
+			if moved, ok := t.findIdle(s); ok {
+				key, f, isIdle = moved.key, moved.idleFile, true
 			}
 		}
-		if !isDump(s.path) && s.changed <= now {
+		if !isDump(s.path) && s.changed <= now { // a time that is yet to come says nothing
 			t.lastIdleWrite = max(t.lastIdleWrite, s.changed)
 		}
+		if s.size == 0 && !isIdle {
+			if taken := t.addEmpty(key, s); taken {
+				continue
+			}
+		}
 		switch {
-		case isIdle && t.idle.is(f, s) && f.look == lookOf(s): // not written to since
+		case isIdle && t.idle.isFile(f, s) && f.stamp == stampOf(s): // not written to since
 			t.markSeen(key, f)
-		case s.size == 0 && isIdle && f.n == 0: // still empty, perhaps made again
-			f.ino, f.look = s.id.ino, lookOf(s)
+		case s.size == 0 && isIdle && f.prefixSize == 0: // still empty, perhaps made again
+			f.ino, f.stamp = s.id.ino, stampOf(s)
 			t.markSeen(key, f)
-		case s.size == 0 && !isIdle && t.addEmpty(key, s):
 		default:
 			if isIdle {
 				t.markSeen(key, f)
@@ -300,8 +318,10 @@ func (t *tree) sort(files []seenFile, c *candidates) {
 // again by the next scan.
 const maxUnlisted = 1 << 20
 
-// addEmpty adds an empty log to the list of its node and makes it idle; false if it is to be followed like others.
-func (t *tree) addEmpty(key idleKey, s seenFile) bool {
+// addEmpty adds the name of a new, empty log to the names to list of its node, and makes the log idle. taken is false
+// if the log is to be followed like others. It is also true if there is no room for its name: then the next scan sees
+// the log as a new one again.
+func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
 	node := t.nodeOf(s.dir)
 	logPath := keyPath(s.path)
 	if isDump(s.path) || t.streams[streamID{node, s.path}] != nil || layout.CheckLogPath(logPath) != nil {
@@ -317,7 +337,7 @@ func (t *tree) addEmpty(key idleKey, s seenFile) bool {
 	}
 	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
 	t.idle.accepts(s.id)
-	t.markSeen(key, idleFile{sum: prefixOf(nil).sum, ino: s.id.ino, look: lookOf(s), node: i})
+	t.markSeen(key, idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
 	t.emptyDirty = true
 	return true
 }
@@ -334,24 +354,23 @@ func (t *tree) listEmpty() error {
 	return nil
 }
 
-// admit follows the candidates that there are places for.
+// admit gives places to as many candidates as there are places: it adds them to the files to look at (c.chosen), and
+// follows those again that are idle logs. The scan adds new files itself.
 func (t *tree) admit(c *candidates) {
 	c.cut()
 	for _, s := range c.files {
-		key, f, dir, at, isIdle := t.idle.find(t, s)
-		// perhaps another file has the path of an idle one, or one that was in the list of empty logs has its first
-		// bytes
-		if !isIdle {
-			key, dir, at = keyOfPath(s.dir, s.path), s.dir, s.path
+		log, isIdle := t.findIdle(s)
+		if !isIdle { // perhaps another file has the path of an idle log now
+			key := keyOfPath(s.dir, s.path)
+			var f idleFile
 			f, isIdle = t.idle.files[key]
+			log = idleLog{key, f, s.dir, s.path}
 		}
 		switch {
-		case isIdle && f.n == 0 && at == s.path:
-			delete(t.idle.files, key) // nothing of it is stored
+		case isIdle && log.prefixSize == 0 && log.path == s.path: // it was empty: nothing of it is stored
+			delete(t.idle.files, log.key)
 		case isIdle:
-			seen := s
-			seen.dir = dir
-			t.follow(key, f, at, seen)
+			t.followAgain(log)
 		}
 		c.chosen = append(c.chosen, s)
 	}

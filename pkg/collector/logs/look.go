@@ -44,7 +44,8 @@ func (c *changes) add(path string, happened fsnotify.Op) bool {
 	return true
 }
 
-// LookAtFollowed looks at the logs that are followed, and at no others. An earlier collector's are followed, too.
+// LookAtFollowed looks at the logs that are followed, and at no others. These include the logs that an earlier
+// collector followed, by its state files.
 func (t *Tailer) LookAtFollowed(ctx context.Context) error {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
@@ -73,7 +74,8 @@ func (t *Tailer) lookAt(ctx context.Context, c changes) {
 	t.look(ctx, root, c)
 }
 
-// look looks at the logs among the changes. What concerns a whole folder is left to a scan. t.scanning is held.
+// look looks at the logs that are named by the changes. A scan is asked for where a session or its folder of logs was
+// made, moved or removed. The caller holds t.scanning.
 func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 	files := make(map[*tree][]seenFile)
 	for p := range c.paths {
@@ -114,7 +116,9 @@ func (t *tree) followed() []seenFile {
 	return files
 }
 
-// look looks at files by dir and path. It follows at most free more. happened is what notices told of them.
+// look updates the files with these dirs and paths: it asks the file system for the other fields. It follows at most
+// free more files. happened says what the kernel's notices told of each path below Ray's temporary folder; files that
+// no notice named are not in it.
 func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
 	var w walkResult
 	missing := w.stat(root, files)
@@ -123,12 +127,13 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 	t.root = root
 	defer func() { t.root = nil }()
 	if len(w.dirs) > 0 {
-		t.scanSoon() // perhaps a new one
+		t.scanSoon() // the notice was about a folder, perhaps a new one
 	}
 	for _, s := range missing {
 		op := happened[s.full()]
 		known := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil ||
-			t.idle.files[keyOfPath(s.dir, s.path)].n > 0 && !op.Has(fsnotify.Create) // at most its last lines are lost
+			// at most its last lines are lost
+			t.idle.files[keyOfPath(s.dir, s.path)].prefixSize > 0 && !op.Has(fsnotify.Create)
 		if known {
 			t.scanSoon()
 		} else if isGone(s, op) {
@@ -143,7 +148,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 		case f != nil && f.isAt(s):
 			t.lookAgain(now, f, s)
 		case f == nil && t.isAlone(s):
-			t.sort([]seenFile{s}, found)
+			t.classify([]seenFile{s}, found)
 		default:
 			t.scanSoon()
 		}
@@ -195,14 +200,14 @@ func (t *tree) isAlone(s seenFile) bool {
 		return false
 	}
 	if f, isIdle := t.idle.files[keyOfPath(s.dir, s.path)]; isIdle { // an empty one has nothing to be told by
-		return f.n == 0 || t.idle.is(f, s)
+		return f.prefixSize == 0 || t.idle.isFile(f, s)
 	}
-	_, _, _, _, moved := t.idle.find(t, s)
+	_, moved := t.findIdle(s)
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 
-// stat looks at files by dir and path. It adds logs to the batch and folders to dirs, and returns all that are not
-// logs, or no more, folders included. It sorts them to open each folder once.
+// stat looks at files by dir and path. It adds logs to w.batch and folders to w.dirs, and returns all files that are
+// not logs or do not exist, folders included. It changes the order of files: sorted, each folder is opened once.
 func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) {
 	slices.SortFunc(files, func(a, b seenFile) int {
 		return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path))
@@ -222,7 +227,7 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) 
 		before := len(w.batch)
 		if folder != nil {
 			below := strings.TrimSuffix(strings.TrimSuffix(s.path, base), "/")
-			if w.file(folder, s.dir, below, base) {
+			if w.addEntry(folder, s.dir, below, base) {
 				w.dirs = append(w.dirs, s.full())
 			}
 		}

@@ -166,8 +166,8 @@ func TestGone(t *testing.T) {
 	must.Get(tailer.Scan(t.Context()))(t)
 	tree := tailer.treeOf(lookedAt)
 	dir := tree.followed()[0].dir
-	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{n: 5})
-	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{n: 5})
+	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{prefixSize: 5})
+	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{prefixSize: 5})
 	tree.idle.put(keyOfPath(dir, "empty.out"), idleFile{})
 	w := &watcher{t: tailer}
 	happened := func(name string, all ...fsnotify.Op) {

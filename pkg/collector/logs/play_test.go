@@ -182,13 +182,13 @@ var checks = map[string]func(r *rig, on []string){
 	"done":   func(r *rig, _ []string) { r.wantStored(true) },
 	"undone": func(r *rig, _ []string) { r.wantStored(false) },
 	"again": func(r *rig, _ []string) { // a scan is wanted
-		if !r.tailer.Rescan() {
+		if !r.tailer.NeedsScan() {
 			r.t.Error("no other scan is wanted")
 		}
 	},
 	"enough": func(r *rig, _ []string) { // no scan is wanted, and all was read
-		if err := r.tailer.Unread(); err != nil || r.tailer.Rescan() {
-			r.t.Errorf("unread: %v, another scan is wanted: %t", err, r.tailer.Rescan())
+		if err := r.tailer.Unread(); err != nil || r.tailer.NeedsScan() {
+			r.t.Errorf("unread: %v, another scan is wanted: %t", err, r.tailer.NeedsScan())
 		}
 	},
 	"waits": func(r *rig, on []string) { // so many bytes, and a time if there are any

@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// reconcile turns what a walk saw into events of known files, and adds new files.
+// reconcile compares the files that a walk saw with the files that are followed: it updates, moves, truncates or
+// finishes these, and follows the new ones. t.root is open and the tree's lock is held.
 func (t *tree) reconcile(now time.Time, files []seenFile) {
 	if !t.broken {
 		t.scans++
@@ -26,7 +27,9 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 	}
 }
 
-// choose chooses one name for each file. If a file has several, it is the known one.
+// choose returns the files that a walk saw by their IDs, with one path for each. If a file has several paths (hard
+// links), it keeps the one under which it is followed. Dumps that may be overwritten again and paths that cannot be
+// stored are left out. The result is t.seen, valid until the next scan.
 func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 	if t.seen == nil {
 		t.seen = make(map[fileID]seenFile, len(files))
@@ -63,7 +66,8 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 }
 
 // finishMissing finishes the files that two scans in a row did not find. One scan can miss a file that is renamed at
-// that moment. Those in a folder that the collector has no right to read now may still exist: they are kept.
+// that moment. Files in folders that the collector has no right to read now, and files that the file system could not
+// tell of, may still exist: they are kept.
 func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
@@ -86,7 +90,8 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	}
 }
 
-// compare separates known from unknown files. replaced have the inode of a known file, but are not that file.
+// compare divides the files that a walk saw. It updates the followed ones, and returns two kinds of others: unknown
+// files have an inode that no followed file has, replaced ones have the inode of a followed file but other bytes.
 func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replaced []seenFile) {
 	for id, s := range seen {
 		f := t.files[id]
@@ -101,7 +106,8 @@ func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replac
 	return unknown, replaced
 }
 
-// see is the event of a known file that was seen; false if its inode has another file now.
+// see updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to another file
+// now, or f was truncated. It is true after an error, because then it is not known.
 func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	before := f.prefix
 	same, err := f.isSame(t, s)
@@ -126,9 +132,10 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	return true
 }
 
-// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two
-// scans found no copy. If the log was truncated, a new generation begins. If the inode was given to another file, that
-// file is unknown.
+// replace finishes the followed files whose inodes have other bytes now. replaced has what the walk saw of these
+// inodes. Where a copy of the old bytes is among the unknown files, the rest is read from it; where a copy may still
+// appear, the file waits for the next scan. If the log was truncated, a new generation of it begins. If the inode was
+// given to another file, that is added to the unknown files, which are returned without the copies.
 func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {
@@ -165,7 +172,8 @@ func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
 	return !f.replaced && !t.draining && s.full() == f.full() && f.prefix.n >= copyPrefix
 }
 
-// enterAll adds new files, each to the stream that it belongs to.
+// enterAll follows new files, each in the stream that it belongs to. Files that may be copies wait. seen has all files
+// of the walk.
 func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenFile) {
 	slices.SortFunc(unknown, byGeneration)
 	rotated := t.rotated(seen, unknown)
@@ -182,8 +190,8 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 	}
 }
 
-// rotated returns the known logs whose newest generation no longer has the log's own name. One whose newest generation
-// is gone was rotated only if another file has the name now.
+// rotated returns the streams of known logs that were rotated since the last scan: their newest file no longer has the
+// log's own name. A log whose newest file is gone was rotated only if an unknown file has the log's name now.
 func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamID]bool {
 	anew := make(map[streamID]bool)
 	for _, s := range unknown {
@@ -201,7 +209,7 @@ func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamI
 	return rotated
 }
 
-// enter adds a new file as the next generation of a stream.
+// enter follows a new file as the newest generation of a stream.
 func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 	f := &file{grown: now, lastScan: t.scanNumber()}
 	f.update(now, s)
@@ -227,7 +235,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 	t.dirty = true
 }
 
-// readFirst reads the first and the last bytes of a new file, by which it is known again.
+// readFirst reads the first and the last bytes of a new file, by which later scans recognise it.
 func (t *tree) readFirst(f *file, s seenFile) error {
 	if s.size == 0 {
 		return nil
@@ -246,7 +254,8 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	return f.findEnds(t, opened, f.size)
 }
 
-// finish forgets a file that was removed or replaced. Its unread bytes are lost.
+// finish stops following a file that was removed or replaced. Its bytes that are not stored are lost: they are counted
+// and a warning names the log. The stream's current file stays in the stream until the stream moves on.
 func (t *tree) finish(f *file) {
 	f.on(fileFinished)
 	removed := t.files[f.id] == f // else it was replaced
@@ -321,7 +330,7 @@ func (t *tree) waits(now time.Time, s seenFile) bool {
 // mayBeCopy says whether a new file may be the copy of a known log that is about to be truncated: its name is made from
 // the log's, and it begins with the same bytes or does not have that many yet.
 func (t *tree) mayBeCopy(s seenFile) bool {
-	for i := len(s.path) - 1; i > 0 && s.path[i] != '/'; i-- {
+	for i := len(s.path) - 1; i > 0 && s.path[i] != '/'; i-- { // s.path[:i] may be the name of the log
 		stream := t.streams[streamID{t.node, s.path[:i]}]
 		if stream == nil || !mayCopy(s.path, stream.path) {
 			continue

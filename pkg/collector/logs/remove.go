@@ -32,7 +32,7 @@ type removedLog struct {
 // A session has ended when its raylet does not listen and no process has one of its logs open to write; session_latest
 // and the newest session are spared in any case, since raylets of other network namespaces cannot be seen.
 func (t *Tailer) sweep(root *os.Root, sessions []string) {
-	latest := current(root, sessions)
+	latest := latestSession(root, sessions)
 	for _, tree := range t.all() {
 		if tree.session == latest {
 			continue
@@ -47,9 +47,10 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 	}
 }
 
-// removeLogs removes the logs of a session that does not run, if everything is stored and nobody may go on writing.
+// removeLogs removes the logs of a session that does not run, if everything is stored, nothing was written for sweepAge
+// and no process has a log open to write. It returns how many it removed. What a walk cannot read stays.
 func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
-	if !t.stored() || !t.quiet(now) {
+	if !t.allStored() || !t.quiet(now) {
 		return 0
 	}
 	moved, _, _ := movedLogs(root, t.session)
@@ -57,7 +58,7 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 	var all walkResult
 	anyInUse := false
 	_ = all.walk(root, dirs, visitor{files: func(files []seenFile) error {
-		anyInUse = anyInUse || slices.ContainsFunc(files, func(s seenFile) bool { return written(root, s) })
+		anyInUse = anyInUse || slices.ContainsFunc(files, func(s seenFile) bool { return isOpenToWrite(root, s) })
 		return nil
 	}})
 	if anyInUse {
@@ -88,11 +89,12 @@ func (t *tree) isStored(s seenFile) bool {
 	if f := t.files[s.id]; f != nil {
 		return f.unstored() == 0 && s.size == f.size && s.changed == f.changed
 	}
-	_, f, _, _, isIdle := t.idle.find(t, s)
-	return isIdle && f.look == lookOf(s)
+	log, isIdle := t.findIdle(s)
+	return isIdle && log.stamp == stampOf(s)
 }
 
-// remove removes a log unless it has changed since the walk or a process has it open to write.
+// remove removes a log unless it has changed since the walk or a process has it open to write. If it cannot be known
+// that no process has it open, the removed file stays open for lateTime, and what is written to it is stored.
 func (t *tree) remove(root *os.Root, now time.Time, s seenFile) (removed bool, err error) {
 	opened, info, err := open(root, s.full(), s.id)
 	if isElsewhere(err) {
@@ -125,7 +127,7 @@ func (t *tree) seeRemoved(now time.Time, c *candidates) {
 	for id, r := range t.removed {
 		info, err := r.file.Stat()
 		if err != nil {
-			continue
+			continue // the next scan tries again
 		}
 		s := seenFile{dir: r.dir, path: r.path, id: id, size: info.Size(), changed: info.ModTime().UnixNano()}
 		if !t.isStored(s) {
@@ -136,11 +138,11 @@ func (t *tree) seeRemoved(now time.Time, c *candidates) {
 			delete(t.removed, id)
 			continue
 		}
-		t.sort([]seenFile{s}, c)
+		t.classify([]seenFile{s}, c)
 	}
 }
 
-// reopen returns the removed log with a handle of its own.
+// reopen returns another handle of the removed log, for the caller to close.
 func (r *removedLog) reopen() (*os.File, fs.FileInfo, error) {
 	fd, err := unix.FcntlInt(r.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -189,8 +191,8 @@ func endLease(f *os.File) (unused bool) {
 	return err == nil && lease == unix.F_RDLCK
 }
 
-// written says whether a process is known to have the log open to write.
-func written(root *os.Root, s seenFile) bool {
+// isOpenToWrite says whether a process is known to have the log open to write.
+func isOpenToWrite(root *os.Root, s seenFile) bool {
 	opened, _, err := open(root, s.full(), s.id)
 	if err != nil {
 		return false

@@ -23,8 +23,9 @@ type Session struct {
 	LastWrite time.Time
 }
 
-// Sessions lists the sessions in Ray's temporary folder by name, and so by time, and says which of them session_latest
-// names, or else is the newest. Folders that the last scan found to hold nothing of Ray are none.
+// Sessions lists the sessions in Ray's temporary folder by name, and so by time, without folders that the last scan
+// found to hold nothing of Ray. latest is the session that the link session_latest names, or else the newest; "" if
+// there is none. Both are empty if Ray's temporary folder does not exist yet.
 func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	root, names, err := t.open()
 	if root == nil {
@@ -39,20 +40,21 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 		s := Session{Name: name}
 		if tree := t.treeOf(name); tree != nil {
 			s.LastWrite = tree.lastWrite(now)
-			s.Stored = tree.stored()
+			s.Stored = tree.allStored()
 			s.Quiet = tree.quiet(now)
 		}
 		sessions = append(sessions, s)
 	}
-	return sessions, current(root, names), nil
+	return sessions, latestSession(root, names), nil
 }
 
 // maxSessions bounds how many of the sessions in Ray's temporary folder are looked at, the newest and the one that
 // session_latest names: whoever runs in the pod can make folders of such names.
 const maxSessions = 10_000
 
-// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a
-// symbolic link; whatever it is, it is no session.
+// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time: the newest maxSessions, and
+// the one that session_latest names. session_latest itself is usually a symbolic link; whatever it is, it is no
+// session.
 func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -73,8 +75,8 @@ func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	return names, err
 }
 
-// current is the session that session_latest names, or else the newest.
-func current(root *os.Root, sessions []string) string {
+// latestSession is the session that session_latest names, or else the newest.
+func latestSession(root *os.Root, sessions []string) string {
 	if name := node.Latest(root); slices.Contains(sessions, name) {
 		return name
 	}
@@ -84,8 +86,8 @@ func current(root *os.Root, sessions []string) string {
 	return sessions[len(sessions)-1]
 }
 
-// SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file
-// of an ended session waits for more bytes. It returns false if that was known.
+// SetEnded says whether Ray has ended a session on this node; it may run it again later. From the next scan on, no file
+// of an ended session waits for more bytes. It returns false if nothing changed or the session was not scanned yet.
 func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
 	tree := t.treeOf(session)
 	if tree == nil {
@@ -101,7 +103,8 @@ func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
 	return changed
 }
 
-// dropTrees forgets sessions whose folder is gone.
+// dropTrees forgets the sessions whose folder is gone, with their state files. present has the sessions that still have
+// one.
 func (t *Tailer) dropTrees(present map[string]bool) {
 	for _, tree := range t.all() {
 		if present[tree.session] {
@@ -131,7 +134,7 @@ type waitingSessions struct {
 	first, firstError error // of all of them, and of those that have logs
 }
 
-// add counts a session that has to wait, and why.
+// add counts a session whose logs cannot be read yet, and why. hasLogs says whether its folder has logs that wait.
 func (w *waitingSessions) add(session string, err error, hasLogs bool) {
 	err = fmt.Errorf("%s: %w", session, err)
 	w.count++
@@ -158,10 +161,12 @@ func (w *waitingSessions) unread() error {
 	return fmt.Errorf("the logs of %d sessions, such as %w", w.withLogs, w.firstError)
 }
 
-// logWaiting remembers what a scan found beside logs, and logs a line for each kind, however many folders there are.
+// logWaiting remembers which sessions wait for their node and which folders hold nothing of Ray (notRay), and logs one
+// line for each of the two, however many folders there are. Only folders that the scan before found to hold nothing
+// either are logged, because Ray may just be filling a new one.
 func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 	t.mu.Lock()
-	stay := 0 // Ray may just be filling a new one
+	stay := 0 // how many folders hold nothing of Ray in two scans in a row
 	for session := range notRay {
 		if t.notRay[session] {
 			stay++

@@ -61,7 +61,8 @@ func (t *tree) save() error {
 	return nil
 }
 
-// encode writes a stateFile stream by stream: of a hundred thousand logs it takes 40 MB.
+// encode writes the tree's state as the JSON of a stateFile, one stream at a time: for a hundred thousand logs the JSON
+// is 40 MB long.
 func (t *tree) encode(w *bufio.Writer) error {
 	_, _ = w.WriteString(`{"wholes":[`) // the writer keeps its first error
 	separator := ""
@@ -120,9 +121,9 @@ func (t *tree) load() error {
 			"of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
-	now := make(devices)
+	present := make(devices)
 	if root, err := os.OpenRoot(t.tailer.opts.Dir); err == nil {
-		now.learn(root, state.Streams)
+		present.learn(root, state.Streams)
 		_ = root.Close()
 	}
 	for _, entry := range state.Streams {
@@ -134,18 +135,18 @@ func (t *tree) load() error {
 					"both of its names", t.state)
 			continue
 		}
-		t.restore(node, entry, now)
+		t.restore(node, entry, present)
 	}
 	return nil
 }
 
-// restore adds a stream from the state file, with the devices as they are now.
-func (t *tree) restore(node rayid.Node, entry streamEntry, now devices) {
+// restore adds a stream from the state file. present has the devices' present numbers.
+func (t *tree) restore(node rayid.Node, entry streamEntry, present devices) {
 	s := t.streamOf(node, entry.Path)
 	s.base, s.from, s.pos = entry.Base, entry.From, entry.Base
 	for i, e := range entry.Files {
 		f := e.file()
-		f.id.dev = now.now(e.Dev)
+		f.id.dev = present.number(e.Dev)
 		if i == entry.Cur && !f.sized {
 			f.size = entry.From
 		}
@@ -172,7 +173,8 @@ func (f *file) entry() fileEntry {
 	return e
 }
 
-// file is its inverse. A log has at least the bytes that were read of it; its size is not stored.
+// file makes a file of its entry in the state file, in the state restored. Its size is not in there, except a dump's: a
+// log has at least the bytes that were read of it.
 func (e fileEntry) file() *file {
 	f := &file{
 		seenFile: seenFile{dir: e.Dir, path: cmp.Or(e.Name, string(e.Raw)), id: fileID{e.Dev, e.Ino}, size: e.Read},
@@ -224,11 +226,14 @@ func (t *tree) saveIdle() error {
 		}
 		var record []byte
 		for key, f := range t.idle.files {
-			if f.node == maxIdleNodes-1 || (f.n == 0 && len(t.unlisted) > 0) { // what the file has counts as listed
+			if f.node == maxIdleNodes-1 { // its node is not in the file, which has one less
+				continue
+			}
+			if f.prefixSize == 0 && len(t.unlisted) > 0 { // empty logs in the file count as listed
 				continue
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
-				idleEntry{uint64(key), f.sum, f.ino, f.n, f.node})
+				idleEntry{uint64(key), f.prefixSum, f.ino, f.prefixSize, f.node})
 			_, _ = w.Write(record)
 		}
 		return nil
@@ -240,8 +245,8 @@ func (t *tree) saveIdle() error {
 	return nil
 }
 
-// loadIdle reads the file of idle logs. Those in it are looked at again, because the store's listing says whether
-// they are stored. A damaged file is not used further than it can be read.
+// loadIdle reads the file of idle logs. They have no stamp, so the next scan looks at each again, because the store's
+// listing says whether they are stored. A damaged file is used as far as it can be read; nil is returned then, too.
 func (t *tree) loadIdle() error {
 	f, err := os.Open(t.idlePath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -277,7 +282,7 @@ func (t *tree) loadIdle() error {
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
 		if int(e.Node) < len(index) && e.N <= maxPrefix {
-			t.idle.put(idleKey(e.Key), idleFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N,
+			t.idle.put(idleKey(e.Key), idleFile{prefixSum: e.Sum, ino: e.Ino, stamp: noStamp, prefixSize: e.N,
 				node: index[e.Node]})
 		}
 	}

@@ -68,7 +68,7 @@ const (
 	streamStored                      // the chunk is stored
 )
 
-// on is the only place that changes a stream's state.
+// on changes the stream's state after an event, as the table in doc.go says. No other function changes it.
 func (s *stream) on(e streamEvent) {
 	switch {
 	case e == streamListed:
@@ -99,8 +99,9 @@ func (s *stream) consumed(f *file) int64 {
 	return f.read
 }
 
-// isBehind says that the rest of f belongs to another node's stream, and all before it is stored.
-func (s *stream) isBehind(f *file) bool {
+// isReadyToPass says whether f has a rest, behind f.limit, that belongs to another node's stream, and all before it is
+// stored.
+func (s *stream) isReadyToPass(f *file) bool {
 	return f.limit > 0 && f.size > f.limit && s.state == listed && s.consumed(f) >= f.limit
 }
 
@@ -132,8 +133,8 @@ func (s *stream) isTooSoon(f *file, now time.Time) bool {
 	return f.whole && s.isHome(f) && !s.tree.draining && now.Before(s.nextWhole)
 }
 
-// unread returns how many bytes of f can be shipped now.
-func (s *stream) unread(f *file) int64 {
+// shippable returns how many bytes of f can be shipped now.
+func (s *stream) shippable(f *file) int64 {
 	if f.state != following && f.state != restored || s.isTooSoon(f, time.Now()) {
 		return 0
 	}
@@ -155,18 +156,19 @@ func (s *stream) pending(now time.Time) bool {
 	case s.current.state == moved:
 		return false
 	case s.state == unlisted:
-		return slices.ContainsFunc(s.files, func(f *file) bool { return s.unread(f) > 0 })
+		return slices.ContainsFunc(s.files, func(f *file) bool { return s.shippable(f) > 0 })
 	}
-	return s.unread(s.current) > 0 || s.next(now) != nil
+	return s.shippable(s.current) > 0 || s.next(now) != nil
 }
 
-// next returns the file to continue with when the current one has no more; nil if there is none for now.
+// next returns the file to continue with when the current file has no more to ship: the oldest that has something to
+// ship, unless an older one may still grow. It is nil if there is none for now.
 func (s *stream) next(now time.Time) *file {
 	newer := false
 	for _, f := range s.files {
 		if f == s.current {
 			newer = true
-		} else if s.unread(f) > 0 {
+		} else if s.shippable(f) > 0 {
 			return f
 		}
 		// Lines keep their order: newer generations wait until this one is complete.
@@ -190,11 +192,11 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	return s.isHome(f) || now.Sub(f.grown) < settleTime && now.Sub(time.Unix(0, f.changed)) < settleTime
 }
 
-// moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be
-// saved.
+// moveOn makes the next file the current one if the current one has nothing more to ship, and says whether it did.
+// After that the caller has to save the state before anything of the next file is shipped.
 func (s *stream) moveOn(now time.Time) bool {
 	// a moved file is no longer where the last scan saw it: only the next scan tells whether it has more
-	if s.state != listed || s.current.state == moved || s.unread(s.current) > 0 {
+	if s.state != listed || s.current.state == moved || s.shippable(s.current) > 0 {
 		return false
 	}
 	next := s.next(now)
@@ -240,16 +242,19 @@ func (s *stream) startAgain(stored int64) error {
 	return nil
 }
 
-// seek is resume where the store has all bytes of the files before the current one.
+// seek sets the position to the number of stored bytes, which is at least s.base: all bytes of the files before the
+// current one are stored. If the current file has fewer bytes than that, it moves on to the following files. changed
+// says that the state file has other values.
 func (s *stream) seek(stored int64) (changed bool, err error) {
-	for s.pos = stored; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
+	s.pos = stored
+	for ; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
 		if err := s.tree.resize(s.current); err != nil {
 			return changed, err
 		}
 		over := s.consumed(s.current) - s.current.end()
 		i := slices.Index(s.files, s.current) + 1
 		switch {
-		case over <= 0:
+		case over <= 0: // it has grown since the last scan
 		case i < len(s.files):
 			// Another collector was faster, or the state file is older than the store: the rest is of the next
 			// generation.
@@ -288,10 +293,10 @@ func (s *stream) Key() string { return s.key }
 func (s *stream) Unresumed() bool {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	return s.state == unlisted || s.state == inFlight && s.unread(s.current) == 0
+	return s.state == unlisted || s.state == inFlight && s.shippable(s.current) == 0
 }
 
-// Resume implements ship.Source.
+// Resume implements ship.Source: it continues after the stored bytes, whose number the store's listing says.
 func (s *stream) Resume(stored int64) error {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
@@ -304,7 +309,7 @@ func (s *stream) Resume(stored int64) error {
 	s.shrunk = 0
 	s.updateAge()
 	s.unsaved = s.unsaved || changed
-	if s.unsaved || s.unread(s.current) == 0 {
+	if s.unsaved || s.shippable(s.current) == 0 {
 		s.tree.scanSoon() // Tailer.Sources has to look at it again
 	}
 	return nil
@@ -320,25 +325,26 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	if s.state == unlisted {
 		// It is not known yet where the stream continues, but the maximum number of pending bytes is.
 		for _, f := range s.files {
-			if unread := s.unread(f); unread > 0 {
-				n += unread
+			if more := s.shippable(f); more > 0 {
+				n += more
 				oldest = earlier(oldest, f.oldest)
 			}
 		}
 		return s.pos, min(n, limit), oldest
 	}
-	if s.unread(s.current) == 0 {
+	if s.shippable(s.current) == 0 {
 		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known
 		// first.
 		if next := s.next(time.Now()); next != nil && s.state == inFlight {
-			return s.pos, min(s.unread(next), limit), next.oldest
+			return s.pos, min(s.shippable(next), limit), next.oldest
 		}
 		return s.pos, 0, time.Time{}
 	}
-	return s.pos, min(s.unread(s.current), limit), s.current.oldest
+	return s.pos, min(s.shippable(s.current), limit), s.current.oldest
 }
 
-// Open implements ship.Source. The file is identified again, since it may have been rotated after the last scan.
+// Open implements ship.Source. The file is opened without the tree's lock being held for reads, and identified again by
+// its bytes, since it may have been rotated or truncated after the last scan.
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
 	f, at := s.current, s.from+offset-s.base
@@ -391,8 +397,9 @@ type section struct {
 	tail   tail   // when it was looked at last before that
 }
 
-// Read returns the last bytes only if the file still has the bytes that identified it when it was opened. Then all
-// bytes were read from the same generation, and otherwise the store never gets a whole object.
+// Read returns the section's last bytes only if the file still has the bytes that identified it when it was opened.
+// Then all bytes came from the same generation. Otherwise it returns an error, so that the store never gets a whole
+// object of mixed bytes.
 func (s *section) Read(p []byte) (int, error) {
 	n, err := s.ReadSeeker.Read(p)
 	at, _ := s.Seek(0, io.SeekCurrent)

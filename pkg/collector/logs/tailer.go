@@ -107,7 +107,8 @@ func New(o Options) *Tailer {
 // Notify returns a channel that receives when there may be something new to ship.
 func (t *Tailer) Notify() <-chan struct{} { return t.notify }
 
-// Sources returns the logs that have something to ship.
+// Sources returns the logs that have something to ship. Streams whose current file has no more move on to their next
+// file before.
 func (t *Tailer) Sources() []ship.Source {
 	now := time.Now()
 	var sources []ship.Source
@@ -121,16 +122,16 @@ func (t *Tailer) Sources() []ship.Source {
 			}
 		}
 		if changed {
-			// once for all that go on elsewhere, before anything of them is stored: each save writes what is known of
-			// every log
+			// Saved before anything of the next files is stored, and once for all streams that moved on: each save
+			// writes what is known of every log.
 			tree.saveMoves()
 		}
 	}
 	return sources
 }
 
-// Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest. It includes rotated
-// files that wait for older ones.
+// Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest; zero if there are none.
+// It includes rotated files that wait for older ones, and logs that wait for a place.
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
@@ -153,7 +154,7 @@ func (t *Tailer) all() []*tree {
 	return slices.Collect(maps.Values(t.trees))
 }
 
-// locked iterates over the trees of all sessions, and locks each meanwhile.
+// locked iterates over the trees of all sessions. It holds the lock of one tree while the loop's body runs for it.
 func (t *Tailer) locked() iter.Seq[*tree] {
 	return func(yield func(*tree) bool) {
 		for _, tree := range t.all() {
@@ -202,16 +203,16 @@ func (t *Tailer) free() int {
 	return max(free, 0)
 }
 
-// Rescan says whether another scan may find more of a log: it is no longer where the last scan saw it, could not be
-// read, or has a rest that belongs to another node.
-func (t *Tailer) Rescan() bool {
+// NeedsScan says whether another scan may find more to ship: a file is no longer where the last scan saw it, a file or
+// folder could not be read, or the rest of a file has to pass to the stream of the node that writes it now.
+func (t *Tailer) NeedsScan() bool {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
-			if f.state == moved || f.stream.isBehind(f) {
+			if f.state == moved || f.stream.isReadyToPass(f) {
 				return true
 			}
 		}
-		if tree.unread() != nil {
+		if tree.unreadError() != nil {
 			return true
 		}
 	}
@@ -225,7 +226,7 @@ func (t *Tailer) Unread() error {
 	err := t.unread
 	t.mu.Unlock()
 	for tree := range t.locked() {
-		err = errors.Join(err, tree.unread())
+		err = errors.Join(err, tree.unreadError())
 	}
 	return err
 }
@@ -252,7 +253,9 @@ func logsOf(session string) string { return path.Join(session, "logs") }
 // returned.
 func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) { return t.scan(ctx, nil) }
 
-// scan is Scan that watches folders before it reads them, and looks meanwhile at what notices name; w may be nil.
+// scan scans all sessions once, as Scan does. If w is not nil, it watches folders before it reads them, and between
+// batches of files it looks at those that the kernel's notices name. It returns the folders to watch, below Ray's
+// temporary folder.
 func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
@@ -312,8 +315,8 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	return dirs, nil
 }
 
-// open opens Ray's temporary folder, and lists the sessions in it. root is nil after an error, and if there is no
-// folder yet.
+// open opens Ray's temporary folder, which the caller closes, and lists the sessions in it. root is nil after an error,
+// and without an error if there is no folder yet.
 func (t *Tailer) open() (root *os.Root, sessions []string, err error) {
 	root, err = os.OpenRoot(t.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -335,7 +338,8 @@ func (t *Tailer) isDraining() bool {
 	return t.draining
 }
 
-// tree returns the session's tree. It creates one if the session's node is known.
+// tree returns the session's tree. If there is none yet, it makes one with the state that an earlier collector left, or
+// returns the error with which the session's node cannot be found. It also passes a new node of a known session on.
 func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	known := t.treeOf(session)
 	id, err := t.opts.Node(ctx, session)

@@ -92,7 +92,9 @@ type scanning struct {
 	between func() error
 }
 
-// scan looks at every file and updates the streams. It returns the folders of logs.
+// scan looks at every file of the session's logs, and updates the followed files and their streams. It returns the
+// folders of logs, below Ray's temporary folder. The error is only that of sc.between; what cannot be read is reported.
+// The tree is not locked while folders are read.
 func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
 	moved, nodes, movedErr := movedLogs(sc.root, t.session)
@@ -102,11 +104,11 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	}
 	t.walking, t.unlistedFull = true, false
 	t.lock.Unlock()
-	clear(t.chosen[:cap(t.chosen)]) // their names
+	clear(t.chosen[:cap(t.chosen)]) // so that their names can be freed
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
 	err = w.walk(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
-		t.sort(files, found)
+		t.classify(files, found)
 		t.lock.Unlock()
 		return sc.between()
 	}})
@@ -137,9 +139,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	}
 	switch {
 	case t.waiting > 0:
-		t.findIdle(now, settleTime)
+		t.retire(now, settleTime)
 	case free < maxFollowed/2:
-		t.findIdle(now, idleAfter)
+		t.retire(now, idleAfter)
 	}
 	t.idleDirty = t.idleDirty || t.emptyDirty
 	t.saveAll(now)
@@ -166,7 +168,7 @@ func (t *tree) saveAll(now time.Time) {
 	}
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
-	if t.dirty {
+	if t.dirty { // save and saveIdle reset dirty and idleDirty
 		warn(t.save(), unsaved)
 	}
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
@@ -194,13 +196,14 @@ func (t *tree) openFailed(f *file, err error) {
 	t.unreadable(f, time.Now(), err)
 }
 
-// report logs an error about a path once.
-func (t *tree) report(about string, err error) {
-	if t.reported[about] {
+// report counts an error about a log or a folder, and warns of it, once for each what: its path, or the error's text. A
+// warning that the throttle leaves out is not made up for. Of more than maxReported, each further error is counted.
+func (t *tree) report(what string, err error) {
+	if t.reported[what] {
 		return
 	}
 	if len(t.reported) < maxReported {
-		t.reported[about] = true
+		t.reported[what] = true
 	}
 	t.tailer.metrics.unreadable.Inc()
 	if log, ok := t.tailer.warnings.unreadable.Next(time.Now()); ok {
@@ -208,14 +211,15 @@ func (t *tree) report(about string, err error) {
 		if errors.Is(err, fs.ErrPermission) {
 			text += ": " + RightsAdvice
 		}
-		log.WithFields(logrus.Fields{"session": t.session, "log": about}).WithError(err).Warn(text)
+		log.WithFields(logrus.Fields{"session": t.session, "log": what}).WithError(err).Warn(text)
 	}
 }
 
 // RightsAdvice is what to do about files of Ray's that the collector has no right to read.
 const RightsAdvice = "run Ray with umask 022, or the collector as Ray's user (securityContext.runAsUser)"
 
-// resize asks the file system for a file's size.
+// resize asks the file system whether a file is longer than known. If the file is no longer at its path, it becomes
+// moved and a scan is asked for.
 func (t *tree) resize(f *file) error {
 	opened, info, err := t.open(f)
 	if isElsewhere(err) {
@@ -264,10 +268,10 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	return s
 }
 
-// stored says whether everything is stored that the last scan saw. While Ray may go on, files wait for more bytes that
-// are not counted here, and what the collector has no right to read is lost: a session whose end waited for that would
-// never end.
-func (t *tree) stored() bool {
+// allStored says whether everything is stored that the last scan saw. Files that the collector has no right to read do
+// not count: a session whose end waited for them would never end. After Ray has ended the session, only a scan since
+// then counts, because the scans before it left out files that waited for more bytes.
+func (t *tree) allStored() bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	for _, f := range t.files {
@@ -280,7 +284,8 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	return !t.broken && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
+	scannedSinceEnd := t.draining || !t.ended
+	return scannedSinceEnd && !t.broken && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0
 }
 
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
@@ -310,7 +315,8 @@ const previousLogs = "prev-logs"
 // maxNodes bounds the nodes whose logs were moved: each is another start of the container.
 const maxNodes = 10_000
 
-// movedLogs finds the folders that a session's logs were moved to, and their nodes.
+// movedLogs finds the folders that a session's logs were moved to, below root, which is Ray's temporary folder. nodes
+// has the node of each folder. There is usually none.
 func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node, err error) {
 	parent, err := regular.OpenFolder(root, path.Join(previousLogs, session))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrLink) {
@@ -347,7 +353,8 @@ func (t *tree) setNode(node rayid.Node) {
 }
 
 // passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod
-// has a new ID and continues writing to the same files. The bytes until then remain the old node's.
+// has a new ID and continues writing to the same files. f.limit is set to the bytes until then, which remain the old
+// node's. When these are stored, the rest becomes a file of the new node's stream.
 func (t *tree) passToNode() {
 	for _, f := range t.files {
 		s, node := f.stream, t.nodeOf(f.dir)
@@ -357,7 +364,7 @@ func (t *tree) passToNode() {
 		case f.limit == 0 && s.isHome(f):
 			// a file that is still empty stays with the old node up to its first byte
 			f.limit, t.dirty = max(f.size, 1), true
-		case s.isBehind(f):
+		case s.isReadyToPass(f):
 			t.pass(f, t.streamOf(node, s.path))
 		}
 	}
@@ -376,9 +383,9 @@ func (t *tree) pass(f *file, to *stream) {
 	t.files[rest.id], t.dirty = &rest, true
 }
 
-// unread says which logs the last scan and the uploads since could not read, though they have the right to; nil if
-// there are none.
-func (t *tree) unread() error {
+// unreadError names one of the logs that the last scan and the uploads since could not read, though the collector has
+// the right to; nil if there are none. The tree's lock is held.
+func (t *tree) unreadError() error {
 	if t.broken {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
 	}

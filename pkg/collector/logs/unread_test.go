@@ -34,12 +34,12 @@ func TestUnreadAtTheEnd(t *testing.T) {
 				must.OK(t, r.shipper.Flush(t.Context()))
 				err, stored := r.tailer.Unread(), allStored(t, r)
 				again()
-				if err == nil || stored || !r.tailer.Rescan() {
+				if err == nil || stored || !r.tailer.NeedsScan() {
 					t.Errorf("unread: %v, stored: %v", err, stored)
 				}
 				r.scan()
 				must.OK(t, r.shipper.Flush(t.Context()))
-				if err := r.tailer.Unread(); err != nil || !allStored(t, r) || r.tailer.Rescan() {
+				if err := r.tailer.Unread(); err != nil || !allStored(t, r) || r.tailer.NeedsScan() {
 					t.Errorf("unread: %v, stored: %v", err, allStored(t, r))
 				}
 				r.want(deep+"a.log", first("a")+"the last line\n")

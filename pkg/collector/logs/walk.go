@@ -71,7 +71,7 @@ func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
 	*w = walkResult{dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
 	for _, dir := range dirs {
 		opened, err := regular.OpenFolder(root, dir)
-		if err := w.folder(opened, err, dir, "", maxDepth); err != nil {
+		if err := w.readFolder(opened, err, dir, "", maxDepth); err != nil {
 			return err
 		}
 	}
@@ -117,8 +117,10 @@ func isBelow(folders map[string]bool, s seenFile) bool {
 	return false
 }
 
-// folder lists a folder that was opened, or could not be, and those in it down to depth.
-func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth int) error {
+// readFolder adds a folder to w.dirs, hands the logs in it on to w.visit, and does the same with its subfolders, depth
+// levels down. dir is the logs folder and below the folder's path in it; err is that of opening the folder. What cannot
+// be read is noted in w. The returned error is that of w.visit.
+func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, depth int) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -144,7 +146,7 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 		names, err := opened.Readdirnames(batchSize)
 		w.batch = w.batch[:0]
 		for _, name := range names {
-			if w.file(opened, dir, below, name) {
+			if w.addEntry(opened, dir, below, name) {
 				within = append(within, name)
 			}
 		}
@@ -161,15 +163,16 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 	}
 	for _, name := range within {
 		subfolder, err := regular.OpenSubfolder(opened, name)
-		if err := w.folder(subfolder, err, dir, path.Join(below, name), depth-1); err != nil {
+		if err := w.readFolder(subfolder, err, dir, path.Join(below, name), depth-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// file adds a file of a folder to the batch if it is a log; isFolder says that it is a folder with logs instead.
-func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bool) {
+// addEntry adds the entry name of an open folder to w.batch if it is a log. isFolder says that it is a folder that may
+// hold logs instead. dir is the logs folder and below the folder's path in it. What cannot be read is noted in w.
+func (w *walkResult) addEntry(opened *os.File, dir, below, name string) (isFolder bool) {
 	p := name
 	if below != "" {
 		p = below + "/" + name
@@ -253,8 +256,9 @@ func readsAsEscaped(s string) bool {
 	return err == nil && (b < 0x20 || b >= 0x7f || b == '%')
 }
 
-// rotation splits the name of a rotated file into the path it was rotated from and its number. Ray's parts in Python
-// call it monitor.log.3, those in C++ and the outputs of workers raylet.3.out (spdlog's rotating_file_sink).
+// rotation splits the path of a rotated file into the path that it was rotated from and its number, 1 for the newest.
+// ok is false if it has no number. Ray's parts in Python call a rotated file monitor.log.3, those in C++ and the
+// outputs of workers raylet.3.out (spdlog's rotating_file_sink).
 func rotation(p string) (base string, number int, ok bool) {
 	folder, stem := path.Split(p)
 	extension := ""
@@ -277,7 +281,8 @@ func mayCopy(path, log string) bool {
 	return ok && rest != "" && !strings.Contains(rest, "/") && strings.ContainsRune(".-_~", rune(rest[0]))
 }
 
-// byGeneration sorts rotated files before the newer generations of the same log.
+// byGeneration compares files for sorting: the rotated files of a log come in the order in which they were written, and
+// all rotated files before all others.
 func byGeneration(a, b seenFile) int {
 	aBase, aNumber, aRotated := rotation(a.path)
 	bBase, bNumber, bRotated := rotation(b.path)

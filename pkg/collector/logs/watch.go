@@ -57,7 +57,8 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 	}
 }
 
-// untilScan looks at what notices name until the next scan, after one that took so long, or until ctx ends.
+// untilScan looks at the files that notices name until the next scan is due or ctx ends. took is how long the last scan
+// took: the longer, the later the next one is due. A scan that something asks for comes sooner.
 func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	longest := maxRescan
 	if w.limited {

@@ -106,7 +106,9 @@ func (f *Finder) remember(session string, node rayid.Node) {
 	f.nodes[session] = node
 }
 
-// fromFolder looks into Ray's temporary folder, in which others can write anything.
+// fromFolder finds the node's ID in Ray's temporary folder: in the session's folder, or else in the file of a pod's
+// hook. errUnknown says that it is in neither, ErrNoRay that nothing in the session's folder is Ray's. Others can write
+// anything there.
 func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 	root, err := os.OpenRoot(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +122,7 @@ func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 	if !errors.Is(err, errUnknown) {
 		return node, err
 	}
-	if !ofRay(root, session) {
+	if !isRays(root, session) {
 		return rayid.Node{}, ErrNoRay
 	}
 	return fromFile(root)
@@ -145,9 +147,9 @@ type portFile struct {
 // maxEntries bounds the files of a session's folder that are looked at: Ray makes about twenty.
 const maxEntries = 10_000
 
-// fromSession reads the names of the port files. There can be several nodes' files: raylets of one machine share the
-// folder, and a restarted raylet has a new ID. The head's node is the one with a GCS; the node that runs is the one
-// written last.
+// fromSession finds the node's ID in the names of the port files in a session's folder. There can be several nodes'
+// files: raylets of one machine share the folder, and a restarted raylet has a new ID. head: the node with a GCS is
+// wanted. Otherwise the file that was written last counts, of the metrics agents if they have any.
 func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +192,8 @@ const (
 	maxHookFile = 1024
 )
 
-// fromFile reads the ID that a hook wrote. Errors do not quote the file: it may contain something secret.
+// fromFile reads the ID that a pod's hook wrote into hookFile. Errors do not quote the file: it may contain something
+// secret.
 func fromFile(root *os.Root) (rayid.Node, error) {
 	data, err := regular.Read(root, hookFile, maxHookFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +211,8 @@ func fromFile(root *os.Root) (rayid.Node, error) {
 	return id, nil
 }
 
-// fromDashboard asks for the living node with the pod's address.
+// fromDashboard asks the dashboard for the living node with the pod's address. It asks once in askGap at most, and
+// returns errUnknown in between. All errors wrap errUnknown, except that of an invalid ID.
 func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
 	f.mu.Lock()
 	soon := time.Since(f.asked) < askGap
@@ -255,9 +259,9 @@ var rayLogs = []string{
 	"job-driver-", "ray_client_server",
 }
 
-// ofRay says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from
+// isRays says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from
 // the first moment and stays, a file of a port, or a log of its processes. A folder that cannot be read may be Ray's.
-func ofRay(root *os.Root, session string) bool {
+func isRays(root *os.Root, session string) bool {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if err != nil {
 		return true

@@ -275,7 +275,7 @@ func TestListening(t *testing.T) {
 		line("00010000", ""),
 		line("00010000", "raylet"),
 	}, "\n")
-	got, err := listening(strings.NewReader(list))
+	got, err := raylets(strings.NewReader(list))
 	if want := map[string]string{run: "/tmp/ray", run + "2": "/my files/ray"}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}

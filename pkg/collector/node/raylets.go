@@ -40,7 +40,8 @@ func Folder(session string) string {
 	return folders[session]
 }
 
-// rayletFolders are the temporary folders of sessions whose raylets run, by session.
+// rayletFolders returns Ray's temporary folder of each session whose raylet listens on this machine (in this network
+// namespace), by session. It is nil on other systems than Linux.
 func rayletFolders() (map[string]string, error) {
 	list, err := os.Open("/proc/net/unix")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +51,7 @@ func rayletFolders() (map[string]string, error) {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
 	defer list.Close()
-	folders, err := listening(list)
+	folders, err := raylets(list)
 	if err != nil {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
@@ -66,9 +67,9 @@ func Running(session string) (bool, error) {
 // acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
 const acceptsFlag = "00010000"
 
-// listening finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St,
+// raylets finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St,
 // Inode, Path.
-func listening(list io.Reader) (map[string]string, error) {
+func raylets(list io.Reader) (map[string]string, error) {
 	folders := make(map[string]string)
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {

@@ -23,7 +23,8 @@ type wantedPlace struct {
 	rules  uint64
 }
 
-// newFinder makes a finder of literals in lower case, each of at least two bytes, and of the rules that need them.
+// newFinder makes a finder of literals, which are in lower case and have at least two bytes each. The value of a
+// literal is the set of rules that need it, a bit for each.
 func newFinder(literals map[string]uint64) *finder {
 	f := &finder{stride: 2}
 	for text := range literals {
@@ -61,7 +62,8 @@ func newFinder(literals map[string]uint64) *finder {
 // common are the bytes of logs and JSON, in lower case, the most common first.
 const common = "e\"t as0in2or:m1d,cl/_up-f357.6=4g98kbvywh'x{}zj^q[]()+\\><&?;*%`#~!"
 
-// commonness says how common the pairs are that a literal which begins like text would be looked for at.
+// commonness estimates how often the pairs occur in logs at which a literal would be found that begins like text. Only
+// comparisons of two results have a meaning.
 func (f *finder) commonness(text string) (sum float64) {
 	share := func(c byte) float64 {
 		rank := strings.IndexByte(common, c)
@@ -84,13 +86,14 @@ func cases(c byte) []byte {
 	return []byte{c}
 }
 
-// next returns where the first literal at or after from begins; len(b) if there is none. A nil finder finds none.
-func (f *finder) next(b []byte, from int) (at int) {
+// nextLiteral returns where the first literal in b begins that begins at or after from; len(b) if there is none. A nil
+// finder finds none.
+func (f *finder) nextLiteral(b []byte, from int) (at int) {
 	at = len(b)
 	if f == nil {
 		return at
 	}
-	for i := f.skip(b, from); i < len(b)-1 && i <= at+f.reach; i = f.skip(b, i+f.stride) {
+	for i := f.nextMarked(b, from); i < len(b)-1 && i <= at+f.reach; i = f.nextMarked(b, i+f.stride) {
 		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
 			start := i - w.offset
 			if start >= from && start < at && begins(b[start:], w.text) {
@@ -101,12 +104,12 @@ func (f *finder) next(b []byte, from int) (at int) {
 	return at
 }
 
-// rules returns the rules that have a literal in b.
-func (f *finder) rules(b []byte) (rules uint64) {
+// rulesIn returns the set of rules that have a literal in b.
+func (f *finder) rulesIn(b []byte) (rules uint64) {
 	if f == nil {
 		return 0
 	}
-	for i := f.skip(b, 0); i < len(b)-1; i = f.skip(b, i+f.stride) {
+	for i := f.nextMarked(b, 0); i < len(b)-1; i = f.nextMarked(b, i+f.stride) {
 		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
 			if start := i - w.offset; start >= 0 && w.rules&^rules != 0 && begins(b[start:], w.text) {
 				rules |= w.rules
@@ -116,9 +119,9 @@ func (f *finder) rules(b []byte) (rules uint64) {
 	return rules
 }
 
-// skip returns where the next marked pair is, of those at i, i+stride, i+2*stride and so on; at least len(b)-1 if there
-// is none.
-func (f *finder) skip(b []byte, i int) int {
+// nextMarked returns where the next pair of bytes is that some literal has. It looks only at the pairs at i, i+stride,
+// i+2*stride and so on. If there is none, it returns at least len(b)-1.
+func (f *finder) nextMarked(b []byte, i int) int {
 	m := &f.marked
 	for ; f.stride == 2 && i+8 <= len(b); i += 8 {
 		v := binary.LittleEndian.Uint64(b[i:])

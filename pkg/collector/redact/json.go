@@ -16,7 +16,7 @@ const maxNested = 4
 
 var errNotJSON = errors.New("it is not JSON, and what it has cannot be told from what it must not show")
 
-// JSON overwrites what matches in the strings of one value of JSON.
+// JSON overwrites what matches in the strings of b, one value of JSON. If it is no JSON, it is redacted as text.
 func (r *Redactor) JSON(b []byte) {
 	if r == nil {
 		return
@@ -25,8 +25,10 @@ func (r *Redactor) JSON(b []byte) {
 		return
 	}
 	w := walker{r: r}
-	if _, err := w.feed(b, true); err != nil { // all at once
-		w.matches += r.lines(b, maxNested, 0) // it is no JSON: as text, by all rules
+	const last = true
+	if _, err := w.feed(b, last); err != nil { // it is no JSON
+		const allRules = 0
+		w.matches += r.redactLines(b, maxNested, allRules)
 	}
 	r.count(w.matches)
 }
@@ -47,12 +49,12 @@ type walker struct {
 
 // mayMatch says whether anything in JSON can match: it has a literal, or may hide one.
 func (r *rules) mayMatch(b []byte) bool {
-	return r.always != 0 || r.finder.next(b, 0) < len(b) || hides(b)
+	return r.always != 0 || r.finder.nextLiteral(b, 0) < len(b) || hasEscapes(b)
 }
 
-// hides says whether b has an escape that may be a part of a literal, in itself or in a string of JSON in a string.
-// Those of quotes, backslashes and control characters are not: literals have no such characters.
-func hides(b []byte) bool {
+// hasEscapes says whether b has an escape (\u or \/) that may stand for a part of a literal, in b itself or in a string
+// of JSON inside. Other escapes stand for quotes, backslashes and control characters, which no literal has.
+func hasEscapes(b []byte) bool {
 	for i := 0; i < len(b)-1; i++ {
 		slash := bytes.IndexByte(b[i:len(b)-1], '\\')
 		if slash < 0 {
@@ -65,9 +67,10 @@ func hides(b []byte) bool {
 	return false
 }
 
-// feed redacts the tokens in b that are complete, and returns where they end. last says that no more data follows.
+// feed redacts the complete tokens in b, in place, and returns where they end: the caller passes the rest again, with
+// more data. last says that no more data follows. The error is errNotJSON if b cannot be JSON.
 func (w *walker) feed(b []byte, last bool) (done int, err error) {
-	found := w.r.finder.next(b, 0)
+	found := w.r.finder.nextLiteral(b, 0)
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
 		if t.open && !last {
@@ -80,10 +83,10 @@ func (w *walker) feed(b []byte, last bool) (done int, err error) {
 			return i, errNotJSON
 		case t.kind == '"':
 			if found < i {
-				found = w.r.finder.next(b, i)
+				found = w.r.finder.nextLiteral(b, i)
 			}
 			content := b[i+1 : t.end-1]
-			w.text(content, t.name, w.r.always != 0 || found < t.end || hides(content))
+			w.redactString(content, t.name, w.r.always != 0 || found < t.end || hasEscapes(content))
 		case t.kind == '{' || t.kind == '[':
 			w.depth++
 			if w.named && w.below == 0 {
@@ -102,7 +105,7 @@ func (w *walker) feed(b []byte, last bool) (done int, err error) {
 			}
 			if w.named || w.below > 0 {
 				w.matches++
-				ones(word)
+				writeOnes(word)
 			}
 		}
 		i = t.end
@@ -118,7 +121,8 @@ type token struct {
 	open bool // more data may make it another token, or a name
 }
 
-// nextToken returns the token that begins at i.
+// nextToken returns the token of b that begins at i: a string, a bracket, comma or colon, or a run of space or of other
+// characters. Its end is 0 if it is a string without an end.
 func nextToken(b []byte, i int) token {
 	switch c := b[i]; c {
 	case '"':
@@ -159,8 +163,8 @@ var word = lazyregexp.New(`^(?:true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*
 // isWord says whether a word is one that Python writes as JSON.
 func isWord(b []byte) bool { return word().Match(b) }
 
-// ones overwrites a number: it stays one.
-func ones(b []byte) {
+// writeOnes overwrites a number, with ones, so that it stays a number.
+func writeOnes(b []byte) {
 	for i, c := range b {
 		if c >= '0' && c <= '9' {
 			b[i] = '1'
@@ -168,12 +172,13 @@ func ones(b []byte) {
 	}
 }
 
-// text redacts the content of a string. If it may not match by itself, it still may with its name.
-func (w *walker) text(content []byte, name, mayMatch bool) {
+// redactString redacts the content of a string, which is a name or a value. mayMatch says whether the content may match
+// by itself; a value may also match together with its name.
+func (w *walker) redactString(content []byte, name, mayMatch bool) {
 	if !name && (w.named || w.below > 0) { // the value of a redacted name, or a part of it
 		if len(content) > 0 {
 			w.matches++
-			stars(content)
+			writeStars(content)
 		}
 		return
 	}
@@ -187,12 +192,12 @@ func (w *walker) text(content []byte, name, mayMatch bool) {
 	if bytes.IndexByte(content, '\\') >= 0 {
 		decoded = decode(content)
 	}
-	rules := w.r.always | w.r.finder.rules(decoded)
+	rules := w.r.always | w.r.finder.rulesIn(decoded)
 	if name {
 		w.rules, w.name = rules, append(w.name[:0], decoded...)
 		w.named = rules != 0 && w.r.names != nil && w.r.names.Match(decoded)
 	}
-	if rules|w.rules == 0 && !hides(decoded) {
+	if rules|w.rules == 0 && !hasEscapes(decoded) {
 		return
 	}
 	redacted := bytes.Clone(decoded)
@@ -200,12 +205,12 @@ func (w *walker) text(content []byte, name, mayMatch bool) {
 	if first := bytes.TrimLeft(redacted, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') &&
 		w.nested < maxNested {
 		inner := walker{r: w.r, nested: w.nested + 1}
-		matches, rules = inner.both(redacted), 0
+		matches, rules = inner.textAndJSON(redacted), 0
 	} else {
-		matches = w.r.lines(redacted, w.nested+1, 0)
+		matches = w.r.redactLines(redacted, w.nested+1, 0)
 	}
 	if rules |= w.rules; !name && rules != 0 {
-		matches += w.withName(decoded, redacted, rules)
+		matches += w.redactAssignment(decoded, redacted, rules)
 	}
 	if matches > 0 && !w.isKept(decoded) {
 		w.matches += matches
@@ -213,32 +218,33 @@ func (w *walker) text(content []byte, name, mayMatch bool) {
 	}
 }
 
-// withName redacts a string as expressions see it in text: "name": "string".
-func (w *walker) withName(text, redacted []byte, rules uint64) (matches int) {
+// redactAssignment redacts a value by rules that match its name and the value together, as text: "name": "value". It
+// overwrites redacted, which is as long as text, where the value is part of a match.
+func (w *walker) redactAssignment(text, redacted []byte, rules uint64) (matches int) {
 	line := fmt.Appendf(nil, "%q: \"", w.name)
 	start := len(line)
-	for _, s := range w.r.find(append(append(line, text...), '"'), rules) {
+	for _, s := range w.r.findSpans(append(append(line, text...), '"'), rules) {
 		if from, to := max(s.start-start, 0), min(s.end-start, len(text)); from < to &&
 			len(bytes.Trim(redacted[from:to], "*")) > 0 {
-			stars(redacted[from:to])
+			writeStars(redacted[from:to])
 			matches++
 		}
 	}
 	return matches
 }
 
-// both redacts a text that may be one value of JSON both as a text and, if it is, in its strings. Then nothing but
-// strings and numbers is overwritten.
-func (w *walker) both(text []byte) (matches int) {
+// textAndJSON redacts a text, in place, and returns the number of matches. If the text is one value of JSON, it is
+// redacted in its strings, and what matches in it as text is overwritten too, but only in strings and numbers.
+func (w *walker) textAndJSON(text []byte) (matches int) {
 	before, asText := bytes.Clone(text), bytes.Clone(text)
-	without := w.r.assigned // the values of names are found by name
+	without := w.r.assigned // feed finds the values of names by their names
 	if w.loose {
 		without = 0
 	}
-	matches = w.r.lines(asText, maxNested, without)
+	matches = w.r.redactLines(asText, maxNested, without)
 	if _, err := w.feed(text, true); err != nil || w.depth != 0 {
 		copy(text, before)
-		return w.r.lines(text, maxNested, 0) // by all rules
+		return w.r.redactLines(text, maxNested, 0) // by all rules
 	}
 	for i := 0; matches > 0 && i < len(text); {
 		t := nextToken(before, i)
@@ -250,19 +256,19 @@ func (w *walker) both(text []byte) (matches int) {
 		case t.kind == '"':
 			copyStars(text[i+1:t.end-1], before[i+1:t.end-1], asText[i+1:t.end-1])
 		case t.kind == 'w' && !w.loose:
-			ones(text[i:t.end])
+			writeOnes(text[i:t.end])
 		}
 		i = t.end
 	}
 	return matches + w.matches
 }
 
-// copyStars overwrites those characters of a string's content that differ between before and after. These are the
-// content decoded, or as it is: an escape is overwritten as a whole.
+// copyStars overwrites the characters of a string's content that differ between before and after. Both are the content
+// as it is, or both are the content without escapes; an escape is overwritten as a whole.
 func copyStars(content, before, after []byte) {
 	encoded := len(content) == len(before)
 	for i, at := 0, 0; i < len(content) && at < len(before); {
-		n, c := unit(content[i:])
+		n, c := nextChar(content[i:])
 		size := utf8.RuneLen(c)
 		if c < 0 {
 			size = 1
@@ -271,7 +277,7 @@ func copyStars(content, before, after []byte) {
 			size = n
 		}
 		if size = min(size, len(before)-at); !bytes.Equal(before[at:at+size], after[at:at+size]) {
-			stars(content[i : i+n])
+			writeStars(content[i : i+n])
 		}
 		i, at = i+n, at+size
 	}
@@ -281,7 +287,7 @@ func copyStars(content, before, after []byte) {
 func decode(content []byte) []byte {
 	text := make([]byte, 0, len(content))
 	for i := 0; i < len(content); {
-		n, c := unit(content[i:])
+		n, c := nextChar(content[i:])
 		if c < 0 {
 			text = append(text, content[i])
 		} else {
@@ -292,9 +298,9 @@ func decode(content []byte) []byte {
 	return text
 }
 
-// unit returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1 for
+// nextChar returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1 for
 // a byte.
-func unit(b []byte) (n int, c rune) {
+func nextChar(b []byte) (n int, c rune) {
 	if c, n, ok := jsontext.Escape(b); ok {
 		return n, c
 	}

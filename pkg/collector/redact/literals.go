@@ -14,9 +14,9 @@ const (
 	leastLiteral = 2
 )
 
-// requiredLiterals returns literals of which every match contains one, with ASCII letters in lower case; nil if there
-// are no good ones. In JSON, they stand as they are but for escapes that hides finds: they have none of the characters
-// that others are for. The expression must be simplified.
+// requiredLiterals returns literals of which every match of the expression contains at least one, with ASCII letters in
+// lower case; nil if there are none that are long enough. They have no characters that JSON must escape, so they stand
+// in JSON as they are, but for escapes that hasEscapes finds. The expression must be simplified.
 func requiredLiterals(re *syntax.Regexp) (required []string) {
 	for _, literal := range literals.Of(re, maxLiterals, true) {
 		longest := ""

@@ -15,8 +15,8 @@ const (
 	maxToken = 16 << 20
 )
 
-// Copy copies JSON or text, redacted, and returns how many bytes were read. Text is what begins with neither a list, an
-// object nor a string.
+// Copy copies JSON or text, redacted, and returns how many bytes it has read. The data is taken for text if it does not
+// begin with a list, an object or a string.
 func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 	if r == nil {
 		return io.Copy(to, from)
@@ -24,7 +24,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 	w := walker{r: r}
 	defer func() { r.count(w.matches) }()
 	buffer := make([]byte, 0, firstBuffer)
-	for begun := false; ; {
+	for begun := false; ; { // begun: the data is known to be JSON
 		n, err := io.ReadFull(from, buffer[len(buffer):cap(buffer)])
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
@@ -57,7 +57,8 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 	}
 }
 
-// Exposition reads Prometheus's text format. Comments are redacted as lines, samples in the values of their labels.
+// Exposition returns a reader of Prometheus's text format, redacted: comments as lines of text, samples in the values
+// of their labels.
 func (r *Redactor) Exposition(from io.Reader) io.Reader {
 	if r == nil {
 		return from
@@ -67,10 +68,10 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
 				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
-					matches += r.lines(line, maxNested, 0) // a comment, which is no JSON
+					matches += r.redactLines(line, maxNested, 0) // a comment, which is no JSON
 				} else {
 					w := walker{r: r, nested: maxNested, loose: true}
-					matches += w.both(line)
+					matches += w.textAndJSON(line)
 				}
 			}
 		}
@@ -108,7 +109,8 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads until a line is complete.
+// fill makes more redacted bytes ready: it reads until at least one whole line is in the buffer, or a part of a line
+// that is longer than maxLine, which is overwritten.
 func (l *lineReader) fill() {
 	l.buffer = append(l.buffer[:0], l.buffer[l.ready:]...)
 	l.at, l.ready = 0, 0
@@ -125,12 +127,12 @@ func (l *lineReader) fill() {
 		switch l.ready = bytes.LastIndexAny(l.buffer, lineEnds) + 1; {
 		case errors.Is(l.err, io.EOF):
 			if l.cut {
-				stars(l.buffer[l.ready:])
+				writeStars(l.buffer[l.ready:])
 			}
 			l.ready = len(l.buffer)
 		case l.ready == 0 && (l.long || len(l.buffer) > maxLine): // too long to be searched: all of it is redacted
 			l.ready = len(l.buffer)
-			stars(l.buffer)
+			writeStars(l.buffer)
 			l.long = true
 			return
 		}
@@ -141,7 +143,7 @@ func (l *lineReader) fill() {
 		if l.long = end < 0; l.long {
 			end = len(lines)
 		}
-		stars(lines[:end])
+		writeStars(lines[:end])
 		lines = lines[end:]
 	}
 	l.redact(lines)
@@ -157,7 +159,8 @@ func (r *Redactor) Log(log io.ReaderAt, offset, n, size int64, cut bool) io.Read
 	})
 }
 
-// linesFrom begins with the line that the next byte is in, and skips what is before that.
+// linesFrom returns a redacting reader of a log from the byte next on. It reads the line that this byte is in from its
+// beginning, and skips what is before the byte.
 func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Reader, error) {
 	before := make([]byte, min(next, maxLine+1))
 	if _, err := log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
@@ -178,8 +181,9 @@ func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Re
 	return lines, err
 }
 
-// LastLineEnd returns where the last whole line of a log of size bytes ends, at or after from, where a line begins. A
-// line that is too long needs no end: it is overwritten.
+// LastLineEnd returns where the last whole line ends of a log that has size bytes. A line begins at from, and from is
+// returned if no line ends behind it. A last line of more than maxLine bytes counts as whole, since all of it is
+// overwritten.
 func LastLineEnd(log io.ReaderAt, from, size int64) (int64, error) {
 	var block [4 << 10]byte
 	end := from

@@ -72,7 +72,8 @@ type rule struct {
 	groups     bool
 }
 
-// New compiles the settings. It returns nil if there is nothing to redact. An error names each mistake.
+// New compiles the settings. Without anything to redact it returns nil, which is a Redactor that changes nothing. The
+// error names each mistake.
 func New(s Settings) (*Redactor, error) {
 	expressions, err := s.expressions()
 	mistakes := []error{err}
@@ -85,7 +86,7 @@ func New(s Settings) (*Redactor, error) {
 		mistakes = append(mistakes, fmt.Errorf("--redact, --redact-file and --redact-env: %d expressions and names, "+
 			"want %d at most: join some with |", n, maxRules))
 	}
-	literals := make(map[string]uint64) // the rules of each, a bit for one
+	literals := make(map[string]uint64) // for each literal the set of rules that need it: rule i has bit i
 	for i, expression := range expressions {
 		if err := r.add(expression, literals); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("expression %d of --redact and --redact-file: %w", i+1, err))
@@ -118,7 +119,8 @@ func New(s Settings) (*Redactor, error) {
 	return &Redactor{rules: r}, nil
 }
 
-// expressions are those of the settings and of the file.
+// expressions returns the expressions of the settings, and those in the lines of the file that are neither empty nor
+// comments.
 func (s Settings) expressions() ([]string, error) {
 	list := append([]string(nil), s.Expressions...)
 	if s.File == "" {
@@ -136,8 +138,9 @@ func (s Settings) expressions() ([]string, error) {
 	return list, nil
 }
 
-// add compiles an expression, and enters its rule, as a bit, at each of its literals: texts of which every match
-// contains one. The error does not show the expression: it may be a secret.
+// add compiles an expression and appends its rule to r.list. It sets the rule's bit at each of its literals, texts of
+// which every match contains one; if there are none, it sets the bit in r.always. The error does not show the
+// expression: it may be a secret.
 func (r *rules) add(expression string, literals map[string]uint64) error {
 	if len(expression) > maxExpression {
 		return fmt.Errorf("it has %d bytes, want %d at most", len(expression), maxExpression)

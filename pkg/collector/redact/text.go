@@ -11,20 +11,21 @@ type span struct{ start, end int }
 // Lines overwrites what matches in lines of text.
 func (r *Redactor) Lines(b []byte) {
 	if r != nil {
-		r.count(overwriteLong(b) + r.lines(b, 0, 0))
+		r.count(overwriteLong(b) + r.redactLines(b, 0, 0))
 	}
 }
 
 // lineEnds end a line: progress bars write only \r.
 const lineEnds = "\n\r"
 
-// lines returns the number of matches that it has overwritten. A line is JSON if it begins like an object; nested is
-// how many strings of JSON the text is in. Some rules may be left out.
-func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
-	found := r.finder.next(b, 0)
+// redactLines overwrites what matches in the lines of b, and returns the number of matches. A line that begins like a
+// JSON object is redacted as JSON too, unless the text is already inside of maxNested strings of JSON; nested is how
+// many it is in. without is the set of rules that are left out.
+func (r *Redactor) redactLines(b []byte, nested int, without uint64) (matches int) {
+	found := r.finder.nextLiteral(b, 0)
 	object := nextObject(b, 0)
 	for at := 0; at < len(b); {
-		// The next line that is read: has a literal, or may hide one behind escapes.
+		// The next line that has to be searched: it has a literal, or is an object, which may hide one in escapes.
 		pos := min(found, object)
 		if r.always != 0 {
 			pos = at
@@ -37,16 +38,16 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 			end = pos + i
 		}
 		line := b[start:end]
-		switch rules := (r.always | r.finder.rules(line)) &^ without; {
-		case start == object && nested < maxNested && (rules != 0 || hides(line)):
+		switch rules := (r.always | r.finder.rulesIn(line)) &^ without; {
+		case start == object && nested < maxNested && (rules != 0 || hasEscapes(line)):
 			w := walker{r: r, nested: nested + 1}
-			matches += w.both(line)
+			matches += w.textAndJSON(line)
 		case rules != 0:
-			matches += overwrite(line, r.find(line, rules))
+			matches += overwrite(line, r.findSpans(line, rules))
 		}
 		at = end + 1
 		if found < at {
-			found = r.finder.next(b, min(at, len(b)))
+			found = r.finder.nextLiteral(b, min(at, len(b)))
 		}
 		if object < at {
 			object = nextObject(b, at)
@@ -55,8 +56,8 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 	return matches
 }
 
-// nextObject returns where the first line at or after from begins that begins like an object; len(b) if there is none.
-// from begins a line.
+// nextObject returns where the first line of b at or after from begins whose first character is {; len(b) if there is
+// none. A line begins at from.
 func nextObject(b []byte, from int) int {
 	for i := from; i < len(b); i++ {
 		next := bytes.IndexByte(b[i:], '{')
@@ -70,8 +71,9 @@ func nextObject(b []byte, from int) int {
 	return len(b)
 }
 
-// find returns what the rules overwrite in a line: what their groups match, or else whole matches.
-func (r *rules) find(line []byte, rules uint64) (spans []span) {
+// findSpans returns what a set of rules overwrites in a line: what their expressions' groups match, or else whole
+// matches.
+func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 	for ; rules != 0; rules &= rules - 1 {
 		rule := r.list[bits.TrailingZeros64(rules)]
 		for _, m := range rule.expression.FindAllSubmatchIndex(line, -1) {
@@ -91,18 +93,19 @@ func (r *rules) find(line []byte, rules uint64) (spans []span) {
 
 func overwrite(b []byte, spans []span) (matches int) {
 	for _, s := range spans {
-		stars(b[s.start:s.end])
+		writeStars(b[s.start:s.end])
 	}
 	return len(spans)
 }
 
-func stars(b []byte) {
+func writeStars(b []byte) {
 	for i := range b {
 		b[i] = '*'
 	}
 }
 
-// overwriteLong overwrites lines of more than maxLine bytes. b begins with a line.
+// overwriteLong overwrites the lines of b that have more than maxLine bytes, and returns how many. A line begins where
+// b begins.
 func overwriteLong(b []byte) (lines int) {
 	for at := 0; len(b)-at > maxLine; {
 		if i := bytes.LastIndexAny(b[at:at+maxLine+1], lineEnds); i >= 0 {
@@ -113,7 +116,7 @@ func overwriteLong(b []byte) (lines int) {
 		if i := bytes.IndexAny(b[at+maxLine:], lineEnds); i >= 0 {
 			end = at + maxLine + i
 		}
-		stars(b[at:end])
+		writeStars(b[at:end])
 		at, lines = end, lines+1
 	}
 	return lines

@@ -101,8 +101,9 @@ func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 // Lost says that bytes before the next line are missing.
 func (d *Decoder) Lost() { d.trusted = false }
 
-// Line reads one line, which takes time that grows with its length alone, and ends with ctx. After an error it returns
-// errUntrusted for each line until a new table begins.
+// Line reads one line and hands its contents on to the visitor. It takes time that grows with the line's length alone,
+// and ends with ctx. After an error the lines that follow cannot be trusted: each returns errUntrusted until a new
+// table begins.
 func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	in := scanner{data: line, ctx: ctx}
 	key := in.firstKey()
@@ -128,7 +129,7 @@ func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// start reads `1,"targets":[{"instance":"…"}…]}`.
+// start reads the line that begins a table, after its first key: `1,"targets":[{"instance":"…"}…]}`.
 func (d *Decoder) start(in *scanner) {
 	if version := in.integer(); version != 1 {
 		in.fail("a newer form than this program reads")
@@ -172,7 +173,7 @@ func (d *Decoder) start(in *scanner) {
 	}
 }
 
-// metrics reads `[["name","type","help"]…]}`.
+// metrics reads a line of metrics' descriptions, after its first key: `[["name","type","help"]…]}`.
 func (d *Decoder) metrics(in *scanner) {
 	in.open('[')
 	for in.more(']') {
@@ -195,7 +196,8 @@ func (d *Decoder) metrics(in *scanner) {
 	in.end()
 }
 
-// define reads `120,"target":0,"series":[["name","label","value"…]…]}`.
+// define reads a line that defines series, after its first key:
+// `120,"target":0,"series":[["name","label","value"…]…]}`. Their IDs count up from the first number.
 func (d *Decoder) define(in *scanner) {
 	from := in.integer()
 	target, t := d.targetOf(in)
@@ -258,8 +260,8 @@ func (d *Decoder) targetOf(in *scanner) (int, *source) {
 	return n, &d.targets[n]
 }
 
-// read reads `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` and
-// `1764000000123,"target":0,"failed":1}`.
+// read reads a line with the values of one read of a target, after its first key:
+// `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` or `1764000000123,"target":0,"failed":1}`.
 func (d *Decoder) read(in *scanner) {
 	at := int64(in.integer())
 	target, t := d.targetOf(in)
@@ -293,8 +295,8 @@ func (d *Decoder) read(in *scanner) {
 	d.visitor.Read(r)
 }
 
-// changed reads the list of the series that changed as far as there are wanted ones, and finds these. count is how many
-// there are, -1 if some were not read.
+// changed reads the list "i" of the series that changed, and notes the wanted ones among them in d.found. count is the
+// length of the list; -1 if the rest of it was not read, because no wanted series can follow.
 func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	d.found = d.found[:0]
 	next, id := 0, -1
@@ -316,7 +318,8 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	return count
 }
 
-// update reads the list of new values, as far as there are wanted ones if not all series were read.
+// update reads the list "v" of new values, and adds those of the series in d.found to d.out. count is how many values
+// there must be, -1 if that is not known.
 func (d *Decoder) update(in *scanner, t *source, count int) {
 	in.open('[')
 	place, next := 0, 0

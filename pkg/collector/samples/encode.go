@@ -68,7 +68,8 @@ type list struct {
 // lineBytes is about how long a line of definitions is: readers and the spool handle lines whole.
 const lineBytes = 128 << 10
 
-// add adds an element to the list; head begins a new line.
+// add adds an array of words to the list, and returns how many bytes it has written. If the list has no line to
+// continue, head begins one; a line that is long enough is ended.
 func (l *list) add(head func(out []byte) []byte, words ...string) (written int) {
 	before := len(l.out)
 	if l.begin < len(l.out) {
@@ -120,7 +121,7 @@ type change struct {
 	value float64
 }
 
-// Start begins a new table of series. Each target has these labels.
+// Start begins a new table of series. targets has the labels of each target.
 func (e *Encoder) Start(targets [][]Label) {
 	e.series, e.present, e.targets = e.series[:0], 0, make([]targetState, len(targets))
 	e.out = append(e.out, `{"start":1,"targets":[`...)
@@ -170,7 +171,8 @@ func (e *Encoder) Sample(spelling []byte, value float64) (known bool) {
 	return known
 }
 
-// Add adds a series to the table, with its value, and returns how many bytes its definition takes.
+// Add adds a series of the target that is being read to the table, with its value, and returns how many bytes its
+// definition takes. spelling is how the target writes the series, by which Sample finds it.
 func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float64) (written int) {
 	id := int32(len(e.series))
 	e.at.ids[string(spelling)] = id
@@ -190,8 +192,8 @@ func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float6
 	return written
 }
 
-// sample records a value if it is not the series' last. If a read has a series twice, the first value counts, as for
-// Prometheus.
+// sample records a value of the present read, unless it equals the series' last one. If a read has a series twice, the
+// first value counts, as for Prometheus.
 func (e *Encoder) sample(id int32, value float64) {
 	s := &e.series[id]
 	if s.read == e.read {
@@ -208,7 +210,8 @@ func (e *Encoder) sample(id int32, value float64) {
 	}
 }
 
-// End completes the read.
+// End completes the read of a target: it writes the definitions of new series, and one line with the values that
+// changed and the series that are gone.
 func (e *Encoder) End() {
 	e.define()
 	slices.SortFunc(e.changed, func(a, b change) int { return cmp.Compare(a.id, b.id) })
@@ -252,7 +255,7 @@ func (e *Encoder) define() {
 	e.added.reset()
 }
 
-// leaveOut writes which of the target's series this read did not have.
+// leaveOut writes the list "gone" of the target's series that the last read had and this one has not, if there are any.
 func (e *Encoder) leaveOut() {
 	ids := idList{}
 	for i := range e.series {

@@ -134,7 +134,7 @@ func (s *scanner) integer() int {
 // text reads a string.
 func (s *scanner) text() string { return string(s.string()) }
 
-// string is text without a copy, where the string has no escapes.
+// string reads a string like text, but returns a part of the scanned data instead of a copy if it has no escapes.
 func (s *scanner) string() []byte {
 	if s.peek() != '"' {
 		s.fail("want a string")
@@ -158,7 +158,7 @@ func (s *scanner) string() []byte {
 	return []byte(text)
 }
 
-// skipArray reads to the end of an array of strings of which one was read.
+// skipArray skips the rest of an array of strings of which at least one was read.
 func (s *scanner) skipArray() {
 	for s.err == nil {
 		switch s.peek() {
@@ -199,7 +199,7 @@ func (s *scanner) skipValue() {
 	}
 }
 
-// value reads a number, or one of the strings that stand for what JSON lacks.
+// value reads a number, or one of the strings that stand for the values that JSON lacks: NaN and the infinities.
 func (s *scanner) value() float64 {
 	from := s.at
 	s.skipValue()

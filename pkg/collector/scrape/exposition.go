@@ -24,8 +24,10 @@ type handler interface {
 // maxLine bounds one line. Ray's longest have about 500 bytes.
 const maxLine = 64 << 10
 
-// readExposition reads Prometheus's text format. It ignores the additions of OpenMetrics: timestamps, exemplars and
-// units. Invalid lines are skipped; bad is their number. Source: prometheus.io/docs/instrumenting/exposition_formats.
+// readExposition reads Prometheus's text format, and hands metrics and samples on to h. lines counts the samples'
+// lines, and bad the lines that are invalid or too long, which are skipped. It ignores the additions of OpenMetrics:
+// timestamps, exemplars and units. The error is that of r or h. Source:
+// prometheus.io/docs/instrumenting/exposition_formats.
 func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var m samples.Metric // what the comments before this line describe
@@ -91,7 +93,8 @@ func comment(line []byte) (name, what, text string) {
 // errLine says that a line is invalid.
 var errLine = errors.New("not a line of Prometheus's text format")
 
-// sampleLine reads `name{label="value",…} value …`.
+// sampleLine reads a line such as `name{label="value",…} value …`, and hands its sample on to h. The error is errLine
+// if it is no such line, else that of h.
 func sampleLine(line []byte, h handler) error {
 	spelling := line[:nameEnd(line)]
 	if len(spelling) == 0 {
@@ -127,7 +130,7 @@ func nameEnd(line []byte) int {
 	return len(line)
 }
 
-// bracesEnd finds the end of `{…}`, whose strings may contain braces; -1 means none.
+// bracesEnd returns the length of the `{…}` that s begins with, whose strings may contain braces; -1 if it has no end.
 func bracesEnd(s []byte) int {
 	quoted := false
 	for i := 1; i < len(s); i++ {

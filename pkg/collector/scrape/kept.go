@@ -34,7 +34,9 @@ func (t *table) metric(m samples.Metric) {
 	t.defined += int64(t.encoder.Metric(m))
 }
 
-// sample adds a sample of a target. A series that is new is dropped where the table or the target has too many.
+// sample adds a sample of a target. spelling is its name and labels as the endpoint writes them. A sample of a new
+// series is dropped and counted if the table or the target has too many series, or if their definitions take too many
+// bytes.
 func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil

@@ -54,8 +54,9 @@ func (l *latest) drop(port int) {
 	delete(l.answers, port)
 }
 
-// record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called,
-// unless the answers would take more than max bytes.
+// record returns a reader of r that keeps a compressed copy of what is read. After all of it was read, the caller calls
+// done: then the copy becomes the answer of this port, unless all ports' answers would take more than l.max bytes. One
+// answer is recorded at a time.
 func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
 	l.data, l.full, l.port = bytes.Buffer{}, false, port
 	l.writer.Reset(l)
@@ -70,7 +71,8 @@ func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
 	}
 }
 
-// Write takes compressed bytes of the answer being read.
+// Write takes compressed bytes of the answer that is being recorded. If the answers would take too much memory, it
+// takes no more of this one.
 func (l *latest) Write(p []byte) (int, error) {
 	total := int64(l.data.Len() + len(p))
 	l.mu.Lock()
@@ -87,7 +89,8 @@ func (l *latest) Write(p []byte) (int, error) {
 	return l.data.Write(p)
 }
 
-// ServeHTTP answers with the last answer of the node's exporter, or of another port of the node: ?port=44217.
+// ServeHTTP answers with the last metrics that were read from the node's exporter, or from the port of this node that
+// the query names: ?port=44217.
 func (l *latest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	ports := l.ports

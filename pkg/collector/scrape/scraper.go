@@ -98,7 +98,7 @@ func New(o Options) *Scraper {
 
 const defaultMaxBytes = 16 << 20
 
-// Start starts reading at every interval.
+// Start reads all endpoints at once and then at every interval, in the background, until Close.
 func (s *Scraper) Start() {
 	s.work.Start(func(ctx context.Context) {
 		ticker := time.NewTicker(s.opts.Interval)
@@ -135,21 +135,21 @@ func (s *Scraper) ScrapeOnce(ctx context.Context) {
 
 // scrape reads all endpoints of the node once and appends what changed to the spool.
 func (s *Scraper) scrape(ctx context.Context) error {
-	session, node, ports, err := s.find(ctx)
+	session, node, ports, err := s.endpoints(ctx)
 	s.latest.setPorts(ports)
 	if err != nil || len(ports) == 0 {
 		return err
 	}
-	now := s.now().Round(0) // as the clock says: it may have been set
+	now := s.now().Round(0) // without its monotonic part: what counts is what the clock says
 	if !now.After(s.last) {
-		s.stream = stream{} // reads of a table have rising times
+		s.stream = stream{} // begins a new table, since the reads of one table have rising times
 		s.warn(errClockSetBack)
 	}
 	s.last = now
-	s.begin(stream{session, node, now.UTC().Truncate(time.Hour), ports})
+	s.beginTable(stream{session, node, now.UTC().Truncate(time.Hour), ports})
 	dropped := 0
 	for i, port := range ports {
-		dropped += s.target(ctx, i, port, now)
+		dropped += s.readTarget(ctx, i, port, now)
 	}
 	// Ray may be restarted while a slow endpoint is read, and the next session's endpoints have the same ports.
 	switch after, err := s.opts.Running(); {
@@ -185,9 +185,9 @@ func partOf(lines []byte) []byte {
 	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
-// find returns the ports to read, and whose they are. There are none if no Ray runs, or if its metrics may not be read,
-// or not yet.
-func (s *Scraper) find(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
+// endpoints returns the ports to read, and the session and the node whose metrics they serve. There are no ports, and
+// no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet.
+func (s *Scraper) endpoints(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
 	session, err = s.opts.Running()
 	if err != nil || session == "" {
 		return "", node, nil, err
@@ -215,8 +215,8 @@ var errClockSetBack = errors.New(
 	"the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of " +
 		"the last earlier read")
 
-// begin begins a new table if the present one belongs to another stream.
-func (s *Scraper) begin(now stream) {
+// beginTable begins a new table of series, unless the present one belongs to the stream now.
+func (s *Scraper) beginTable(now stream) {
 	if s.stream.equal(now) {
 		return
 	}
@@ -233,8 +233,9 @@ func (s *Scraper) begin(now stream) {
 	s.taken, s.defined = make([]int, len(targets)), 0
 }
 
-// target reads one endpoint, and gives how many of its series are left out.
-func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (dropped int) {
+// readTarget reads one endpoint into the encoder's table, of which it is the number-th target, and returns how many of
+// its series are left out because there are too many. An error is counted and logged.
+func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time) (dropped int) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, s.limit))
 	defer cancel()
 	began := time.Now()
@@ -248,6 +249,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	}
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(s.opts.Redact.Exposition(body), port)
+	// The other targets keep a part of the series each, whatever this one has.
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
 	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
 		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,

@@ -42,16 +42,16 @@ const (
 	probe
 )
 
-// enter says whether an upload may start now. Each upload that starts must be reported to leave. due is the time when
-// its stream became due, zero if the stream has failed since its last stored chunk. atOnce does not wait between
-// probes.
+// enter says whether an upload may start now: always while the circuit is closed, and as one of the few probes while it
+// is open. The caller reports each upload that may start to leave. due is the time when its stream became due, zero if
+// the stream has failed since its last stored chunk. With atOnce it does not wait between two probes.
 func (b *breaker) enter(now, due time.Time, atOnce bool) permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
 		return regular
 	}
-	fresh := due.After(b.openedAt)
+	fresh := due.After(b.openedAt) // its stream has not failed: it may be another than those that the store refuses
 	if (b.probes > 0 && !fresh) || (!atOnce && now.Before(b.probeTime(due))) {
 		return denied
 	}
@@ -77,8 +77,8 @@ const (
 	neutral          // says nothing about the store
 )
 
-// leave reports an upload. recovered is the number of errors in a row that it ended; opened says whether it opened the
-// circuit.
+// leave reports the result r of an upload that enter permitted with p. recovered is the number of errors in a row
+// before it, if it succeeded; opened says whether it opened the circuit.
 func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +102,8 @@ func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opene
 	return recovered, opened
 }
 
-// waiting returns when a stream with this due time may start (see enter); zero if it may start now.
-func (b *breaker) waiting(now, due time.Time) time.Time {
+// nextStart returns when a stream with this due time may start (see enter); zero if it may start now.
+func (b *breaker) nextStart(now, due time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -22,7 +22,8 @@ const (
 	listTimeout = 5 * time.Minute
 )
 
-// shipChunk ships one chunk of a stream and records the outcome. put is false if there was nothing to ship.
+// shipChunk ships one chunk of a stream that the breaker has permitted, and records the outcome: in the breaker, the
+// stream's state, metrics and log. put is false if there was nothing to ship, or after an error.
 func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool, err error) {
 	j.state.upload = upload{}
 	put, err = s.nextChunk(ctx, j, flushing)
@@ -57,14 +58,16 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
 	if opened {
-		s.opts.Log.WithField("next try", s.breaker.waiting(now, time.Time{}).Sub(now).Round(time.Second)).
+		s.opts.Log.WithField("next try", s.breaker.nextStart(now, time.Time{}).Sub(now).Round(time.Second)).
 			Warnf("the store failed %d times in a row: the collector tries one upload at a time until it answers; "+
 				"events wait in the spool and logs on disk", breakerErrors)
 	}
 	return false, err
 }
 
-// nextChunk puts the stream's next chunk, after finding where it begins. put is false if there is none.
+// nextChunk finds where the stream's next chunk begins, unless that is known, and puts the chunk into the store. put is
+// false if there is nothing to ship. If another upload has taken the chunk's key, it lists the stream and tries once
+// more behind it.
 func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool, err error) {
 	stream := j.source.Key()
 	if !j.state.prepared && s.opts.Prepare != nil {
@@ -112,13 +115,13 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool
 		stream)
 }
 
-// findEnd lists the store for the end of the stream, and resumes the source there.
+// findEnd lists the store to find how many bytes of the stream are stored, and makes the source continue there.
 func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	stream := j.source.Key()
 	s.metrics.lists.WithLabelValues(j.group.Name).Inc()
-	t, err := s.listings.find(ctx, j.group, stream, j.state.listed)
+	t, err := s.listings.lastChunk(ctx, j.group, stream, j.state.listed)
 	if err != nil {
 		return err
 	}
@@ -134,8 +137,8 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	return nil
 }
 
-// put creates the chunk of n bytes at offset, and returns its key. The rate is not limited while flushing, because
-// little time is left then.
+// put stores the chunk of n bytes (uncompressed) at offset of the stream, and returns the chunk's key, also with an
+// error of the store such as os.ErrExist. While flushing, little time is left, so the rate is not limited.
 func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool) (key string, err error) {
 	stream := j.source.Key()
 	src, err := j.source.Open(offset, n)
@@ -159,7 +162,7 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 			return "", err
 		}
 	}
-	sent := &sentBody{ReadSeeker: body}
+	sent := &sentBody{ReadSeeker: body} // counts what the store has read, and whether the source failed
 	key = j.group.chunkKey(stream, offset)
 	if j.state.storedEmpty && offset == 0 { // the stream's own key is taken
 		key = layout.SpelledChunkKey(stream, offset, j.group.Compression)
@@ -205,7 +208,8 @@ type compressor struct {
 // zstdWindow is the maximum distance of a match, in bytes. A larger one gains little on logs and costs readers memory.
 const zstdWindow = 1 << 20
 
-// compress returns the compressed bytes of r. One chunk is compressed at a time, because encoders take much memory.
+// compress returns the compressed bytes of r, which it holds in memory. One chunk is compressed at a time, because
+// encoders take much memory.
 func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +228,8 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 	return bytes.NewReader(out.Bytes()), nil
 }
 
-// writer returns the encoder of a compression, which is made once; c.mu must be held.
+// writer returns the encoder of a compression, gzip or zstd, which writes to out. Each encoder is made once; c.mu must
+// be held.
 func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
 	if how == layout.Gzip {
 		if c.gzip == nil {

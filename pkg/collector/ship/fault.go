@@ -39,9 +39,10 @@ func (e sourceError) Unwrap() error { return e.error }
 // errSlow is the error of a put that exceeded its time.
 var errSlow = errors.New("the upload is too slow")
 
-// fault finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether
-// another chunk was stored since the same stream last failed: if so, the store works. So a missing right for some keys,
-// or a proxy that breaks connections instead of answering 413, does not delay other streams.
+// fault finds out what an error of shipping a chunk is to be blamed on: see the package's comment. If the error itself
+// does not show it, what counts is whether another chunk was stored since the same stream last failed: if so, the store
+// works. So a missing right for some keys, or a proxy that breaks connections instead of answering 413, does not delay
+// other streams.
 func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	var source sourceError
 	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
@@ -50,7 +51,7 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	switch {
 	case errors.As(err, &source):
 		return sourceFault
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // the shipper is being closed
 		return noFault
 	case errors.Is(err, blob.ErrThrottled): // chance decides which stream it hits
 		return storeFault
@@ -58,7 +59,7 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 		return sizeFault
 	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
 		return objectFault
-	case storeWorks && divisible && st.own >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
+	case storeWorks && divisible && st.ownErrors >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
 		return sizeFault // smaller chunks are tried before the stream counts as refused
 	case storeWorks:
 		return objectFault
@@ -66,7 +67,7 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	return storeFault
 }
 
-// failed records an error of a stream and decides when it is tried again.
+// failed records an error of a stream in its state, and decides by what it is blamed on when the stream is tried again.
 func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	st := j.state
 	// Nothing that was remembered is trusted after an error. But a throttled put usually stored nothing, and a listing
@@ -88,18 +89,19 @@ func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 		return
 	}
 	if f == objectFault {
-		st.own++
+		st.ownErrors++
 		st.backoff.Max = refusedWait
 	}
 	st.notBefore = now.Add(st.backoff.Next())
-	if st.own >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
+	if st.ownErrors >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
 		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
 			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and "+
 				"at the end", advice(err), refusedWait)
 	}
 }
 
-// stored records that a chunk of the stream was stored.
+// stored records that a chunk of the stream was stored: the stream's earlier errors are over. The chunk proves a size
+// limit that was found by halving if it is about as large, and then other streams begin with that limit.
 func (s *Shipper) stored(now time.Time, j job) {
 	st := j.state
 	s.chunks.Add(1)
@@ -114,7 +116,7 @@ func (s *Shipper) stored(now time.Time, j job) {
 	st.failures = newFailures()
 }
 
-// advice returns what to do about an error of one object.
+// advice says what an operator can do about an error that only one object has.
 func advice(err error) string {
 	switch {
 	case errors.Is(err, blob.ErrTooLarge):

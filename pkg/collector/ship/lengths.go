@@ -55,8 +55,9 @@ const (
 	pruneEvery = time.Hour
 )
 
-// openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. If the
-// file can be read but not written, both the log and the error are returned.
+// openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. The
+// log is nil only if the file cannot be read. If it can be read but not written, both the log and an error are
+// returned, and the log then keeps notes in memory.
 func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 	l := &lengthLog{path: filepath.Join(dir, "chunks.jsonl"), notes: make(map[string][]note), pruned: now}
 	data, err := os.ReadFile(l.path)
@@ -90,15 +91,15 @@ func (l *lengthLog) add(now time.Time, n note) error {
 			return nil
 		}
 	}
-	if err := l.write(append(line, '\n')); err != nil {
+	if err := l.appendLine(append(line, '\n')); err != nil {
 		l.torn = true
 		return fmt.Errorf("record the length of a chunk of %s: %w", n.Stream, err)
 	}
 	return nil
 }
 
-// write appends a line.
-func (l *lengthLog) write(line []byte) error {
+// appendLine appends a line to the file and syncs it. A file that was deleted is written anew, with all notes.
+func (l *lengthLog) appendLine(line []byte) error {
 	if l.file != nil && !atomicfile.Names(l.path, l.file) {
 		return l.rewrite() // the file was deleted: all notes, with this one
 	}
@@ -128,8 +129,9 @@ func (l *lengthLog) open() error {
 	return nil
 }
 
-// remember keeps a note, together with those of other tries of the same chunk and of the previous chunk. The previous
-// chunk is the last stored one if none of these tries succeeds.
+// remember keeps a note in memory. A chunk may be tried several times, with other lengths. The notes of all tries of
+// the stream's newest chunk are kept, and those of the chunk before it: that is the last stored one if none of these
+// tries succeeds. Older notes of the stream are dropped.
 func (l *lengthLog) remember(n note) {
 	before := int64(-1)
 	for _, m := range l.notes[n.Stream] {
@@ -148,8 +150,8 @@ func (l *lengthLog) remember(n note) {
 	l.notes[n.Stream] = append(kept, n)
 }
 
-// prune drops the notes of streams that have not grown for noteAge, every pruneEvery, and the oldest tenth if there are
-// too many.
+// prune looks every pruneEvery for streams that have not grown for noteAge, and drops their notes. If more than
+// maxNoted streams have notes, it drops those of the oldest tenth at once.
 func (l *lengthLog) prune(now time.Time) {
 	if now.Sub(l.pruned) < pruneEvery && len(l.notes) <= maxNoted {
 		return
@@ -181,7 +183,7 @@ func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok 
 	return length, ok
 }
 
-// rewrite writes the file again with one line for each live note. If it fails, the file stays as it was.
+// rewrite replaces the file by one with a line for each note that is kept. If it fails, the file stays as it was.
 func (l *lengthLog) rewrite() error {
 	lines := 0
 	err := atomicfile.WriteFunc(l.path, func(w *bufio.Writer) error {
@@ -198,7 +200,7 @@ func (l *lengthLog) rewrite() error {
 		return nil
 	})
 	if err != nil {
-		l.live = l.lines // not tried again at once
+		l.live = l.lines // so that add tries again only after many more lines
 		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
 	}
 	if l.file != nil {

@@ -144,7 +144,7 @@ func TestStreamsAskedForAgain(t *testing.T) {
 		if i == 5 {
 			put(node+"logs/none", "abc")
 		}
-		found := must.Get(l.find(t.Context(), logs, node+ask.stream, false))(t)
+		found := must.Get(l.lastChunk(t.Context(), logs, node+ask.stream, false))(t)
 		end := int64(-1)
 		if found != nil {
 			end = found.end(logs, node+ask.stream, &lengthLog{})
@@ -168,14 +168,14 @@ func TestListingsOfPastSessions(t *testing.T) {
 		l := newListings(store)
 		const sessions = 100
 		for session := range sessions {
-			must.Get(l.find(t.Context(), logs, log(session), false))(t)
+			must.Get(l.lastChunk(t.Context(), logs, log(session), false))(t)
 			time.Sleep(stateAge / 10)
 		}
 		if len(l.folders) > 10 {
 			t.Errorf("the listings of %d folders are kept", len(l.folders))
 		}
 		must.OK(t, store.Create(t.Context(), layout.LogChunkKey(log(0), 2, layout.Plain), strings.NewReader("345")))
-		tail := must.Get(l.find(t.Context(), logs, log(0), false))(t)
+		tail := must.Get(l.lastChunk(t.Context(), logs, log(0), false))(t)
 		if tail == nil || tail.end(logs, log(0), &lengthLog{}) != 5 {
 			t.Errorf("the log ends at %+v", tail)
 		}

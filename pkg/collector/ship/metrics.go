@@ -95,7 +95,8 @@ func (c nowCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- refusedNow
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector: for each group the number of streams that the store refuses, the bytes that
+// wait, and how long the oldest has waited.
 func (c nowCollector) Collect(ch chan<- prometheus.Metric) {
 	refused := make(map[string]int, len(c.opts.Groups))
 	c.mu.Lock()

@@ -120,7 +120,8 @@ type Shipper struct {
 	done   chan struct{}
 }
 
-// New checks the options and reads what an earlier shipper left in Dir.
+// New makes a shipper, which ships nothing before Start, ShipOnce or Flush. It reads what an earlier shipper left in
+// Dir.
 func New(o Options) (*Shipper, error) {
 	o.PushInterval = cmp.Or(o.PushInterval, DefaultPushInterval)
 	o.MaxChunk = cmp.Or(o.MaxChunk, DefaultMaxChunk)
@@ -206,7 +207,10 @@ func (s *Shipper) stopping() bool {
 	}
 }
 
-// run starts workers for streams as soon as they are due. A slow put delays only one worker.
+// run ships streams when they are due, until the shipper is closed. In each round it gives the due jobs to workers, and
+// does not wait for these: a slow put delays only one of them. Then it sleeps for passGap at least, so that a source
+// that grows byte by byte does not keep it busy, and after that until the next job is due, a source has something new
+// or a worker has become free.
 func (s *Shipper) run(ctx context.Context) {
 	w := &workers{shipper: s}
 	defer w.wait.Wait()
@@ -221,12 +225,12 @@ func (s *Shipper) run(ctx context.Context) {
 		if !next.IsZero() {
 			wait = min(idleWait, time.Until(next))
 		}
-		// The gap comes first: otherwise a source that grows byte by byte would keep the shipper busy with checks.
-		more, ok := s.sleep(passGap, nil)
-		if ok && !more {
-			_, ok = s.sleep(wait-passGap, s.wake)
+		var ignoreSources chan struct{}
+		mayHaveMore, closed := s.sleep(passGap, ignoreSources)
+		if !closed && !mayHaveMore {
+			_, closed = s.sleep(wait-passGap, s.wake)
 		}
-		if !ok {
+		if closed {
 			return
 		}
 	}
@@ -235,7 +239,7 @@ func (s *Shipper) run(ctx context.Context) {
 // nextProbe returns when the first of the jobs may start while the circuit is open; zero if it is closed.
 func (s *Shipper) nextProbe(now time.Time, jobs []job) (next time.Time) {
 	for _, j := range jobs {
-		at := s.breaker.waiting(now, j.freshDue)
+		at := s.breaker.nextStart(now, j.freshDue)
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
@@ -243,24 +247,25 @@ func (s *Shipper) nextProbe(now time.Time, jobs []job) (next time.Time) {
 	return next
 }
 
-// sleep waits for d, for wake or for more to do; ok is false if the shipper is closed.
-func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (more, ok bool) {
+// sleep waits until d is over, wake receives, a worker has become free or the shipper is closed. mayHaveMore says that
+// a worker has become free that has stored something: its streams may have more.
+func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (mayHaveMore, closed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-s.stop:
-		return false, false
+		return false, true
+	case <-s.more:
+		return true, false
 	case <-timer.C:
 	case <-wake:
-	case <-s.more:
-		more = true
 	}
-	return more, true
+	return false, false
 }
 
-// ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has
-// something to do; zero means only after something is written. An error means that a chunk was due and could not be
-// shipped.
+// ShipOnce ships one chunk of each source that is due, the longest waiting first. shipped counts the chunks. next is
+// when the next call has something to do; zero means only after something is written. The error has those of the chunks
+// that were due and could not be shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
 	now := time.Now()
 	jobs, next := s.due(now)
@@ -297,7 +302,7 @@ func (s *Shipper) Flush(ctx context.Context) error {
 			if jobs = s.pending(time.Now()); len(jobs) == 0 {
 				return nil
 			}
-			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs),
+			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), describe(jobs),
 				ctx.Err())
 		}
 		w.fill(ctx, jobs)
@@ -305,8 +310,8 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	}
 }
 
-// await waits until a worker ends that has shipped something: then more may be pending. If none does, it returns at the
-// time of the next retry, or when ctx ends.
+// await waits until a worker has ended that has shipped something: then more may be pending. If none does, it returns
+// at the time of the next retry, or when ctx ends.
 func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
 	timer := time.NewTimer(retry.Next())
 	defer timer.Stop()
@@ -325,8 +330,8 @@ func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
 	}
 }
 
-// names lists the streams that are left, with their last errors.
-func names(left []job) string {
+// describe lists the keys of streams that are left, each with its last error, for an error's text: ten at most.
+func describe(left []job) string {
 	const maxNames = 10
 	var out strings.Builder
 	for i, j := range left[:min(len(left), maxNames)] {

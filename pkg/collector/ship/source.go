@@ -72,8 +72,8 @@ func (g *Group) parseKey(key string) (stream string, offset int64, c layout.Comp
 	return stream, offset, c
 }
 
-// folder returns the prefix of all streams that are listed together with this one: for a log, the key up to its node's
-// folder. "" means none.
+// folder returns the prefix of all streams that are listed together with this one. For a log that is its key up to and
+// including the folder of its node, whose name is the node's ID. "" means that the stream is listed alone.
 func (g *Group) folder(stream string) string {
 	if !g.Logs {
 		return ""
@@ -109,9 +109,10 @@ func (t *tail) add(offset, size int64, c layout.Compression) {
 	}
 }
 
-// end returns where the stream continues. If the last chunk is compressed and there is no note of its length, it is
-// another collector's chunk, or one that compaction joined. Then the bytes of a log are in its file, and are stored
-// again after the chunk's first. Lines of the spool are others than those in the chunk, whose place they must not take.
+// end returns the offset at which the stream continues after its last chunk. If that chunk is compressed and there is
+// no note of its length, it is another collector's chunk, or one that compaction joined. Then a log continues one byte
+// after the chunk's offset, because its file has the same bytes there. Lines of the spool are others than those in the
+// chunk and must not take their place: their stream continues in the next region.
 func (t *tail) end(g *Group, stream string, lengths *lengthLog) int64 {
 	if t.compression == layout.Plain {
 		return max(t.othersEnd, t.offset+t.size)
@@ -149,18 +150,19 @@ func newListings(store blob.Lister) *listings {
 	return &listings{store: store, seed: maphash.MakeSeed(), folders: make(map[string]*folder)}
 }
 
-// find returns the stream's tail, nil if nothing of it is stored. fresh lists the stream even if its folder was listed
-// before.
-func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool) (*tail, error) {
+// lastChunk returns the stream's last stored chunk, nil if nothing of it is stored. The first time that a stream of a
+// folder is asked for, the whole folder is listed, and each other stream in it is answered once from that listing. With
+// fresh, only the stream is listed, in any case.
+func (l *listings) lastChunk(ctx context.Context, g *Group, stream string, fresh bool) (*tail, error) {
 	prefix := g.folder(stream)
 	if prefix == "" || fresh {
-		return l.one(ctx, g, stream)
+		return l.listStream(ctx, g, stream)
 	}
-	dir := l.folder(prefix, time.Now())
+	dir := l.folderAt(prefix, time.Now())
 	dir.mu.Lock()
 	defer dir.mu.Unlock()
 	if !dir.listed {
-		tails, err := l.list(ctx, g, prefix)
+		tails, err := l.listFolder(ctx, g, prefix)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +170,7 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 	}
 	id := maphash.String(l.seed, stream)
 	if _, asked := dir.asked[id]; asked { // the stream may have got chunks since the folder was listed
-		return l.one(ctx, g, stream)
+		return l.listStream(ctx, g, stream)
 	}
 	dir.asked[id] = struct{}{}
 	t, stored := dir.tails[id]
@@ -181,10 +183,10 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 	return &t, nil
 }
 
-// folder finds the listing of a prefix, or makes one that is not listed yet, and then forgets those of which nothing
-// was asked for stateAge: the sessions of a machine's years would add up. If a stream of one grows later, it is listed
-// again.
-func (l *listings) folder(prefix string, now time.Time) *folder {
+// folderAt finds the listing of a prefix, or makes one that is not listed yet. When it makes one, it forgets the
+// listings that nothing was asked of for stateAge: those of a machine's sessions of years would add up. If a stream of
+// one grows later, the folder is listed again.
+func (l *listings) folderAt(prefix string, now time.Time) *folder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dir := l.folders[prefix]
@@ -197,17 +199,17 @@ func (l *listings) folder(prefix string, now time.Time) *folder {
 	return dir
 }
 
-// one lists a single stream.
-func (l *listings) one(ctx context.Context, g *Group, stream string) (*tail, error) {
-	tails, err := l.list(ctx, g, stream)
+// listStream lists a single stream.
+func (l *listings) listStream(ctx context.Context, g *Group, stream string) (*tail, error) {
+	tails, err := l.listFolder(ctx, g, stream)
 	if t, stored := tails[maphash.String(l.seed, stream)]; stored {
 		return &t, err
 	}
 	return nil, err
 }
 
-// list collects the tails of the streams below prefix.
-func (l *listings) list(ctx context.Context, g *Group, prefix string) (map[uint64]tail, error) {
+// listFolder lists the store below prefix, and returns the last chunk of each stream there, by the hash of its key.
+func (l *listings) listFolder(ctx context.Context, g *Group, prefix string) (map[uint64]tail, error) {
 	tails := make(map[uint64]tail)
 	for object, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {

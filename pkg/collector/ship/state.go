@@ -38,9 +38,9 @@ type failures struct {
 	failedAt   time.Time
 	chunksThen int64
 	lastError  string
-	// own counts the errors in a row that are blamed on the object or its size, not on the store.
-	own  int
-	slow bool // the last put took too long
+	// ownErrors counts the errors in a row that are blamed on the object or its size, not on the store.
+	ownErrors int
+	slow      bool // the last put took too long
 }
 
 // upload is the current put, or the last one.
@@ -79,8 +79,8 @@ type passedLimit struct {
 	since time.Time
 }
 
-// chunkBytes returns the maximum size of the stream's next chunk. A limit that is older than limitAge is doubled, until
-// there is none.
+// chunkBytes returns the maximum size of a stream's next chunk in bytes, and keeps the stream's limit l up to date: a
+// limit that is older than limitAge is doubled, until it reaches Options.MaxChunk and there is none.
 func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 	if l.bytes > 0 && now.Sub(l.since) >= limitAge {
 		l.bytes, l.since = 2*l.bytes, now
@@ -135,7 +135,7 @@ func (s *Shipper) pending(now time.Time) []job {
 	return jobs
 }
 
-// jobs returns the next chunk of each source that has one, in the sources' order.
+// jobs returns the next chunk of each source that has one, due or not, in the sources' order.
 func (s *Shipper) jobs(now time.Time) (jobs []job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +151,8 @@ func (s *Shipper) jobs(now time.Time) (jobs []job) {
 	return jobs
 }
 
-// job returns the next chunk of a source; false if there is none, or one is being shipped.
-func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
+// job returns the next chunk of a source. ok is false if it has none, or if one is being shipped.
+func (s *Shipper) job(now time.Time, group *Group, source Source) (next job, ok bool) {
 	st := s.states[source.Key()]
 	if st != nil && st.busy {
 		return job{}, false
@@ -179,8 +179,8 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 	if j.due.Before(st.notBefore) {
 		j.due = st.notBefore
 	}
-	// its stream has failed by itself, was slow, or had its chunks made smaller
-	j.suspect = st.own > 0 || st.slow || (chunk < s.opts.MaxChunk && n >= chunk)
+	// The stream has failed by itself, was slow, or had its chunks made smaller.
+	j.suspect = st.ownErrors > 0 || st.slow || (chunk < s.opts.MaxChunk && n >= chunk)
 	return j, true
 }
 

@@ -38,9 +38,10 @@ type workers struct {
 	running  int   // workers
 	suspects int   // under way
 	large    int   // under way
-	newest   bool  // the last job was the newest
-	shipped  int   // chunks
-	errs     []error
+	// tookNewest says that choose took the last job, the newest, when it was last asked while a crowd waited.
+	tookNewest bool
+	shipped    int // chunks
+	errs       []error
 }
 
 // maxErrors is the maximum number of errors that a pass returns.
@@ -57,7 +58,8 @@ func (w *workers) fill(ctx context.Context, jobs []job) {
 	}
 }
 
-// work ships jobs until none may start.
+// work is one worker: it takes jobs and ships a chunk of each until no waiting job may start. While flushing, it ships
+// all chunks of a stream before it takes the next job. In the end it says what it shipped, and wakes the shipper.
 func (w *workers) work(ctx context.Context) {
 	s := w.shipper
 	shipped, anyFailed := 0, false
@@ -67,8 +69,7 @@ func (w *workers) work(ctx context.Context) {
 			if put {
 				shipped++
 			}
-			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer
-			// come first.
+			// Otherwise streams that have waited longer come first.
 			if err == nil && put && w.flushing && ctx.Err() == nil {
 				j.permit = s.breaker.enter(time.Now(), j.freshDue, true)
 				if j.permit != denied {
@@ -109,7 +110,8 @@ func (w *workers) takeShipped() int {
 	return shipped
 }
 
-// take chooses a job that may start now.
+// take removes the next job that may start from the waiting ones, for the caller to ship and release; false if there is
+// none, or the shipper is being closed. The job has the breaker's permit.
 func (w *workers) take(ctx context.Context) (job, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +128,7 @@ func (w *workers) take(ctx context.Context) (job, bool) {
 		if last := len(w.jobs) - 1; i == last {
 			w.jobs = w.jobs[:last]
 		} else {
-			// Those before it move up: mostly there are none, and behind it ten thousand.
+			// The jobs before it move up by one: mostly there are none, while behind it ten thousand may wait.
 			copy(w.jobs[1:], w.jobs[:i])
 			w.jobs = w.jobs[1:]
 		}
@@ -145,7 +147,9 @@ func (w *workers) take(ctx context.Context) (job, bool) {
 	return job{}, false
 }
 
-// choose returns the index of the next job, -1 if none may start.
+// choose returns the index of the job that is to start next, -1 if none may. While the circuit is open that is the best
+// probe. Otherwise it is the first job that leaves enough workers for others: suspect jobs get half of the workers, and
+// large ones all but one. If a crowd waits, every second job is the newest one.
 func (w *workers) choose() int {
 	if w.shipper.breaker.isOpen() {
 		best := -1
@@ -162,7 +166,7 @@ func (w *workers) choose() int {
 	mayStart := func(j job) bool {
 		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.n <= LeastChunk)
 	}
-	if w.newest = !w.flushing && len(w.jobs) > crowd && !w.newest; w.newest {
+	if w.tookNewest = !w.flushing && len(w.jobs) > crowd && !w.tookNewest; w.tookNewest {
 		if last := len(w.jobs) - 1; mayStart(w.jobs[last]) {
 			return last
 		}
@@ -183,7 +187,7 @@ func probeOrder(a, b job) int {
 	return b.due.Compare(a.due) // the last to become due: the first may have waited since before the store failed
 }
 
-// release returns a job that was taken.
+// release gives back a job that take returned, after it was shipped or failed with err: its stream is no longer busy.
 func (w *workers) release(j job, err error) {
 	w.mu.Lock()
 	if j.suspect {

@@ -76,7 +76,7 @@ var batches = sync.Pool{New: func() any {
 
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// free returns the batch to the pool. It must not be used any more.
+// free empties the batch and returns it to the pool. It must not be used any more.
 func (b *batch) free() {
 	if cap(b.events) > keepEvents {
 		return
@@ -91,12 +91,16 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
-// scan finds all events of the body and the streams they belong to, or refuses the body.
+// scan finds all events of the body, and for each the stream that it belongs to. find returns the destination of events
+// that name a session. It returns nil, or why the whole body is refused: it is no JSON array, has too many events, or
+// events whose destination is not known yet. Events of several lines are put on one, in place.
 func (b *batch) scan(body []byte, now time.Time, find func(session string) (Destination, error)) *refusal {
 	b.body = body
 	// Consecutive events mostly belong to one stream, so the last stream is compared before the maps are asked.
 	var last stream
-	lastSession, lastIndex, foreign := []byte(nil), int32(-1), false
+	var lastSession []byte // as the last event names it
+	lastIndex := int32(-1) // of last in b.streams; -1: there is none to compare with
+	foreign := false       // the events of lastSession are stored with another session
 	for b.scanner.Reset(body); b.scanner.Next(); {
 		e := b.scanner.Event()
 		if len(b.events) == maxEvents {
@@ -151,21 +155,23 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 	return nil
 }
 
-// refuse returns a refusal with the number of events, as far as they can be counted.
+// refuse makes a refusal of the batch with this status. It counts the events, those that were not scanned yet too, as
+// far as the body can be read. The scanner is at its end then.
 func (b *batch) refuse(status int, reason, text string) *refusal {
 	r := &refusal{status: status, reason: reason, text: text, events: len(b.events)}
 	if status == http.StatusServiceUnavailable {
 		r.retryAfter = retryLater
 	}
 	if b.scanner.Err() == nil {
-		for r.events++; b.scanner.Next(); {
+		for r.events++; b.scanner.Next(); { // one more: the event at which the scan ended
 			r.events++
 		}
 	}
 	return r
 }
 
-// destination returns the index of the destination of events that name a session.
+// destination returns the index in b.destinations of where events that name a session are stored. Names that are no
+// session's, and those beyond maxSessions, count as none.
 func (b *batch) destination(name []byte, find func(session string) (Destination, error)) (int32, error) {
 	if index, ok := b.destinationIndex[string(name)]; ok {
 		return index, nil
@@ -189,8 +195,8 @@ func (b *batch) destination(name []byte, find func(session string) (Destination,
 	return index, nil
 }
 
-// stream returns the index of a stream. If the batch has too many, it is the stream of the session's events without a
-// job, of this hour.
+// stream returns the index of a stream in b.streams, to which it is added if it is new. If the batch has too many
+// streams, it is that of the session's events without a job, of the present hour.
 func (b *batch) stream(st stream, now time.Time) int32 {
 	if index, ok := b.streamIndex[st]; ok {
 		return index
@@ -208,9 +214,9 @@ func (b *batch) stream(st stream, now time.Time) int32 {
 	return index
 }
 
-// sorted makes each event a line, in place, and returns the lines sorted by stream. Within a stream they keep their
-// order.
-func (b *batch) sorted(key func(d Destination, st stream) string) []spool.Lines {
+// linesByStream makes each event a line, in place, and returns the lines sorted by stream. Within a stream they keep
+// their order. key returns the key of a stream.
+func (b *batch) linesByStream(key func(d Destination, st stream) string) []spool.Lines {
 	next := 0
 	for i, n := range b.counts {
 		b.counts[i] = next // from here on: the index of the stream's next line

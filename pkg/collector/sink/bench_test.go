@@ -107,7 +107,7 @@ func BenchmarkScan(b *testing.B) {
 		if p := batch.scan(again, now, find); p != nil {
 			b.Fatal(p.text)
 		}
-		batch.sorted(func(d Destination, _ stream) string { return d.Session })
+		batch.linesByStream(func(d Destination, _ stream) string { return d.Session })
 		batch.free()
 	}
 }

@@ -51,7 +51,8 @@ var (
 	errBusy     = errors.New("no memory is free")
 )
 
-// read reads a complete body and decompresses it if needed. The caller releases it.
+// read reads a request's body completely and decompresses it if needed. It returns the body, which the caller releases,
+// or why it is refused: it is too large or too slow, cannot be read, or there is no memory for it now.
 func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) {
 	if r.ContentLength > m.max {
 		return nil, m.tooLarge()
@@ -103,14 +104,16 @@ func busy() *refusal {
 		text: "too many events are being taken at once; send them again"}
 }
 
-// wait reserves memory; false if none is free within memoryWait.
-func (m *bodies) wait(ctx context.Context, n int64) bool {
+// reserve reserves n bytes of the bodies' memory. It is false if they do not become free within memoryWait, or if too
+// many others wait for memory.
+func (m *bodies) reserve(ctx context.Context, n int64) bool {
 	if m.memory.TryAcquire(n) {
 		m.taken.Add(n)
 		return true
 	}
+	waiting := m.waiting.Add(1)
 	defer m.waiting.Add(-1)
-	if m.waiting.Add(1) > maxWaiting {
+	if waiting > maxWaiting {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, memoryWait)
@@ -129,14 +132,14 @@ func (m *bodies) begin(ctx context.Context, size int64) *body {
 		size = m.max
 	}
 	first := min(firstBytes, size)
-	if !m.wait(ctx, first) {
+	if !m.reserve(ctx, first) {
 		return nil
 	}
 	return &body{bytes: m.spares.get(first), taken: first}
 }
 
-// grow allows a body growth times its memory, up to limit, and returns how much it may have. It does not wait for
-// memory: requests that hold some could deadlock.
+// grow lets a body have growth times as many bytes as it has now, up to limit, and returns how many. The error is
+// errBusy if there is no memory for them: it does not wait, because requests that hold some could deadlock.
 func (m *bodies) grow(b *body, limit int64) (size int64, err error) {
 	size = min(growth*int64(len(b.bytes)), limit)
 	more := min(size, m.max) - b.taken
@@ -151,13 +154,14 @@ func (m *bodies) grow(b *body, limit int64) (size int64, err error) {
 	return size, nil
 }
 
-// fill reads size bytes, or to the end if size is -1.
+// fill reads the next size bytes of r into the body, or all of r if size is -1. The error is errTooLarge if there are
+// more than m.max bytes.
 func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 	limit := size
 	if size < 0 {
 		limit = m.max + 1 // one byte more than allowed shows that there is more
 	}
-	for space := b.taken; ; {
+	for space := b.taken; ; { // how many bytes the body may have without growing
 		have := int64(len(b.bytes))
 		switch {
 		case have == size:
@@ -297,7 +301,8 @@ func newPace(w http.ResponseWriter, body io.Reader) *pace {
 	return p
 }
 
-// Read implements io.Reader; errSlow: the client has sent too few bytes for the time that it took.
+// Read implements io.Reader, and moves the deadline of the connection. The error is errSlow if the client has sent too
+// few bytes for the time that it took.
 func (p *pace) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	now := time.Now()

@@ -28,7 +28,8 @@ type refusals struct {
 // maxRefusedSessions bounds the sessions that are told apart: events can name any.
 const maxRefusedSessions = 64
 
-// Add notes a batch that was refused, because of its session unless that is "".
+// Add notes that a batch was refused at the time now, and why. session is the one that the batch was refused for, "" if
+// the refusal is about no session.
 func (r *Refused) Add(session, why string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,17 +66,19 @@ const lasting = time.Minute
 
 // Lasting is why batches are refused for a while now; "" if they are not.
 func (r *Refused) Lasting(now time.Time) (why string) {
-	return r.lastingOf(now, func(string) bool { return true })
+	return r.longestRefusal(now, func(string) bool { return true })
 }
 
 // Unplaced is Lasting for batches that are refused for want of their session: those without one are refused for another
 // reason.
 func (r *Refused) Unplaced(now time.Time) (why string) {
-	return r.lastingOf(now, func(session string) bool { return session != "" })
+	return r.longestRefusal(now, func(session string) bool { return session != "" })
 }
 
-// lastingOf is Lasting for the sessions that count: the reason of the one that has been refused longest.
-func (r *Refused) lastingOf(now time.Time, counts func(session string) bool) (why string) {
+// longestRefusal returns why batches of a session are refused that have been refused for the time lasting, up to now;
+// of several sessions the one that has been refused longest. It is "" if there is none. counts says which sessions
+// count.
+func (r *Refused) longestRefusal(now time.Time, counts func(session string) bool) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time
@@ -90,7 +93,7 @@ func (r *Refused) lastingOf(now time.Time, counts func(session string) bool) (wh
 	return why
 }
 
-// Err says that batches were refused and not accepted later; nil: there are none.
+// Err returns an error if batches were refused and not accepted later, with up to three of the reasons.
 func (r *Refused) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

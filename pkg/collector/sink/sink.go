@@ -72,7 +72,7 @@ type Sink struct {
 // DefaultMaxBody is the largest body that is accepted by default, in bytes.
 const DefaultMaxBody = 64 << 20
 
-// New checks the options.
+// New makes a sink. The error says which option cannot be used.
 func New(o Options) (*Sink, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.Refused = cmp.Or(o.Refused, &Refused{})
@@ -114,7 +114,7 @@ const (
 	retryLater = 5 * time.Second
 )
 
-// ServeHTTP takes one batch: all of its events, or none.
+// ServeHTTP takes one batch: all of its events, or none. The answer is 200 only if they are on disk.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	// The server reads the rest of a body that the handler leaves unread. If a writer has no deadlines, the server's
@@ -137,7 +137,8 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, p.text, p.status)
 }
 
-// take reads a batch and appends it to the spool. When it returns without a refusal, the whole batch is on disk.
+// take reads a batch and appends it to the spool. It returns how many events the batch has, or why it is refused.
+// Without a refusal the whole batch is on disk.
 func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refusal) {
 	if p := checkHead(r); p != nil {
 		return 0, p
@@ -166,7 +167,8 @@ func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refu
 	return len(b.events), nil
 }
 
-// checkHead refuses a request by its headers.
+// checkHead refuses a request whose headers say that the body is no JSON, or compressed in a way that is not supported.
+// nil: it may be read.
 func checkHead(r *http.Request) *refusal {
 	kind := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
@@ -182,9 +184,9 @@ func checkHead(r *http.Request) *refusal {
 	}
 }
 
-// append appends the batch to the spool.
+// append appends the batch to the spool, and returns nil or why it is refused.
 func (s *Sink) append(ctx context.Context, b *batch) *refusal {
-	err := s.opts.Spool.Append(ctx, b.sorted(func(d Destination, st stream) string {
+	err := s.opts.Spool.Append(ctx, b.linesByStream(func(d Destination, st stream) string {
 		ref := s.session
 		ref.Name = d.Session
 		hour := time.Unix(st.hour*3600, 0)
@@ -256,7 +258,7 @@ func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"code"})
 }
 
-// batch counts a batch by the status of its answer; without a refusal, that is 200.
+// batch counts a batch by the status of its answer, which is 200 without a refusal (p is nil), and how long it took.
 func (m *metrics) batch(took time.Duration, p *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200

@@ -56,7 +56,8 @@ func NewClient(address string, token func() (string, error)) (*Client, error) {
 // Close closes connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Get requests a path with its query. Any status except 200 is an error.
+// Get requests a path with its query, and returns the body, which the caller closes. Any status except 200 is an error:
+// a statusError.
 func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 // maxVersion is longer than any version of Ray.
 const maxVersion = 100
 
-// Version requests the dashboard's session, and its version of Ray.
+// Version asks the dashboard which session it shows, and which version of Ray runs it.
 func (c *Client) Version(ctx context.Context) (session, ray string, err error) {
 	body, err := c.Get(ctx, "/api/version")
 	if err != nil {

@@ -29,8 +29,8 @@ type listing struct {
 	offset string          // from UTC, such as -08:00
 }
 
-// readListing reads the answers that list nodes or jobs, or tell the time zone. An answer of another shape is an error,
-// but is stored like any other.
+// readListing reads the answers that list nodes or jobs, or tell the time zone; of others the listing is empty. An
+// answer of another shape than expected is an error, but is stored like any other.
 func readListing(e endpoint, file *os.File) (l listing, err error) {
 	if e.url != summaryURL && e.url != jobsURL && e.url != zoneURL {
 		return listing{}, nil
@@ -49,9 +49,9 @@ func readListing(e endpoint, file *os.File) (l listing, err error) {
 	return l, err
 }
 
-// readZone reads the offset in the answer to zoneURL; "" if it has none, as of rare zones
-// (ray/dashboard/timezone_utils.py has the others). Ray rounds the hours of negative offsets down: where it tells
-// -03:30 it is -02:30, so that one counts as none.
+// readZone reads the time zone's offset, such as +02:00, in the answer to zoneURL. It is "" if there is none, as for
+// rare zones (ray/dashboard/timezone_utils.py has the others). Ray rounds the hours of negative offsets down: it
+// answers -03:30 where -02:30 is right, so that counts as none.
 func readZone(r io.Reader) (offset string) {
 	var zone struct {
 		Offset string `json:"offset"`
@@ -75,7 +75,8 @@ func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, fin
 	}
 }
 
-// takeNodes requests details of single nodes, some in each round.
+// takeNodes requests the details of single nodes: nodesPerRound of them in each round, one after the other, and all in
+// the final round.
 func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryNode, final bool) {
 	slices.SortFunc(nodes, func(a, b summaryNode) int { return slices.Compare(a.id[:], b.id[:]) })
 	count := len(nodes)
@@ -90,8 +91,8 @@ func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryN
 	}
 }
 
-// takeDetail requests the details of one node or job. If it has ended, they are requested until they are stored once
-// more.
+// takeDetail requests the details of one node or job if they are due. Once it has ended, they are requested until they
+// are stored once more, which is noted in the session's state. There is a limit of URLs for each session.
 func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, final bool) {
 	if ctx.Err() != nil || !t.due(e, final) {
 		return
@@ -112,8 +113,8 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 	}
 }
 
-// readJobs lists the job IDs in the answer to jobsURL, and whether each has ended. Submissions that have not started
-// have none.
+// readJobs lists the job IDs in the answer to jobsURL. The value says whether the job has ended. Submissions that have
+// not started have no job ID and are left out.
 func readJobs(r io.Reader) (map[string]bool, error) {
 	ended := make(map[string]bool)
 	type row struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
 
-// digest hashes an answer without its volatile parts and regardless of the order of an object's members, since Ray's
-// order changes. It reads token by token, so its memory does not grow with the answer. Other text than JSON is hashed
-// unchanged. An answer beyond the bounds of package answer is an *answer.Refusal.
+// digest returns a hash of an answer without its volatile parts and regardless of the order of an object's members,
+// since Ray's order changes. It reads token by token, so its memory does not grow with the answer. Text that is not
+// JSON is hashed as it is. An answer beyond the bounds of package answer is an *answer.Refusal.
 func digest(r io.ReadSeeker, v volatile) (string, error) {
 	d := digester{volatile: v, in: answer.NewReader(r)}
 	sum, err := d.value()
@@ -76,7 +76,7 @@ func (d *digester) value() (uint64, error) {
 		switch {
 		case delim == '[':
 			sum = mix(sum, element)
-		case d.volatile.keys[name]:
+		case d.volatile.keys[name]: // its value does not count
 			sum += d.leaf(name)
 		default:
 			sum += mix(d.leaf(name), element) // a sum does not depend on the order

@@ -125,8 +125,8 @@ var (
 		"ray_data_gpu_usage_cores", "ray_data_memory_usage_bytes", "queued_blocks")
 )
 
-// statusText drops the time and the resource usage from the report that `ray status` prints: its title, and the lines
-// from "Usage:" to the next empty line.
+// statusText removes the time and the resource usage from the report that `ray status` prints, because they change all
+// the time: its title, and the lines from "Usage:" to the next empty line. Other text stays as it is.
 func statusText(s string) string {
 	if !strings.HasPrefix(s, "====") {
 		return s

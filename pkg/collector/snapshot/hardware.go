@@ -54,7 +54,7 @@ func (f *nodeFigures) UnmarshalJSON(data []byte) error {
 	return jsonstream.Lenient(data, (*plain)(f))
 }
 
-// readSummary reads the nodes one by one. Nodes without an ID are left out.
+// readSummary reads the dashboard's list of nodes, one by one. Nodes without a valid ID are left out.
 func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 	err = answer.Each(r, []string{"data", "summary"}, "nodes", answer.MaxNodes, func(f nodeFigures) error {
 		if id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID); err == nil {
@@ -68,7 +68,8 @@ func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 	return nodes, nil
 }
 
-// sample returns a node's hardware figures as a row of its series. Those that Ray does not answer are 0.
+// sample returns a node's hardware figures as a row of its series. Figures that Ray does not answer are 0. Pairs are
+// used and total, or read and written, or received and sent.
 func (f nodeFigures) sample(id rayid.Node) layout.Sample {
 	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
 	if len(f.Mem) >= 4 {
@@ -105,7 +106,8 @@ func lines(samples []layout.Sample) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sample spools the nodes' figures.
+// sample spools the hardware figures of the living nodes. An error is logged and counted: the next round has newer
+// ones.
 func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode) {
 	var samples []layout.Sample
 	for _, n := range nodes {

@@ -40,8 +40,8 @@ type sessionState struct {
 // maxState bounds the state file: the state of maxURLs takes less.
 const maxState = 64 << 20
 
-// openState reads the state of a session from its folder, which it creates. If the state file is damaged, answers may
-// be stored once more.
+// openState makes a session's folder below dir unless it exists, and reads the state that an earlier collector saved
+// there. If the state file is damaged, it is not used, and answers may be stored once more.
 func openState(dir, session string) (*sessionState, error) {
 	s := &sessionState{Session: session, URLs: make(map[string]*urlState), dir: filepath.Join(dir, session)}
 	// Not the folders above it, which may be gone with Ray's temporary folder: Ray makes that.

@@ -14,8 +14,8 @@ import (
 )
 
 // take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. final
-// says that no round follows. done says that the answer is stored, or equal to the stored one, or that the dashboard
-// has none.
+// says that no round follows. stored says that a new answer was stored. done says that nothing has to be tried again:
+// the answer is stored, or equal to the stored one, or the dashboard has none.
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
@@ -65,7 +65,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	if err = errors.Join(listErr, err); err != nil {
 		t.reportFailure(ctx, e.url, err)
 	}
-	// of hardware only the figures changed, which are spooled: its answer is kept for the session's end
+	// Of hardware only the figures changed, which are spooled: its answer is kept for the session's end.
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 
@@ -88,7 +88,8 @@ func failurePause(failures int, interval time.Duration) time.Duration {
 	return min(interval/2<<min(failures-1, 5), max(maxInterval, interval))
 }
 
-// fetch writes an answer to a new file.
+// fetch writes an answer to a new file in the session's folder, which the caller closes and removes. Matches of
+// --redact are overwritten. An answer of more than answer.MaxBytes is an *answer.Refusal.
 func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
 	body, err := t.opts.Client.Get(ctx, url)
 	if err != nil {
@@ -111,9 +112,9 @@ func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
 	return file, nil
 }
 
-// storeIfChanged stores an answer if it differs from the last one that was stored. keep says that it is to be kept on
-// disk: the URL has to wait, the session's bytes are used up, only figures changed, which are stored at the end, or the
-// store did not take it.
+// storeIfChanged stores an answer if it differs from the last one that was stored. keep says that it was not stored but
+// is to be kept on disk, because the URL has to wait, the session's bytes are used up, only hardware figures changed
+// (the last are stored at the end), or the store did not take it.
 func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint, file *os.File, taken time.Time,
 	final bool) (stored, keep bool, err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -148,7 +149,8 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 	return true, false, nil
 }
 
-// keep moves an answer to its place on disk until it is stored, and replaces an earlier one there.
+// keep moves the file of an answer to the URL's place on disk, where it waits to be stored, and replaces an earlier
+// one. The error says that all waiting answers of the session would be larger than Options.MaxBytes.
 func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time) error {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -191,7 +193,8 @@ func (t *Taker) gap(s *sessionState) time.Duration {
 	return time.Duration(float64(t.opts.Interval) * 0.9 / (left * left))
 }
 
-// store stores an answer under the URL's key or, if that is taken, as a later version.
+// store stores an answer under the URL's key or, if that is taken, under the key of a later version. taken is when the
+// dashboard gave the answer.
 func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File,
 	taken time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -240,7 +243,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refusal)
 }
 
-// reportFailure counts and logs why an answer was not stored.
+// reportFailure counts and logs why an answer was not stored. A refused answer is logged once for each URL, which is
+// then left alone for refusedPause.
 func (t *Taker) reportFailure(ctx context.Context, url string, err error) {
 	var refusal *answer.Refusal
 	switch {

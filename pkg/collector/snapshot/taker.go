@@ -125,7 +125,8 @@ func (t *Taker) Start() {
 // Close stops the background work. Final and Finish still work.
 func (t *Taker) Close() { t.work.Close() }
 
-// Round requests all URLs that are due, once.
+// Round requests all URLs that are due, once, and sets the time until the next round: as long as nothing changes,
+// rounds become rarer. That the dashboard does not answer is logged once.
 func (t *Taker) Round(ctx context.Context) {
 	changed, err := t.round(ctx, false)
 	switch {
@@ -155,8 +156,9 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// round requests every URL that is due; final says that there is no later round. It fails only if it can request none:
-// the dashboard does not answer, its session is not of this node, or the disk fails.
+// round requests every URL that is due; final says that no round follows. changed says that a new answer was stored.
+// The error says that nothing could be requested: the dashboard does not answer, its session is not of this node, or
+// the disk fails.
 func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
 	session, version, err := t.identify(ctx)
 	if err != nil {
@@ -211,9 +213,9 @@ func (t *Taker) identify(ctx context.Context) (session, rayVersion string, err e
 	return session, rayVersion, nil
 }
 
-// checkSession returns an error if an answer that has just come may be of another session than the dashboard named
-// before: Ray may be restarted while a slow store takes an earlier answer. If nobody answers now, the answer was the
-// old dashboard's.
+// checkSession returns an error if the answer that has just come may be of another session than the dashboard named in
+// this round: Ray may have been restarted while a slow store took earlier answers. If the dashboard does not answer
+// now, the answer came from the old one.
 func (t *Taker) checkSession(ctx context.Context) error {
 	if time.Since(t.named) < leastRestart {
 		return nil
@@ -229,7 +231,7 @@ func (t *Taker) checkSession(ctx context.Context) error {
 	return nil
 }
 
-// beginSession stores the kept answers of earlier sessions and continues with this one.
+// beginSession stores what is still kept of earlier sessions, and makes this session the one whose answers are taken.
 func (t *Taker) beginSession(ctx context.Context, session string) error {
 	err := t.storeOthers(ctx, session, func(earlier string, err error) {
 		if err == nil {
@@ -281,8 +283,8 @@ func (t *Taker) Finish(ctx context.Context) error {
 	return errors.Join(failed, err)
 }
 
-// storeOthers stores the kept answers of the sessions other than current that have a folder, and passes on how that
-// went.
+// storeOthers stores the answers that are kept on disk of all sessions other than current. It calls done for each of
+// them, with the error or nil. The returned error is that of reading the folder.
 func (t *Taker) storeOthers(ctx context.Context, current string, done func(session string, err error)) error {
 	entries, err := os.ReadDir(t.opts.Dir)
 	if err != nil {
@@ -301,7 +303,8 @@ func (t *Taker) storeOthers(ctx context.Context, current string, done func(sessi
 	return nil
 }
 
-// storeKept stores the answers of a session that are kept on disk.
+// storeKept stores the answers of a session that are kept on disk. One that fails does not keep the others from being
+// stored; the error is that of the last one.
 func (t *Taker) storeKept(ctx context.Context, s *sessionState) error {
 	var failed error
 	for url, u := range s.URLs {

@@ -10,9 +10,10 @@ import (
 // kubernetesToken is where Ray looks for the token of its service account (ray/rpc/authentication/k8s_constants.h).
 const kubernetesToken = "/var/run/secrets/ray.io/serviceaccount/token"
 
-// TokenFiles are the files in which Ray looks for its token, as ray/rpc/authentication/authentication_token_loader.cc
-// does: the one that was set (RAY_AUTH_TOKEN_PATH) and no other; or that of the service account, if Kubernetes checks
-// tokens (RAY_ENABLE_K8S_TOKEN_AUTH), then ~/.ray/auth_token.
+// TokenFiles returns the files in which Ray looks for its token, as
+// ray/rpc/authentication/authentication_token_loader.cc does. If a file was set (RAY_AUTH_TOKEN_PATH), it is the only
+// one. Otherwise they are the token of the service account, if Kubernetes checks tokens (RAY_ENABLE_K8S_TOKEN_AUTH),
+// and ~/.ray/auth_token.
 func TokenFiles(set string, kubernetes bool) []string {
 	if set != "" {
 		return []string{set}

@@ -51,7 +51,8 @@ func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
 	return err
 }
 
-// append appends a batch if no more than one part of the room is taken then: all of it, or a half.
+// append writes a batch to disk and returns when it is durable. The error wraps ErrFull if the spool would then hold
+// more than the part-th part of the room that the spool and the disk have: part is 1 for all of the room, 2 for a half.
 func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	if len(batch) == 0 {
 		return nil
@@ -61,10 +62,10 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.write(ctx, blocks, part)
+	c, err := s.writeBatch(ctx, blocks, part)
 	s.mu.Unlock()
 	if err == nil {
-		err = s.finish(c)
+		err = s.makeDurable(c)
 	}
 	if err != nil {
 		s.metrics.appendFailed(err)
@@ -73,7 +74,8 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	return nil
 }
 
-// split cuts a batch into blocks of at most blockBytes or one line, with their checksums.
+// split checks a batch, and cuts it into blocks with checksums. A block has whole lines of one stream: at most
+// blockBytes, or a single longer line. The data is not copied.
 func split(batch []Lines) (blocks []newBlock, err error) {
 	var b *newBlock
 	for _, lines := range batch {
@@ -112,9 +114,9 @@ func lineCut(data []byte) int {
 	return blockBytes + bytes.IndexByte(data[blockBytes:], '\n') + 1
 }
 
-// write writes one record to the active segment, and returns the commit with which it becomes durable. The mutex is
-// held.
-func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*commit, error) {
+// writeBatch writes the blocks as one record to the active segment, and returns the commit with which the record
+// becomes durable. part is as in append. s.mu is held.
+func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, part int64) (*commit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*comm
 	now := s.clock()
 	at, err := s.writeRecord(blocks, now)
 	if err != nil {
-		return nil, full(err)
+		return nil, ifDiskFull(err)
 	}
 	for i := range blocks {
 		b := &blocks[i]
@@ -146,8 +148,8 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*comm
 	return s.commit, nil
 }
 
-// full makes the errors of a full disk ErrFull.
-func full(err error) error {
+// ifDiskFull wraps the errors of a full disk in ErrFull, and returns others as they are.
+func ifDiskFull(err error) error {
 	if diskFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
@@ -164,8 +166,9 @@ func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	return size + int64(tableBytes), tableBytes
 }
 
-// assign gives blocks their local offsets. The offsets are not used again even if the batch fails, so no two lines ever
-// have the same offset.
+// assign gives each block its stream, which it makes if needed, and its local offset. The offsets are not used again
+// even if the batch fails, so no two lines ever have the same offset. The error wraps ErrFull if there are too many
+// streams.
 func (s *Spool) assign(blocks []newBlock) error {
 	if len(s.streams)+len(blocks) > maxStreams {
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
@@ -181,7 +184,8 @@ func (s *Spool) assign(blocks []newBlock) error {
 	return nil
 }
 
-// writeRecord appends a record to the active segment, or to a new one, and returns its position.
+// writeRecord appends a record of these blocks to the active segment, or to a new one if there is none or it is full,
+// and returns the record's position in the file. arrived is when its lines arrived, Unix ns. s.mu is held.
 func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err error) {
 	size, _ := recordSize(blocks)
 	if s.active != nil && s.active.size+size > s.opts.segmentBytes && s.active.size > segmentHead {

@@ -31,9 +31,9 @@ func (c *commit) dirty(seg *segment) {
 	}
 }
 
-// finish returns when the commit is durable. The first goroutine that waits for it does the work; there is one commit
-// at a time.
-func (s *Spool) finish(c *commit) error {
+// makeDurable returns when everything that was written in the commit is on disk, or with the error that its batches
+// have. The first goroutine that waits for a commit syncs its files; one commit is synced at a time.
+func (s *Spool) makeDurable(c *commit) error {
 	defer s.deleteDead() // behind the unlock: the next commit need not wait for it
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -67,13 +67,13 @@ func (s *Spool) finish(c *commit) error {
 
 	s.mu.Lock()
 	if err != nil {
-		err = full(fmt.Errorf("sync segment: %w", err))
+		err = ifDiskFull(fmt.Errorf("sync segment: %w", err))
 		s.abandon(c, err)
 	} else {
 		for i, seg := range c.segments {
 			seg.synced = sizes[i]
 			if seg.sealed && seg.synced == seg.size {
-				s.report("close segment", seg.closeFile())
+				s.logError("close segment", seg.closeFile())
 			}
 		}
 		s.complete(c, nil)
@@ -83,7 +83,8 @@ func (s *Spool) finish(c *commit) error {
 	return err
 }
 
-// complete ends a commit: its spans become the streams', or are dropped.
+// complete ends a commit. Without an error the streams get its spans, which can be shipped from now on; with an error
+// the spans are dropped. s.mu is held.
 func (s *Spool) complete(c *commit, err error) {
 	c.done, c.err = true, err
 	for _, p := range c.spans {
@@ -113,14 +114,14 @@ func (s *Spool) abandon(c *commit, err error) {
 		if seg.file != nil {
 			good := max(seg.synced, segmentHead)
 			if cut := seg.file.Truncate(good); cut != nil {
-				s.report("cut segment", cut)
+				s.logError("cut segment", cut)
 			} else {
 				s.used -= seg.size - good
 				seg.size = good
 			}
 		}
 		seg.synced = seg.size
-		s.report("close segment", seg.closeFile())
+		s.logError("close segment", seg.closeFile())
 	}
 	s.metrics.syncErrors.Inc()
 	if log, ok := s.failures.Next(time.Now()); ok {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// compact moves the unshipped rest of old segments into new ones while the spool is more than half full. Without it,
-// one stream that waits for its push interval, or that the store refuses, would keep on disk everything that was
-// appended with it, until the spool is full and Ray must wait.
+// compact copies the unshipped rest of old segments into the active one while the spool is more than half full, so that
+// the old segments can be deleted. Without it, one stream that waits for its push interval, or that the store refuses,
+// would keep on disk everything that was appended with it, until the spool is full and Ray must wait.
 func (s *Spool) compact() {
 	if !s.compacting.TryLock() {
 		return // another goroutine does it
@@ -21,14 +21,15 @@ func (s *Spool) compact() {
 		if seg == nil {
 			return
 		}
-		if err := s.move(seg); err != nil {
-			s.report("compact segment", err)
+		if err := s.moveUnshipped(seg); err != nil {
+			s.logError("compact segment", err)
 			return
 		}
 	}
 }
 
-// sparse returns the oldest segment worth moving: at most a quarter of it is unshipped.
+// sparse returns the oldest segment that is worth moving, of which at most a quarter is unshipped; nil if there is none
+// or the spool has room. s.mu is held.
 func (s *Spool) sparse() (oldest *segment) {
 	if s.used <= s.opts.MaxBytes/2 || s.closed { // there is room: the segment goes as a whole later
 		return nil
@@ -42,16 +43,16 @@ func (s *Spool) sparse() (oldest *segment) {
 	return oldest
 }
 
-// move copies the unshipped rest of a segment into the active one. The old segment is dropped when the copy is durable.
-// A crash in between leaves both, and opening the spool takes the later one.
-func (s *Spool) move(seg *segment) error {
+// moveUnshipped copies the unshipped rest of a segment into the active one. The old segment is deleted when the copy is
+// durable. A crash in between leaves both, and opening the spool takes the later one.
+func (s *Spool) moveUnshipped(seg *segment) error {
 	seg.compacted = true // only once: blocks that cannot be moved stay
-	blocks, arrived, err := s.read(seg)
+	blocks, arrived, err := s.readUnshipped(seg)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	// shipped meanwhile
+	// Without those that were shipped meanwhile.
 	blocks = slices.DeleteFunc(blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped })
 	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again,
 	// without end.
@@ -65,7 +66,7 @@ func (s *Spool) move(seg *segment) error {
 	if err != nil {
 		return err
 	}
-	err = s.finish(c)
+	err = s.makeDurable(c)
 	s.mu.Lock()
 	for _, b := range blocks {
 		to.live -= b.n // repoint adds it again
@@ -81,8 +82,9 @@ func (s *Spool) move(seg *segment) error {
 	return err
 }
 
-// read returns the unshipped blocks of a segment, and the arrival time of the first.
-func (s *Spool) read(seg *segment) (blocks []newBlock, arrived int64, err error) {
+// readUnshipped reads the blocks of a segment that have unshipped bytes, and returns the earliest arrival time among
+// them, Unix ns.
+func (s *Spool) readUnshipped(seg *segment) (blocks []newBlock, arrived int64, err error) {
 	var all []newSpan
 	s.mu.Lock()
 	for st := range seg.streams {
@@ -104,9 +106,9 @@ func (s *Spool) read(seg *segment) (blocks []newBlock, arrived int64, err error)
 	return blocks, arrived, nil
 }
 
-// readSpan appends a span's blocks.
+// readSpan appends the blocks of a stream's span, with their data, to the blocks in to.
 func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (blocks []newBlock, err error) {
-	w, err := s.walk(seg, st, sp.at)
+	w, err := s.openWalk(seg, st, sp.at)
 	if err != nil {
 		return nil, err
 	}

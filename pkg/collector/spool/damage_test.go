@@ -200,7 +200,7 @@ func FuzzLoader(f *testing.F) {
 		s := &Spool{streams: make(map[string]*Stream)}
 		seg := &segment{skip: make(map[int64]int64)}
 		l := loader{spool: s, segment: seg, window: newWindow(bytes.NewReader(b), int64(len(b))), buf: make([]byte, 64)}
-		end, err := l.run()
+		end, err := l.addRecords()
 		if err != nil || end > int64(len(b)) {
 			t.Fatalf("end %d of %d, %v", end, len(b), err)
 		}

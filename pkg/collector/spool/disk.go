@@ -18,7 +18,7 @@ type disk interface {
 	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
-	list(dir string) ([]fs.FileInfo, error)
+	listFiles(dir string) ([]fs.FileInfo, error)
 	// free is how many bytes can be written; more than any spool if that is not known.
 	free(dir string) int64
 }
@@ -49,8 +49,8 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) remove(path string) error     { return os.Remove(path) }
 func (osDisk) syncDir(dir string) error     { return atomicfile.SyncDir(dir) }
 
-// list lists the regular files of a folder.
-func (osDisk) list(dir string) ([]fs.FileInfo, error) {
+// listFiles lists the regular files of a folder.
+func (osDisk) listFiles(dir string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

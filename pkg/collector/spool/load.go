@@ -12,7 +12,8 @@ import (
 	"slices"
 )
 
-// load reads and checks every record of every segment that an earlier process left.
+// load reads and checks every record of every segment that an earlier process left, and continues each stream after
+// what was shipped of it by the saved positions.
 func (s *Spool) load() error {
 	if err := s.positions.load(); err != nil {
 		return err
@@ -59,9 +60,10 @@ func (st *Stream) goOnFrom(p position) {
 	st.release(p.mapping.local)
 }
 
-// loadSegments loads the segments in the order of their sequence, and returns how many there are.
+// loadSegments loads all segments in the order in which they were written. found is how many files there are, with
+// those that could not be read.
 func (s *Spool) loadSegments() (found int, err error) {
-	files, err := s.disk.list(s.dir)
+	files, err := s.disk.listFiles(s.dir)
 	if err != nil {
 		return 0, fmt.Errorf("list spool: %w", err)
 	}
@@ -78,14 +80,15 @@ func (s *Spool) loadSegments() (found int, err error) {
 			// One unreadable file must not keep the spool from accepting new batches.
 			s.metrics.damaged.Inc()
 			s.log.WithError(err).Errorf("spool: %s cannot be read and is moved to quarantine", path)
-			s.report("set segment aside", s.quarantine(path))
+			s.logError("set segment aside", s.quarantine(path))
 		}
 	}
 	return len(files), nil
 }
 
-// loadSegment indexes one segment. It changes the file only to cut off a torn end: bytes after the last complete
-// record, from a batch that was never answered.
+// loadSegment reads one segment of size bytes and adds its good blocks to their streams. It changes the file only to
+// cut off the bytes after the last complete record: they are from a batch that was never answered. The file of a
+// damaged segment goes to quarantine later, when what is good in it was shipped.
 func (s *Spool) loadSegment(path string, size int64) (err error) {
 	f, err := s.disk.open(path, os.O_RDONLY)
 	if err != nil {
@@ -94,7 +97,7 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	seg := &segment{path: path, sealed: true, skip: make(map[int64]int64), streams: make(map[*Stream]struct{})}
 	l := loader{spool: s, segment: seg, window: newWindow(f, size), buf: make([]byte, writeBytes)}
-	end, err := l.run()
+	end, err := l.addRecords()
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 		s.metrics.torn.Inc()
 		s.log.Warnf("spool: %s ended within a batch; its %d bytes are moved to %s", path, size-end, quarantineDir)
 		if err := s.cutTail(f, path, end, size); err != nil {
-			s.report("cut segment", err)
+			s.logError("cut segment", err)
 			end = size
 		}
 	}
@@ -125,8 +128,8 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	return nil
 }
 
-// cutTail cuts off the bytes after the last complete record, after they are set aside. After an error the file is as
-// long as before; the next start tries again.
+// cutTail copies the bytes of a segment from end to size into a file in quarantine, and then cuts them off. f is the
+// segment open to read. After an error the segment is as long as before; the next start tries again.
 func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	if err := s.setTailAside(f, path, end, size); err != nil {
 		return err
@@ -136,14 +139,14 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 		return err
 	}
 	if err = segment.Truncate(end); err == nil {
-		s.report("sync segment", segment.Sync()) // it is cut, though after a power loss it may be as long as before
+		s.logError("sync segment", segment.Sync()) // it is cut, though after a power loss it may be as long as before
 	}
-	s.report("close segment", segment.Close())
+	s.logError("close segment", segment.Close())
 	return err
 }
 
-// setTailAside copies the bytes after the last complete record to quarantine. Most likely they are a batch that was
-// never answered, but they may be a record with a damaged header.
+// setTailAside copies the bytes of a segment from end to size into a file in quarantine, at most quarantineBytes. Most
+// likely they are a batch that was never answered, but they may be a record with a damaged header.
 func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	tail := make([]byte, min(size-end, quarantineBytes))
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
@@ -164,7 +167,7 @@ func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	return s.quarantine(aside)
 }
 
-// restore adds a span that was found on disk, for settle.
+// restore adds a span that was found on disk; orderSpans puts all of them in order.
 func (st *Stream) restore(streamID uint64, sp span) {
 	if st.segments == 0 {
 		st.id = streamID
@@ -177,7 +180,8 @@ func (st *Stream) restore(streamID uint64, sp span) {
 	st.spans = append(st.spans, sp)
 }
 
-// orderSpans puts the spans in order. Blocks that were being moved (see compact) exist twice; the later ones count.
+// orderSpans puts the spans that were found on disk in the order of their offsets, and counts their bytes as unshipped.
+// Blocks that were being moved (see compact) exist twice; the later ones count.
 func (st *Stream) orderSpans() {
 	found := st.spans
 	st.spans = nil
@@ -210,8 +214,9 @@ type loadedSpan struct {
 	span     span
 }
 
-// run collects the good blocks and returns the end of the last complete record.
-func (l *loader) run() (end int64, err error) {
+// addRecords adds the good blocks of all records of the segment to l.spans, and returns where the last complete record
+// ends. Damage in the middle of the file is skipped and noted in the segment. The error is that of reading the file.
+func (l *loader) addRecords() (end int64, err error) {
 	at := segmentHead
 	if l.window.size < at {
 		return 0, nil
@@ -224,7 +229,7 @@ func (l *loader) run() (end int64, err error) {
 	for at < l.window.size {
 		rec, err := l.window.record(at)
 		if errors.Is(err, errDamaged) {
-			next, err := l.window.find(at + 1)
+			next, err := l.window.findRecord(at + 1)
 			if err != nil {
 				return 0, err
 			}
@@ -240,7 +245,7 @@ func (l *loader) run() (end int64, err error) {
 			return 0, err
 		}
 		kept := len(l.spans)
-		intact, err := l.record(rec)
+		intact, err := l.addBlocks(rec)
 		if err != nil {
 			return 0, err
 		}
@@ -254,8 +259,9 @@ func (l *loader) run() (end int64, err error) {
 	return at, nil
 }
 
-// record adds the record's good blocks; intact says that all are good.
-func (l *loader) record(rec record) (intact bool, err error) {
+// addBlocks adds the good blocks of a record to l.spans. intact is false if a block's data is damaged. Blocks of
+// streams that no collector of this cluster writes are left out, and l.foreign says why.
+func (l *loader) addBlocks(rec record) (intact bool, err error) {
 	intact = true
 	// not after now, even if the clock was set back meanwhile
 	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano())

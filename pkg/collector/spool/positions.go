@@ -66,7 +66,8 @@ func encodeSlot(b []byte, p position, sequence uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// decodeSlot decodes a slot of the file of positions; ok is false if it is damaged or was not written completely.
+// decodeSlot decodes a slot of the file of positions: slotBytes bytes. ok is false if the slot is damaged or was not
+// written completely. sequence shows which of two slots of a stream is newer.
 func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	p = position{
 		streamID: binary.LittleEndian.Uint64(b),
@@ -80,7 +81,8 @@ func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	return p, binary.LittleEndian.Uint32(b[32:]), ok
 }
 
-// load reads the file that an earlier process left. Unreadable slots are free.
+// load reads the file that an earlier process left. Of two slots of a stream the newer one counts; the other, and
+// unreadable slots, are free.
 func (k *positions) load() error {
 	b, err := os.ReadFile(k.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +107,8 @@ func (k *positions) load() error {
 	return nil
 }
 
-// save writes positions to disk, with one sync for all.
+// save writes positions to disk, with one sync for all. Positions that are already saved, or older than the saved one
+// of their stream, are left out.
 func (k *positions) save(list []position) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +148,8 @@ func (k *positions) save(list []position) error {
 	return nil
 }
 
-// write writes a position into a free slot.
+// write writes a position into a free slot, or a new one behind all others, and returns its index. The slot with the
+// stream's earlier position stays as it is.
 func (k *positions) write(p position) (index int64, err error) {
 	if err := k.open(); err != nil {
 		return 0, err
@@ -167,7 +171,9 @@ func (k *positions) write(p position) (index int64, err error) {
 	return index, nil
 }
 
-// open opens the file, and creates it if it does not exist.
+// open opens the file of positions unless it is open, and creates it if it does not exist. If it was deleted while it
+// was open, all saved positions are gone, and a new file begins. The file has reservedSlots free slots from the
+// beginning, so that positions can be saved on a full disk.
 func (k *positions) open() error {
 	if k.file != nil {
 		if atomicfile.Names(k.path, k.file) {

@@ -26,7 +26,9 @@ type reader struct {
 	sum    uint32
 }
 
-// Read fails with errDamaged before it returns the last bytes of a damaged block.
+// Read reads across blocks and segments, at most to the end of the current block at a time. It returns the last bytes
+// of a block only if the block's checksum is right: otherwise the error is errDamaged, and the block's bytes are
+// dropped from the stream.
 func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case r.err != nil:
@@ -56,7 +58,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// seekBlock makes the block that holds the offset the one being read.
+// seekBlock makes the block that holds the local offset the one being read, at that offset. It goes on in the walk that
+// is open if the block lies ahead of it in the same segment, and otherwise opens a new one.
 func (r *reader) seekBlock(offset int64) error {
 	sp, err := r.stream.spanAt(offset)
 	if err != nil {
@@ -70,10 +73,10 @@ func (r *reader) seekBlock(offset int64) error {
 		if err := r.close(); err != nil {
 			return err
 		}
-		if r.walk, err = r.stream.spool.walk(sp.segment, r.stream, sp.at); errors.Is(err, fs.ErrNotExist) {
+		if r.walk, err = r.stream.spool.openWalk(sp.segment, r.stream, sp.at); errors.Is(err, fs.ErrNotExist) {
 			// The segment was just compacted.
 			if sp, err = r.stream.spanAt(offset); err == nil {
-				r.walk, err = r.stream.spool.walk(sp.segment, r.stream, sp.at)
+				r.walk, err = r.stream.spool.openWalk(sp.segment, r.stream, sp.at)
 			}
 		}
 		if err != nil {
@@ -117,14 +120,14 @@ func (s *Spool) dropDamaged(st *Stream, seg *segment, start, n int64) {
 	s.log.WithField("key", st.key).Errorf(
 		"spool: %d bytes of data in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
 	s.mu.Lock()
-	st.remove(start, n)
+	st.dropBytes(start, n)
 	s.collect()
 	s.mu.Unlock()
 	s.deleteDead()
 }
 
-// loseSegment removes the unshipped bytes of a segment whose file somebody deleted; false if the spool itself deleted
-// it.
+// loseSegment drops the unshipped bytes of a segment whose file somebody deleted, and logs that they are lost. It
+// returns false if the spool itself deleted the file, because all of it was shipped or moved.
 func (s *Spool) loseSegment(seg *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +138,7 @@ func (s *Spool) loseSegment(seg *segment) bool {
 	for st := range seg.streams {
 		for _, sp := range slices.Clone(st.spans) {
 			if sp.segment == seg {
-				st.remove(sp.start, sp.n)
+				st.dropBytes(sp.start, sp.n)
 				n += sp.n
 			}
 		}
@@ -166,8 +169,9 @@ type located struct {
 	at    int64
 }
 
-// walk opens a segment to read the records of a stream from an offset on. A segment that was deleted is lost data.
-func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
+// openWalk opens a segment to read the blocks of a stream, from the record at the file offset at. If somebody deleted
+// the segment, its data is lost and the error wraps errDamaged; if the spool deleted it, the error is fs.ErrNotExist.
+func (s *Spool) openWalk(seg *segment, st *Stream, at int64) (*walk, error) {
 	f, err := s.disk.open(seg.path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && s.loseSegment(seg) {
 		return nil, fmt.Errorf("open %s: it was deleted: %w", seg.path, errDamaged)
@@ -181,7 +185,7 @@ func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), at: at}, nil
 }
 
-// next returns the stream's next block and the position of its data; io.EOF after the last block.
+// next returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
 func (w *walk) next() (block, int64, error) {
 	for len(w.found) == 0 {
 		if behind, ok := w.segment.skip[w.at]; ok { // a part without readable records
@@ -208,6 +212,8 @@ func (w *walk) next() (block, int64, error) {
 	return l.block, l.at, nil
 }
 
+// noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.
+// noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

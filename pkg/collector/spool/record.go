@@ -83,7 +83,7 @@ func (r record) blocks() iter.Seq2[block, int64] {
 	}
 }
 
-// cutBlock reads the first block of a table that checkTable has accepted.
+// cutBlock decodes the first block of a table that isTable has accepted, and returns the rest of the table.
 func cutBlock(t []byte) (block, []byte) {
 	end := blockHeadBytes + int(binary.LittleEndian.Uint16(t[24:]))
 	return block{
@@ -95,8 +95,8 @@ func cutBlock(t []byte) (block, []byte) {
 	}, t[end:]
 }
 
-// checkTable says whether t consists of complete entries, of blocks with dataBytes in total.
-func checkTable(t []byte, dataBytes uint64) bool {
+// isTable says whether t is a table of blocks: complete entries, whose blocks have dataBytes bytes in total.
+func isTable(t []byte, dataBytes uint64) bool {
 	var sum uint64
 	for len(t) > 0 {
 		if len(t) < blockHeadBytes || len(t) < blockHeadBytes+int(binary.LittleEndian.Uint16(t[24:])) {
@@ -143,7 +143,9 @@ func (w *window) bytes(offset int64, n int) ([]byte, error) {
 	return w.buf[offset-w.at:][:n], nil
 }
 
-// record reads the record at offset. If there is none, the error is errDamaged; other errors come from the disk.
+// record reads the header and the table of the record at offset; the data of its blocks is not read. If there is no
+// complete record, the error wraps errDamaged; other errors come from the disk. The record's table is valid until the
+// window is used again.
 func (w *window) record(offset int64) (record, error) {
 	if offset < 0 || w.size-offset < headerBytes {
 		return record{}, fmt.Errorf("record at byte %d: the file ends: %w", offset, errDamaged)
@@ -168,13 +170,13 @@ func (w *window) record(offset int64) (record, error) {
 	if r.table, err = w.bytes(offset+headerBytes, int(tableBytes)); err != nil {
 		return record{}, err
 	}
-	if crc32.Checksum(r.table, castagnoli) != checksum || !checkTable(r.table, dataBytes) {
+	if crc32.Checksum(r.table, castagnoli) != checksum || !isTable(r.table, dataBytes) {
 		return record{}, fmt.Errorf("record at byte %d: table: %w", offset, errDamaged)
 	}
 	return r, nil
 }
 
-// checksum returns the checksum of n bytes at offset.
+// checksum returns the checksum of n bytes at offset, which it reads through buf.
 func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	var sum uint32
 	for n > 0 {
@@ -188,9 +190,9 @@ func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	return sum, nil
 }
 
-// find returns the offset of the next record at or after offset, or the file's size if there is none. A walk continues
-// there after damage.
-func (w *window) find(offset int64) (int64, error) {
+// findRecord returns the offset of the first record at or after offset, or the file's size if there is none. Reading
+// continues there after damage.
+func (w *window) findRecord(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
 		b, err := w.bytes(offset, 4)
 		if err != nil {

@@ -51,7 +51,8 @@ func (g *segment) add(st *Stream) {
 	}
 }
 
-// newSegment begins a segment. Its name is synced to disk before anything in the segment counts.
+// newSegment creates the file of a new segment and counts it. The file's name is synced to disk before anything in the
+// segment counts as durable.
 func (s *Spool) newSegment() (*segment, error) {
 	if err := s.keepFolder(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
@@ -85,7 +86,7 @@ func (s *Spool) seal() {
 	s.active = nil
 	seg.sealed = true
 	if seg.synced == seg.size {
-		s.report("close segment", seg.closeFile())
+		s.logError("close segment", seg.closeFile())
 	}
 }
 
@@ -99,8 +100,8 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// collect moves completely shipped segments to dead, for deleteDead. It also seals the active segment if all of it is
-// shipped, so an idle spool is empty.
+// collect moves completely shipped segments from s.segments to s.dead, for deleteDead. If all of the active segment is
+// shipped, it is sealed and moved too, so an idle spool is empty. s.mu is held.
 func (s *Spool) collect() {
 	for seg := range s.segments {
 		if seg.live > 0 || seg.synced < seg.size {
@@ -148,9 +149,9 @@ func (s *Spool) deleteDead() {
 			}
 		}
 		// A segment that reappears after a power loss would be shipped twice.
-		s.report("delete segments", s.disk.syncDir(s.dir))
+		s.logError("delete segments", s.disk.syncDir(s.dir))
 	}
-	s.report("delete segments", err)
+	s.logError("delete segments", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = append(s.dead, kept...)
@@ -174,14 +175,15 @@ func (s *Spool) discard(seg *segment) error {
 	return s.quarantine(seg.path)
 }
 
-// quarantine sets a file aside, and deletes the oldest files there if they have too many bytes.
+// quarantine moves a file into the folder of damaged files. It then deletes the files with the first names there, which
+// are the oldest, until the rest has at most quarantineBytes; one file always stays.
 func (s *Spool) quarantine(path string) error {
 	dir := filepath.Join(s.dir, quarantineDir)
 	_ = os.Mkdir(dir, 0o700) // it may have been deleted
 	if err := s.disk.rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
 		return err
 	}
-	files, err := s.disk.list(dir)
+	files, err := s.disk.listFiles(dir)
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (s *Spool) quarantine(path string) error {
 	var total int64
 	for i, f := range files {
 		if total += f.Size(); total > quarantineBytes && i > 0 {
-			s.report("trim quarantine", s.disk.remove(filepath.Join(dir, f.Name())))
+			s.logError("trim quarantine", s.disk.remove(filepath.Join(dir, f.Name())))
 		}
 	}
 	return nil

@@ -176,8 +176,8 @@ func Open(dir string, opts Options) (*Spool, error) {
 // begin a new table.
 var errDeleted = errors.New("the spool's folder or its lock was deleted and is made again")
 
-// keepFolder makes the folder and its lock again if they were deleted, as programs that clean /tmp do. The mutex is
-// held.
+// keepFolder checks that the folder and its lock still exist. If they were deleted, as programs that clean /tmp do, it
+// makes them again and returns errDeleted for this time. s.mu is held.
 func (s *Spool) keepFolder() error {
 	if atomicfile.Names(s.lockPath(), s.lock) {
 		return nil
@@ -221,7 +221,8 @@ func lockAdvice(err error) string {
 	return "its file system locks no files; set --spool-dir to a folder of a local disk, or mount it with locks"
 }
 
-// Close makes everything durable and unlocks the folder. Streams must not be used any more.
+// Close makes everything durable, which may return an error, and unlocks the folder. Streams must not be used any more.
+// A second Close does nothing.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -231,7 +232,7 @@ func (s *Spool) Close() error {
 	s.closed = true
 	c := s.commit
 	s.mu.Unlock()
-	err := s.finish(c)
+	err := s.makeDurable(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.active != nil {
@@ -302,8 +303,8 @@ func (s *Spool) stream(key string) *Stream {
 	return st
 }
 
-// report logs an error that is not returned to a caller.
-func (s *Spool) report(what string, err error) {
+// logError logs an error that is not returned to a caller; nil is none.
+func (s *Spool) logError(what string, err error) {
 	if err != nil {
 		s.metrics.diskErrors.Inc()
 		s.failures.Warn(time.Now(), "spool: "+what, err)

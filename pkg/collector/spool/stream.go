@@ -71,7 +71,8 @@ func (st *Stream) localOffset(stored int64) int64 {
 	return st.mapping.local + stored - st.mapping.stored
 }
 
-// publish adds a span after the others.
+// publish adds a span after the others. A small one that follows the last span without a gap, in the same segment and
+// soon after it, is joined with that.
 func (st *Stream) publish(sp span) {
 	if n := len(st.spans); n > 0 {
 		last := &st.spans[n-1]
@@ -98,7 +99,7 @@ func (st *Stream) closeGap() {
 	st.shipped = first
 }
 
-// release drops everything before a local offset.
+// release drops everything before a local offset, because it is stored.
 func (st *Stream) release(offset int64) {
 	for len(st.spans) > 0 && st.spans[0].start < offset {
 		sp := &st.spans[0]
@@ -113,8 +114,9 @@ func (st *Stream) release(offset int64) {
 	st.closeGap()
 }
 
-// remove drops the n unreadable bytes at the local offset start, so they are not shipped.
-func (st *Stream) remove(start, n int64) {
+// dropBytes drops the n unreadable bytes at the local offset start, so that they are not shipped: the spans that hold
+// them are cut. Their segments count as damaged.
+func (st *Stream) dropBytes(start, n int64) {
 	var spans []span
 	for _, sp := range st.spans {
 		from, to := max(sp.start, start), min(sp.end(), start+n)
@@ -172,7 +174,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	offset = st.storedOffset(start)
 	s.mu.Unlock()
 	if n > limit && limit < blockBytes { // a span has at most blockBytes, or one line, which cannot be cut
-		cut, err := st.lineCut(start, n, limit)
+		cut, err := st.wholeLines(start, n, limit)
 		if errors.Is(err, errDamaged) {
 			return st.Pending(limit) // without the lost bytes
 		}
@@ -183,10 +185,10 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	return offset, n, arrived
 }
 
-// lineCut returns how many of the n bytes from start are complete lines within limit, at least one line. It reads all n
-// bytes to check them: the checksum covers the entire block, and cannot be checked any more after some of the block was
-// shipped.
-func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
+// wholeLines returns how many of the n bytes from the local offset start are whole lines within limit bytes, at least
+// one line. It reads all n bytes to check them: the checksum covers the entire block, and cannot be checked any more
+// after some of the block was shipped.
+func (st *Stream) wholeLines(start, n, limit int64) (int64, error) {
 	r := &reader{stream: st, at: start, end: start + n}
 	defer r.Close()
 	var cut, at int64
@@ -216,7 +218,8 @@ func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
 	}
 }
 
-// Resume says that a listing of the store shows the bytes [0, stored) of the stream.
+// Resume implements ship.Source: a listing of the store shows the bytes [0, stored) of the stream. Bytes that turn out
+// to be stored are released.
 //
 // Only two kinds of ends can come from this stream: the shipped offset, or the end of a chunk that was tried. Any other
 // end comes from another collector or from deleted objects. Then the stream continues after it and releases nothing,
@@ -266,7 +269,7 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		s.mu.Unlock()
 		// The position is saved before a byte is sent. If saving fails, the chunk may be stored twice after a crash.
 		// That is better than not storing it because of a bad disk.
-		s.report("save position", s.positions.save([]position{p}))
+		s.logError("save position", s.positions.save([]position{p}))
 	} else {
 		s.mu.Unlock()
 	}
@@ -288,7 +291,7 @@ func (st *Stream) contiguousEnd() int64 {
 }
 
 // spanAt returns the span that holds a local offset that is being read. If there is none, its bytes were lost
-// meanwhile, see lose and loseSegment.
+// meanwhile, see dropDamaged and loseSegment.
 func (st *Stream) spanAt(offset int64) (span, error) {
 	st.spool.mu.Lock()
 	defer st.spool.mu.Unlock()

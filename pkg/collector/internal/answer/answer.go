@@ -61,7 +61,8 @@ func NewReader(r io.Reader) *Reader {
 // bounded ends an answer with an error after MaxBytes.
 func bounded(r io.Reader) io.Reader { return http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes) }
 
-// Token is the next token, as json.Decoder gives them. Numbers are json.Number.
+// Token returns the next token, as json.Decoder does; numbers are json.Number. The error is a *Refusal if the answer
+// has more tokens or levels than any of Ray's.
 func (r *Reader) Token() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {
