@@ -67,7 +67,8 @@ type joined struct {
 	left int64         // unread bytes of body
 }
 
-// Read implements io.Reader. An object whose size is not that of the listing is an error.
+// Read implements io.Reader. It opens one source after the other, and returns an error if one does not have the size
+// that its listing says.
 func (j *joined) Read(p []byte) (int, error) {
 	for len(j.sources) > 0 {
 		source := j.sources[0]

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ReadRange reads the bytes [offset, offset+length) of an object into memory; fewer if the object ends before, as when
-// it was replaced by a shorter one since it was listed.
+// ReadRange reads the bytes [offset, offset+length) of an object into memory. There are fewer if the object ends
+// before, as when it was replaced by a shorter one since it was listed; that is no error.
 func ReadRange(ctx context.Context, store Getter, key string, offset, length int64) ([]byte, error) {
 	body, err := store.Get(ctx, key, offset, length)
 	if err != nil {
@@ -29,8 +29,8 @@ func ReadRange(ctx context.Context, store Getter, key string, offset, length int
 // ErrMalformed says that an object is not what its key says.
 var ErrMalformed = errors.New("malformed")
 
-// ReadJSON decodes a small object, of which it reads at most limit bytes. What is not JSON is ErrMalformed; into may
-// then be changed.
+// ReadJSON decodes a small object of JSON into a variable. It reads at most limit bytes. If these are not valid JSON,
+// the error wraps ErrMalformed, and the variable may have been changed.
 func ReadJSON(ctx context.Context, store Getter, key string, limit int64, into any) error {
 	body, err := store.Get(ctx, key, 0, limit)
 	if err != nil {

@@ -56,8 +56,9 @@ type fetched struct {
 	err  error
 }
 
-// begin starts a fetch. It waits for a free goroutine.
-func (f *Prefetcher) begin(job fetch) {
+// start starts a fetch, in a goroutine that is free or, if there are fewer than maxFetches, in a new one. Otherwise it
+// waits until one is free.
+func (f *Prefetcher) start(job fetch) {
 	select {
 	case f.work <- job:
 		return
@@ -87,8 +88,8 @@ func (f *Prefetcher) run(job fetch) {
 	}
 }
 
-// readObject reads the bytes that an object had when it was listed. If compaction has stored a longer one under its key
-// since, that begins with them.
+// readObject reads the bytes that an object had when it was listed. Compaction may have stored a longer object under
+// its key since, which begins with the same bytes.
 func readObject(ctx context.Context, store Store, o blob.Object) ([]byte, error) {
 	r, err := store.Get(ctx, o.Key, 0, o.Size)
 	if err != nil {
@@ -116,9 +117,9 @@ func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
 	return &prefetch{prefetcher: f, ctx: ctx, cancel: cancel}
 }
 
-// fill starts to fetch the next chunks of a reader, as long as they are small. The reader takes the first one at once;
-// those that it has skipped are dropped from the queue.
-func (a *prefetch) fill(chunks []Chunk) {
+// fetchNext starts to fetch the chunks that a reader comes to next, as long as they are small. The reader takes the
+// first of them at once. Chunks in the queue that the reader has skipped are dropped.
+func (a *prefetch) fetchNext(chunks []Chunk) {
 	for len(a.queue) > 0 && a.queue[0].object.Key != chunks[0].Object.Key {
 		a.drop() // it was skipped
 	}
@@ -133,7 +134,7 @@ func (a *prefetch) fill(chunks []Chunk) {
 		a.bytes += o.Size
 		f := fetch{ctx: a.ctx, object: o, done: make(chan fetched, 1)}
 		a.queue = append(a.queue, f)
-		a.prefetcher.begin(f)
+		a.prefetcher.start(f)
 	}
 }
 

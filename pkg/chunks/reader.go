@@ -102,9 +102,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 		case n > 0:
 			return n, nil // an error comes again
 		case errors.Is(err, io.EOF):
-			r.finish()
+			r.endBody()
 		case err != nil:
-			if err := r.failed(err); err != nil {
+			if err := r.handleError(err); err != nil {
 				return 0, err
 			}
 		}
@@ -112,7 +112,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// next takes the next chunk; ok is false at the end.
+// next takes the next chunk to read from the unread ones. If bytes are missing before it, it stays there, and open
+// reports the gap first. ok is false at the end of what is to be read.
 func (r *Reader) next() (next source, ok bool) {
 	switch {
 	case r.reopen.Object.Key != "":
@@ -123,14 +124,15 @@ func (r *Reader) next() (next source, ok bool) {
 		return source{Chunk: r.unread[0]}, true
 	default:
 		if r.prefetch != nil {
-			r.prefetch.fill(r.unread)
+			r.prefetch.fetchNext(r.unread)
 		}
 		next.Chunk, r.unread = r.unread[0], r.unread[1:]
 	}
 	return next, true
 }
 
-// open begins the next chunk at the reader's offset.
+// open opens the next chunk at the reader's offset. It may also skip a chunk whose bytes were read before, or return a
+// *Gap if bytes are missing before the chunk. The error is io.EOF at the end.
 func (r *Reader) open() error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
@@ -150,17 +152,17 @@ func (r *Reader) open() error {
 	r.current, r.partial = next, false
 	skip := r.offset - next.Offset
 	if next.Compression != layout.Plain {
-		return r.begin(0, -1, skip)
+		return r.openCurrent(0, -1, skip) // all of it: compressed bytes cannot be skipped
 	}
 	if skip > 0 && skip >= next.Object.Size {
-		r.done()
+		r.endChunk()
 		return nil // all of it was read before
 	}
-	length := int64(-1)
+	length := int64(-1) // to the chunk's end
 	if left := r.expect - r.offset; left > 0 && left < next.Object.Size-skip {
 		r.partial, length = true, left
 	}
-	return r.begin(skip, length, 0)
+	return r.openCurrent(skip, length, 0)
 }
 
 // beginsRegion says whether the chunk continues after one of which its writer did not know the length.
@@ -169,23 +171,24 @@ func (r *Reader) beginsRegion(next Chunk) bool {
 		layout.IsRegion(next.Offset)
 }
 
-// begin opens length stored bytes (-1: all) of the current chunk from an offset, and skips some uncompressed bytes.
-func (r *Reader) begin(from, length, skip int64) error {
+// openCurrent opens the current chunk: length stored bytes (-1: all) of it, from the stored byte from on. Then it skips
+// so many uncompressed bytes. The error is nil if reading continues.
+func (r *Reader) openCurrent(from, length, skip int64) error {
 	body, err := r.get(from, length)
 	if err != nil {
-		return r.storeFailed(err)
+		return r.handleStoreError(err)
 	}
 	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact &&
 		!r.partial, remaining: r.current.Object.Size - from}
 	if r.body, err = decompress(r.stored, r.current.Compression); err != nil {
-		return r.failed(err)
+		return r.handleError(err)
 	}
 	switch _, err = io.CopyN(io.Discard, r.body, skip); {
 	case err == nil:
 	case errors.Is(err, io.EOF):
-		r.finish() // it ends before the offset
+		r.endBody() // it ends before the offset
 	default:
-		return r.failed(err)
+		return r.handleError(err)
 	}
 	return nil
 }
@@ -201,8 +204,8 @@ func (r *Reader) get(from, length int64) (io.ReadCloser, error) {
 	return r.store.Get(r.ctx, r.current.Object.Key, from, length)
 }
 
-// finish ends the current chunk at the end of what was requested of it.
-func (r *Reader) finish() {
+// endBody ends what was requested of the current chunk, which was read to its end.
+func (r *Reader) endBody() {
 	r.closeBody()
 	if r.current.compacted {
 		r.compactedEnd = r.offset
@@ -211,31 +214,34 @@ func (r *Reader) finish() {
 		r.reopen, r.expect = r.current, 0 // the caller reads on: request the rest
 		return
 	}
-	r.done()
+	r.endChunk()
 }
 
-// done ends the current chunk for good.
-func (r *Reader) done() {
+// endChunk ends the current chunk for good.
+func (r *Reader) endChunk() {
 	r.closeBody()
 	if r.opts.OnChunk != nil {
 		r.opts.OnChunk(r.current.Chunk)
 	}
 }
 
-// failed handles an error of reading the current chunk. It returns nil if reading continues.
-func (r *Reader) failed(err error) error {
+// handleError handles an error of reading the current chunk: of the store, or of decompressing it. It returns nil if
+// reading continues.
+func (r *Reader) handleError(err error) error {
 	if r.stored.err != nil {
-		return r.storeFailed(r.stored.err)
+		return r.handleStoreError(r.stored.err)
 	}
-	return r.gap(fmt.Errorf("%w at byte %d of its content: %w", ErrDamaged, r.offset-r.current.Offset, err))
+	return r.giveUpChunk(fmt.Errorf("%w at byte %d of its content: %w", ErrDamaged, r.offset-r.current.Offset, err))
 }
 
-// storeFailed handles an error of the store.
-func (r *Reader) storeFailed(err error) error {
+// handleStoreError handles an error of the store for the current chunk. It returns nil if reading continues: with the
+// next chunk if the chunk's bytes were read before, or with the object into which compaction has joined it. It returns
+// a *Gap if the chunk was changed.
+func (r *Reader) handleStoreError(err error) error {
 	if errors.Is(err, os.ErrNotExist) && !r.opts.Exact {
 		if r.current.Offset < r.compactedEnd {
 			// The end of a compressed chunk is not known, but the compacted object that was read contains it.
-			r.done()
+			r.endChunk()
 			return nil
 		}
 		if found, err := r.findCompacted(); found || err != nil {
@@ -244,16 +250,16 @@ func (r *Reader) storeFailed(err error) error {
 		}
 	}
 	if Changed(err) {
-		return r.gap(err)
+		return r.giveUpChunk(err)
 	}
 	r.closeBody()
 	return fmt.Errorf("read %s: %w", r.current.Object.Key, err)
 }
 
-// gap gives up the current chunk.
-func (r *Reader) gap(err error) error {
+// giveUpChunk skips the rest of the current chunk, and returns the *Gap that this leaves.
+func (r *Reader) giveUpChunk(err error) error {
 	gap := &Gap{Key: r.current.Object.Key, From: r.offset, Err: err}
-	r.done()
+	r.endChunk()
 	if len(r.unread) > 0 {
 		r.offset = max(r.offset, r.unread[0].Offset)
 	}
@@ -292,7 +298,7 @@ type storedReader struct {
 	err       error
 }
 
-// Read implements io.Reader. With exact, an object of another size than listed is ErrChanged.
+// Read implements io.Reader. With exact, an object that has another size than its listing says is ErrChanged.
 func (s *storedReader) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if s.onRead != nil {
@@ -309,8 +315,8 @@ func (s *storedReader) Read(p []byte) (int, error) {
 }
 
 // findCompacted looks for the object that compaction stored before it removed the current chunk: it holds the whole
-// stream, under the key of its first chunk. If there is one it is read next.
-func (r *Reader) findCompacted() (bool, error) {
+// stream, under the key of its first chunk. found says that there is one, which is read next.
+func (r *Reader) findCompacted() (found bool, err error) {
 	compressions := []layout.Compression{layout.Plain}
 	if c := r.current.Compression; c != layout.Plain &&
 		(r.stream.Kind == layout.NodeEvents || r.stream.Kind == layout.JobEvents) {

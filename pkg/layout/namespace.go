@@ -28,7 +28,8 @@ func SplitNamespace(full string) (namespace, kubernetesCluster string) {
 
 const maxKubernetesCluster = 63
 
-// CheckKubernetesCluster says whether a Kubernetes cluster may have a name, which has the form of a namespace's.
+// CheckKubernetesCluster returns an error if a Kubernetes cluster cannot have this name. A name has the form of a
+// namespace's.
 func CheckKubernetesCluster(name string) error {
 	ok := name != "" && len(name) <= maxKubernetesCluster && name[0] != '-' && name[len(name)-1] != '-'
 	for i := range len(name) {

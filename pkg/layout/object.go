@@ -247,7 +247,8 @@ func WebhooksPrefix(root string, s Session) string {
 	return WebhooksRoot(root) + strings.TrimPrefix(MarkerKey(root, s), root+"/") + "/"
 }
 
-// ParseObject reads the key of an object of the session s.
+// ParseObject tells from a key what an object of the session s is. The error wraps ErrForeign if the layout has no such
+// key.
 func ParseObject(root string, s Session, key string) (Object, error) {
 	if table, ok := strings.CutPrefix(key, IndexPrefix(root, s)); ok {
 		if table == "" || strings.Contains(table, "/") {

@@ -72,7 +72,8 @@ func MarkerKey(root string, s Session) string {
 	return root + "/cluster-metadata/" + s.OwnerKind + "/" + name + s.Cluster + "/" + s.Name
 }
 
-// ParseMarker is the reverse of MarkerKey, for both layouts.
+// ParseMarker returns the session whose marker has this key, of either layout: it is the inverse of MarkerKey. The
+// error wraps ErrForeign if it is no marker's key.
 func ParseMarker(root, key string) (Session, error) {
 	rest, ok := strings.CutPrefix(key, root+"/")
 	if !ok {
@@ -122,7 +123,7 @@ func Prefix(root string, s Session) string {
 	return p + s.Cluster + "/" + s.Name + "/"
 }
 
-// Check says whether every name in s is safe as a segment of a key and a path.
+// Check returns an error unless every name in s is safe as a segment of a key and of a path.
 func (s Session) Check() error {
 	if err := CheckSessionName(s.Name); err != nil {
 		return err
@@ -154,7 +155,8 @@ func CheckSessionName(name string) error {
 
 const maxSegment = 253 // Kubernetes' limit of a name
 
-// safeSegment says whether a text may be a segment of a key: letters, digits, "-", "_" and ".", the first not a dot.
+// safeSegment says whether a text may be a segment of a key: at most maxSegment letters, digits, "-", "_" and ".", of
+// which the first is not a dot.
 func safeSegment(s string) bool {
 	if s == "" || len(s) > maxSegment || s[0] == '.' {
 		return false

@@ -106,7 +106,8 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	return s, nil
 }
 
-// endpoint is the service's URL and its region, "" if that is unknown.
+// endpoint returns the service's URL, and its region; the region is "" if neither the settings nor the URL name it. The
+// error names settings that contradict each other.
 func (c *Config) endpoint() (endpoint, region string, err error) {
 	endpoint, region = c.Endpoint, c.Region
 	if endpoint == "" {

@@ -25,7 +25,7 @@ type Role struct {
 	Endpoint string
 }
 
-// credentials are the configured keys, or those of the role.
+// credentials returns a provider of the configured keys, or else of the keys of the pod's role.
 func (c *Config) credentials(client *http.Client) (oss.CredentialsProvider, error) {
 	switch {
 	case (c.AccessKeyID == "") != (c.AccessKeySecret == ""):
@@ -80,7 +80,9 @@ func (a *assumed) GetCredentials() oss.Credentials {
 	return credentials
 }
 
-// GetCredentialsE implements oss.CredentialsProviderE.
+// GetCredentialsE implements oss.CredentialsProviderE: it returns the role's keys, which it renews some time before
+// they expire. Where that fails, the present keys are used as long as they are valid, and it is tried again after
+// renewPause.
 func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +104,8 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	return a.current, nil
 }
 
-// assume exchanges the service account's token for keys: AssumeRoleWithOIDC of the security token service.
+// assume exchanges the service account's token for keys, by AssumeRoleWithOIDC of the security token service, and
+// returns when they expire.
 func (a *assumed) assume() (keys, time.Time, error) {
 	token, err := os.ReadFile(a.role.TokenFile)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// do sends a request and repeats it, which the SDK does not. Each attempt gets the options that every request needs. If
-// the bucket is missing and may be made, do makes it and sends the request again.
+// do sends a request, and repeats it after errors that may pass, which the SDK does not. request must pass on the
+// options that it gets. If the bucket is missing and may be made, do makes it and sends the request again. permission
+// names what the request needs, for the error's text.
 func (s *Store) do(ctx context.Context, permission string, request func(options ...oss.Option) error) error {
 	var header http.Header
 	attempt := func() remote.Outcome {
@@ -102,7 +103,8 @@ func codeOf(err error) string {
 	return refused.Code
 }
 
-// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+// mapError turns an error of the service into the errors of package blob. header is that of the answer. permission
+// names what the operation needs, for the error's text.
 func (s *Store) mapError(err error, header http.Header, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing

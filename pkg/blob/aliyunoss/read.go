@@ -23,7 +23,7 @@ const pageSize = 1000
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer remote.Name(&err, "get", key)
+	defer remote.NameError(&err, "get", key)
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		var answer *oss.Response
 		err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
@@ -53,7 +53,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
-	defer remote.Name(&err, "stat", key)
+	defer remote.NameError(&err, "stat", key)
 	return s.head(ctx, key)
 }
 
@@ -91,7 +91,8 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage returns a page of a listing.
+// listPage requests the page of a listing that token begins, "" for the first. next is the token of the next page; ""
+// if this is the last.
 func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []remote.Object, next string,
 	err error) {
 	var result oss.ListObjectsResultV2

@@ -23,8 +23,9 @@ func (s *Store) newWriter() remote.Writer {
 	}})
 }
 
-// put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
+// put stores the body by one request; with createOnly only if there is no object under the key yet. attempts is how
+// often the request was sent.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	body = remote.Body(body)
 	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
@@ -33,7 +34,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 			return err
 		}
 		answer, err := s.bucket.DoPutObject(&oss.PutObjectRequest{ObjectKey: key,
-			Reader: &io.LimitedReader{R: body, N: size}}, append(options, oss.ForbidOverWrite(absent)))
+			Reader: &io.LimitedReader{R: body, N: size}}, append(options, oss.ForbidOverWrite(createOnly)))
 		if answer != nil {
 			_ = answer.Body.Close()
 		}
@@ -70,8 +71,9 @@ type multipart struct {
 
 const markName = "rayhistory-upload"
 
-// uploadParts stores a large body part by part.
-func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+// uploadParts stores a large body part by part; with createOnly only if there is no object under the key yet. The
+// object gets a mark, by which complete recognises it as the one of this upload.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, mark: rand.Text()}
 	err := s.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
 		m.upload, err = s.bucket.InitiateMultipartUpload(key, append(options, oss.Meta(markName, m.mark))...)
@@ -82,7 +84,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	}
 	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
 	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
-		func() error { return m.complete(ctx, absent) },
+		func() error { return m.complete(ctx, createOnly) },
 		func(ctx context.Context) error {
 			err := s.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx))
 			if codeOf(err) == "NoSuchUpload" {
@@ -104,14 +106,15 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 	return err
 }
 
-// complete makes the object of the parts that were sent, create-only if absent is set: then os.ErrExist may also be the
-// answer to a further attempt after the first one succeeded.
-func (m *multipart) complete(ctx context.Context, absent bool) error {
+// complete makes the object of the parts that were sent; with createOnly only if there is no object yet. If an attempt
+// succeeded and its answer was lost, a further attempt is told that the upload or its key is taken: then an object with
+// this upload's mark counts as success.
+func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
 	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
 		_, err := m.store.bucket.CompleteMultipartUpload(m.upload, m.parts,
-			append(options, oss.ForbidOverWrite(absent))...)
+			append(options, oss.ForbidOverWrite(createOnly))...)
 		return err
 	})
 	if attempts > 1 && (codeOf(err) == "NoSuchUpload" || errors.Is(err, os.ErrExist)) {

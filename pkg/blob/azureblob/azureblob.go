@@ -97,7 +97,8 @@ const (
 	authDefault          = "default"
 )
 
-// client makes a client of the container. How it authenticates is configured, or else follows from what is set.
+// client makes a client of the container. It authenticates as --azure-auth-mode says, or else by what the other
+// settings have: a connection string, an account key, or Azure's default credentials.
 func (c *Config) client() (*container.Client, error) {
 	mode := strings.ToLower(strings.TrimSpace(c.AuthMode))
 	if mode == authAuto {
@@ -170,7 +171,8 @@ func newTokens(mode string, options azcore.ClientOptions) (azcore.TokenCredentia
 	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options})
 }
 
-// containerURL is the container's address, and whether it carries a shared access signature.
+// containerURL returns the container's address. signed says that it has a shared access signature, so no other
+// credentials are needed.
 func (c *Config) containerURL() (address string, signed bool, err error) {
 	account := c.AccountURL
 	if account == "" {

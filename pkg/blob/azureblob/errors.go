@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+// mapError turns an error of the service into the errors of package blob. permission names what the operation needs,
+// for the error's text.
 func (s *Store) mapError(err error, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
@@ -26,7 +27,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	err = shortError{response}
 	if permission == permissionCreate && bloberror.HasCode(err, bloberror.UnauthorizedBlobOverwrite) {
-		return os.ErrExist // what those are told who may create, but not overwrite
+		return os.ErrExist // Azure answers so if the caller may create blobs, but not overwrite them
 	}
 	if refused := s.refusal(err, response, permission); refused != nil {
 		return refused

@@ -21,7 +21,7 @@ import (
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer remote.Name(&err, "get", key)
+	defer remote.NameError(&err, "get", key)
 	client := s.client.NewBlobClient(key)
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		count := length
@@ -106,8 +106,8 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 var errNotAzure = errors.New("this is not a listing of Azure Blob Storage: correct --azure-account-url, or the proxy " +
 	"before it")
 
-// requestPage lists one page after marker, nil for the first. With delimited, names with a further slash become one
-// folder. next is the marker of the next page.
+// requestPage requests the page of a listing that follows marker, nil for the first. With delimited, all keys that have
+// a further slash after the prefix are listed as one folder. next is the marker of the next page.
 func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []remote.Object,
 	next *string, err error) {
 	if !delimited {

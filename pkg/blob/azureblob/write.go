@@ -22,32 +22,33 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, absent bool) (attempts int,
+// put stores the body by one request; with createOnly only if there is no blob under the key yet. attempts is how often
+// the request was sent.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, createOnly bool) (attempts int,
 	err error) {
 	counted := context.WithValue(ctx, attemptsKey{}, &attempts)
 	err = s.withBucket(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		options := &blockblob.UploadOptions{AccessConditions: condition(absent)}
+		options := &blockblob.UploadOptions{AccessConditions: condition(createOnly)}
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
-	return attempts, s.mapError(err, needed(absent))
+	return attempts, s.mapError(err, needed(createOnly))
 }
 
 // needed is the permission that a write needs: one that may find a blob has to be allowed to overwrite it.
-func needed(absent bool) string {
-	if absent {
+func needed(createOnly bool) string {
+	if createOnly {
 		return permissionCreate
 	}
 	return permissionWrite
 }
 
 // condition is that of a write; none unless the key must be free.
-func condition(absent bool) *azblob.AccessConditions {
-	if !absent {
+func condition(createOnly bool) *azblob.AccessConditions {
+	if !createOnly {
 		return nil
 	}
 	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{
@@ -73,8 +74,9 @@ type multipart struct {
 	upload [8]byte
 }
 
-// uploadParts stores a large body part by part.
-func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+// uploadParts stores a large body part by part (block by block); with createOnly only if there is no blob under the key
+// yet.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, client: s.client.NewBlockBlobClient(key), size: size}
 	_, _ = rand.Read(m.upload[:]) // never fails
 	err := s.withBucket(ctx, func() error {
@@ -85,9 +87,9 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		return remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
 	})
 	if err != nil {
-		return s.mapError(err, needed(absent))
+		return s.mapError(err, needed(createOnly))
 	}
-	return m.complete(ctx, absent)
+	return m.complete(ctx, createOnly)
 }
 
 // send uploads the next part.
@@ -100,20 +102,22 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 	return err
 }
 
-// complete makes the object of its parts.
-func (m *multipart) complete(ctx context.Context, absent bool) error {
+// complete makes the blob of its blocks; with createOnly only if there is none yet. If an attempt succeeded and its
+// answer was lost, a further attempt is told that the blob exists: then one with the same size and MD5 sum counts as
+// success.
+func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
 	sum := m.sum.Sum(nil)
-	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(absent),
+	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(createOnly),
 		HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
 	_, err := m.client.CommitBlockList(context.WithValue(ctx, attemptsKey{}, &attempts), m.ids, options)
-	if absent && bloberror.HasCode(err, bloberror.InvalidBlockList) {
+	if createOnly && bloberror.HasCode(err, bloberror.InvalidBlockList) {
 		// Another upload to the key was committed, and with that the service forgot our blocks.
 		if _, findErr := m.store.find(ctx, m.key); findErr == nil {
 			return os.ErrExist
 		}
 	}
-	err = m.store.mapError(err, needed(absent))
+	err = m.store.mapError(err, needed(createOnly))
 	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.Holds(ctx, m.key, m.size, sum) {
 		return nil // committed by an attempt whose answer was lost
 	}

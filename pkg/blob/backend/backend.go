@@ -164,8 +164,9 @@ func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, e
 // Names are the backends' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(openers)) }
 
-// CheckBucket reports a backend without the name of its bucket, and what is more than a name. S3 has buckets that an
-// ARN names, too: its access points; and Ceph has TENANT:BUCKET.
+// CheckBucket returns an error if the chosen backend has no bucket's name or one with a slash, or if a bucket of
+// another backend is set while the backend is the default. S3 has buckets that an ARN names, its access points; and
+// Ceph has TENANT:BUCKET.
 func (c *Config) CheckBucket() error {
 	for _, b := range []struct{ backend, flag, env, name string }{
 		{"s3", "s3-bucket", "S3_BUCKET", c.S3.Bucket}, {"gcs", "gcs-bucket", "GCS_BUCKET", c.GCS.Bucket},

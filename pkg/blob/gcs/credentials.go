@@ -17,7 +17,8 @@ import (
 	htransport "google.golang.org/api/transport/http"
 )
 
-// authorize makes a transport that adds the credentials of a file or the application default credentials.
+// authorize returns a transport that adds credentials to the requests of base: those of the configured file, or the
+// application default credentials.
 //
 // The SDK asks once in a process's life whether there is a metadata server. On a node that was just made it may answer
 // only seconds later, so if nothing else gives credentials, it is asked again here.
@@ -49,7 +50,8 @@ type machine struct{ client *metadata.Client }
 // tokenTime bounds the request for a token.
 const tokenTime = 30 * time.Second
 
-// Token implements oauth2.TokenSource (cloud.google.com/compute/docs/access/authenticate-workloads#applications).
+// Token implements oauth2.TokenSource: it asks the metadata server for a token of the machine's service account
+// (cloud.google.com/compute/docs/access/authenticate-workloads#applications).
 func (m machine) Token() (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tokenTime)
 	defer cancel()

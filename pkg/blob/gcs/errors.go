@@ -32,7 +32,8 @@ func shouldRetry(err error) bool {
 		!errors.Is(err, context.DeadlineExceeded))
 }
 
-// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+// mapError turns an error of the service into the errors of package blob. permission names what the operation needs,
+// for the error's text.
 func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil
@@ -90,7 +91,8 @@ func (s *Store) do(ctx context.Context, permission string, operation func() erro
 	return s.mapError(err, permission)
 }
 
-// isBroken says whether an answer was incomplete, or an upload must start over.
+// isBroken says whether an operation may succeed if it is done again, and the SDK has not repeated it: its answer was
+// incomplete, or an upload must start over.
 func isBroken(err error) bool {
 	var request *url.Error
 	var body remote.BodyError
@@ -172,7 +174,8 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	return remote.RefusedOrWrongClock(err, apiErr.Header, "grant %s on bucket %s", permission, s.name)
 }
 
-// tokenRefusal returns the error for a token that Google does not give; nil for another error.
+// tokenRefusal returns an error that blames the machine's clock if Google gives no token because of it; nil for any
+// other error, and without one.
 func tokenRefusal(err error) error {
 	var refused *oauth2.RetrieveError
 	var header http.Header

@@ -111,7 +111,8 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	return s
 }
 
-// endpoint is the URL of the JSON interface, "" for Google's own, and whether it is an emulator's.
+// endpoint returns the URL of the JSON interface, "" for Google's own. emulator says that it is one of an emulator,
+// which gets no credentials.
 func (c *Config) endpoint() (endpoint string, emulator bool, err error) {
 	if c.Endpoint == "" {
 		return "", false, nil

@@ -22,7 +22,7 @@ const pageSize = 1000
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer remote.Name(&err, "get", key)
+	defer remote.NameError(&err, "get", key)
 	object := s.bucket.Object(key)
 	open := func(ctx context.Context, _ string, offset, length int64) (remote.Answer, error) {
 		var reader *storage.Reader
@@ -108,7 +108,8 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage returns a page of a listing.
+// listPage requests the page of a listing that token begins, "" for the first. next is the token of the next page; ""
+// if this is the last.
 func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (page []remote.Object,
 	next string, err error) {
 	var attrs []*storage.ObjectAttrs

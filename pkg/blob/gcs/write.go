@@ -21,11 +21,12 @@ const (
 	chunkUnit = 256 << 10
 )
 
-// send stores the body. attempts is how often it was, or may have been, sent.
-func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
+// send stores the body; with createOnly only if there is no object under the key yet. attempts is how often it was, or
+// may have been, sent.
+func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	object, permission := s.bucket.Object(key), "storage.objects.create and storage.objects.delete"
-	if absent {
+	if createOnly {
 		object, permission = object.If(storage.Conditions{DoesNotExist: true}), "storage.objects.create"
 	}
 	sent, asked := 0, 0
@@ -54,7 +55,7 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 		}
 		return markLostUpload(w.Close(), size)
 	})
-	if absent && lacksOverwriting(err) {
+	if createOnly && lacksOverwriting(err) {
 		err = os.ErrExist
 	}
 	return max(sent, asked), err // the SDK asks after the last failure, too

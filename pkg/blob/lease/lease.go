@@ -78,7 +78,8 @@ func Held(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return err == nil, err
 }
 
-// acquire takes the lease; the context it returns ends when the lease is lost.
+// acquire takes the lease with this key, and renews it in the background until release. The context that it returns
+// ends with ErrLost when the lease is lost. The error wraps ErrBusy if another holder has the lease.
 func acquire(ctx context.Context, store blob.Store, key string, timeout time.Duration) (context.Context, *lease,
 	error) {
 	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}),
@@ -95,15 +96,15 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 	return ctx, l, nil
 }
 
-// take creates the object of a lease, or takes it from a holder that did not renew it in time. Several may find the
-// same lease expired: only one of them takes the lease of the takeover. Else the second would take the new lease of the
-// first.
+// take creates the object of the lease at key, or takes it over from a holder that did not renew it in time. Several
+// processes may find the same lease expired. So each first takes a second lease, for the takeover, by the same means:
+// otherwise the slower one would take away the new lease of the faster one.
 func (l *lease) take(ctx context.Context, key string) error {
 	err := l.store.Create(ctx, key, strings.NewReader(l.token))
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if l.check(ctx, key) == nil {
+	if l.checkHeld(ctx, key) == nil {
 		return nil // an earlier attempt has created it, and its answer was lost
 	}
 	if err := l.checkExpired(ctx, key, time.Now()); err != nil {
@@ -124,8 +125,9 @@ func (l *lease) take(ctx context.Context, key string) error {
 	return errors.Join(err, l.store.Delete(ctx, takeover))
 }
 
-// checkExpired returns nil if the lease at key was last renewed more than l.timeout before now, else ErrBusy. A lease
-// that was released since is busy, too: the caller has to begin again with Create.
+// checkExpired returns nil if the lease at key was last renewed at least l.timeout before now, else ErrBusy. The
+// store's clock sets the time of renewal. A lease that was released since is busy, too: the caller has to begin again
+// with Create.
 func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) error {
 	object, err := l.store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
@@ -140,9 +142,9 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	return nil
 }
 
-// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. If it
-// was lost, or if renewals hang or the program was suspended until others may soon take it, the holder's context ends
-// with ErrLost, without asking the store.
+// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. The
+// holder's context ends with ErrLost if another process has the lease, and also, without asking the store, if renewals
+// hang or the program was suspended until others may soon take the lease.
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
@@ -164,14 +166,14 @@ func (l *lease) keep(ctx context.Context) {
 }
 
 func (l *lease) renew(ctx context.Context) error {
-	if err := l.check(ctx, l.key); err != nil {
+	if err := l.checkHeld(ctx, l.key); err != nil {
 		return err
 	}
 	return l.store.Put(ctx, l.key, strings.NewReader(l.token))
 }
 
-// check returns ErrLost if another command has the lease at key.
-func (l *lease) check(ctx context.Context, key string) error {
+// checkHeld returns nil if this holder has the lease at key, and ErrLost if another process has it or nobody.
+func (l *lease) checkHeld(ctx context.Context, key string) error {
 	r, err := l.store.Get(ctx, key, 0, int64(len(l.token)))
 	if errors.Is(err, os.ErrNotExist) {
 		return ErrLost
@@ -186,13 +188,14 @@ func (l *lease) check(ctx context.Context, key string) error {
 	return err
 }
 
-// release gives up the lease, also after the command was interrupted.
+// release gives up the lease and stops renewing it. It works also after the holder's context has ended. If the lease
+// was lost meanwhile, that is the error.
 func (l *lease) release() error {
 	l.stop(nil)
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := l.check(ctx, l.key)
+	err := l.checkHeld(ctx, l.key)
 	if err == nil {
 		err = l.store.Delete(ctx, l.key)
 	}

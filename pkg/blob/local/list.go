@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// List implements blob.Lister. It holds the names of one folder a level in memory.
+// List implements blob.Lister. It walks the folders in the order of keys, and holds the names of one folder of each
+// level in memory.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		// The walk starts at the deepest folder that the prefix names whole.
@@ -30,7 +31,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 			path = name
 		}
 		w := walk{ctx: ctx, store: s, prefix: prefix, opts: opts, yield: yield}
-		if _, err := w.folder(path, parentKey); err != nil && !errors.Is(err, errStopped) {
+		if _, err := w.listFolder(path, parentKey); err != nil && !errors.Is(err, errStopped) {
 			yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
 		}
 	}
@@ -54,8 +55,9 @@ type keyedEntry struct {
 	entry fs.DirEntry
 }
 
-// folder lists what is in the folder at path, whose keys start with parentKey, and says whether there was anything.
-func (w *walk) folder(path, parentKey string) (found bool, err error) {
+// listFolder lists the objects in the folder at path, whose keys start with parentKey. found says whether there were
+// any.
+func (w *walk) listFolder(path, parentKey string) (found bool, err error) {
 	entries, err := w.entries(path, parentKey)
 	if err != nil {
 		return false, err
@@ -64,7 +66,7 @@ func (w *walk) folder(path, parentKey string) (found bool, err error) {
 		if err := w.ctx.Err(); err != nil {
 			return found, err
 		}
-		listed, err := w.entry(path+"/"+e.entry.Name(), e)
+		listed, err := w.listEntry(path+"/"+e.entry.Name(), e)
 		found = found || listed
 		if err != nil {
 			return found, err
@@ -73,16 +75,16 @@ func (w *walk) folder(path, parentKey string) (found bool, err error) {
 	return found, nil
 }
 
-// entry lists an entry of a folder: a file as an object, a folder with what is in it or, in a delimited listing, as a
-// prefix. found says whether there was an object to list.
-func (w *walk) entry(path string, e keyedEntry) (found bool, err error) {
+// listEntry lists one entry of a folder: a file as an object, and a folder by all objects in it or, in a delimited
+// listing, as one prefix. found says whether there was an object to list.
+func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 	path = strings.TrimPrefix(path, "./")
 	if e.entry.IsDir() {
 		switch {
 		case w.opts.StartAfter >= e.key && (w.opts.Delimited || !strings.HasPrefix(w.opts.StartAfter, e.key)):
-			return false, nil // all that is in it comes before
+			return false, nil // all keys in it come before the first that is wanted
 		case !w.opts.Delimited || len(e.key) <= len(w.prefix):
-			return w.folder(path, e.key)
+			return w.listFolder(path, e.key)
 		}
 		if found, err = w.holds(path); err != nil || !found {
 			return found, err
@@ -149,7 +151,7 @@ func (w *walk) holds(path string) (bool, error) {
 		found = true
 		return false
 	}}
-	if _, err := probe.folder(path, ""); err != nil && !errors.Is(err, errStopped) {
+	if _, err := probe.listFolder(path, ""); err != nil && !errors.Is(err, errStopped) {
 		return false, err
 	}
 	return found, nil

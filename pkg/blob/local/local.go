@@ -130,7 +130,8 @@ func (s *Store) find(name string) (fs.FileInfo, error) {
 	return info, s.missing(err)
 }
 
-// checkFolder returns os.ErrNotExist unless a path leads to a folder without symbolic links.
+// checkFolder returns os.ErrNotExist unless the path name, below the store's folder, leads to a folder without going
+// through symbolic links.
 func (s *Store) checkFolder(name string) error {
 	for i, c := range name + "/" {
 		if c != '/' || name[:i] == "." {
@@ -160,7 +161,7 @@ func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
 	return entries, errors.Join(s.missing(err), folder.Close())
 }
 
-// open opens an object. Anything but a regular file does not exist for the store.
+// open opens an object to read, and describes its file. Anything but a regular file does not exist for the store.
 func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -172,7 +173,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	if _, err := s.find(name); err != nil {
 		return nil, nil, err
 	}
-	// of a FIFO that came meanwhile this does not wait for a writer
+	// O_NONBLOCK: if the path is a FIFO by now, opening it must not wait for a writer.
 	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, s.missing(err)
@@ -205,8 +206,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return nil
 }
 
-// store writes body to a staged file and lets publish give it its name, both on disk before it returns: the collector
-// forgets what it has stored.
+// store writes body to a temporary file and calls publish to give it the object's name, by a link or a rename. Both the
+// bytes and the name are on disk before it returns, because the collector forgets what it has stored.
 func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publish func(from, to string) error) error {
 	name, err := FileName(key)
 	if err != nil {
@@ -245,7 +246,8 @@ func (s *Store) holds(name string, file fs.FileInfo) bool {
 	return err == nil && os.SameFile(info, file)
 }
 
-// stage writes a body to a new synced file in the folder for staging, from where the caller moves it to its place.
+// stage writes a body to a new synced file in the folder for temporary files, from where the caller moves it to its
+// place.
 func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, info fs.FileInfo, err error) {
 	if err := s.root.MkdirAll(staging, dirMode); err != nil {
 		return "", nil, err
@@ -275,7 +277,8 @@ func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, inf
 	return name, info, nil
 }
 
-// makeFolder makes folder and its parents, each recorded on disk in its own parent.
+// makeFolder makes a folder and its parents, unless they exist. The name of each new folder is on disk before it
+// returns.
 func (s *Store) makeFolder(folder string) error {
 	if folder == "." {
 		return nil
@@ -297,7 +300,7 @@ func (s *Store) makeFolder(folder string) error {
 	return s.sync(parent)
 }
 
-// sync puts the names within a folder on disk.
+// sync puts the names of the files and folders in a folder on disk.
 func (s *Store) sync(folder string) error {
 	dir, err := regular.OpenFolder(s.root, folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -355,7 +358,7 @@ func (s *Store) mapError(err error, name string) error {
 	return err
 }
 
-// Delete implements blob.Store. Folders that it leaves empty go too.
+// Delete implements blob.Store. It also removes the folders that it leaves empty.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)

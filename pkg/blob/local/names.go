@@ -14,9 +14,9 @@ const marker = ".~"
 // and no layout has more than some forty.
 const maxFolders = 128
 
-// FileName is the path of the file, below the store's folder, that holds the object with a key; in it "/" is between
-// folders. A key that cannot be stored is an error. The segments "." and ".." are refused: object stores take them, but
-// no layout has them, and half the tools that copy between the two resolve them.
+// FileName returns the path of the file, below the store's folder, that holds the object with this key. Slashes in a
+// key become folders. The error says that the key cannot be stored. The segments "." and ".." are refused: object
+// stores take them, but no layout has them, and half the tools that copy between the two resolve them.
 func FileName(key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("empty key")
@@ -39,7 +39,8 @@ func FileName(key string) (string, error) {
 	return strings.Join(segments, "/"), nil
 }
 
-// Key is the key of the object that a file holds: what FileName makes a name of. Any other name is an error.
+// Key returns the key of the object that the file at the path name holds: it is the inverse of FileName. The error says
+// that FileName makes no such path.
 func Key(name string) (string, error) {
 	segments := strings.Split(name, "/")
 	for i, segment := range segments {

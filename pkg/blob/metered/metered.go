@@ -162,7 +162,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return s.write(ctx, "put", body, func() error { return s.store.Put(ctx, key, body) })
 }
 
-// write counts the body's bytes once it is stored, however often they were sent.
+// write counts and times an operation that writes body. The body's bytes count once, when they are stored, however
+// often they were sent.
 func (s *Store) write(ctx context.Context, operation string, body io.Seeker, write func() error) error {
 	if err := pace(ctx); err != nil {
 		return err
@@ -201,7 +202,8 @@ func Paced(ctx context.Context, limiter *rate.Limiter) context.Context {
 // pageObjects is how many objects a store lists in one request.
 const pageObjects = 1000
 
-// pace waits for a request's turn, if ctx has a limiter.
+// pace waits until a request of background work may be sent, if ctx has a limiter of its requests. A load that several
+// wait for does not wait here: its requests only make the work's next requests wait longer.
 func pace(ctx context.Context) error {
 	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
 	switch {

@@ -37,7 +37,8 @@ var patterns = sync.OnceValue(func() []*regexp.Regexp {
 // Redactor takes out secrets that are known, and whatever has a secret's form.
 type Redactor struct{ known *strings.Replacer }
 
-// New returns a Redactor for a store with these secrets; empty ones are skipped.
+// New returns a Redactor that hides these secrets in texts. Secrets of fewer than four bytes are left out, because they
+// would be found in every other word.
 func New(secrets ...string) *Redactor {
 	var pairs []string
 	// A longer one first: a shorter may be a part of it.
@@ -100,7 +101,7 @@ type forward struct {
 
 func (forward) Levels() []logrus.Level { return logrus.AllLevels }
 
-// Fire implements logrus.Hook: it logs an entry without secrets.
+// Fire implements logrus.Hook: it logs the entry without secrets, by the logger that was given.
 func (f forward) Fire(e *logrus.Entry) error {
 	fields := make(logrus.Fields, len(e.Data))
 	for name, value := range e.Data {

@@ -18,7 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+// mapError turns an error of the service into the errors of package blob. permission names what the operation needs,
+// for the error's text. If the service does not know the access key, it is read anew for the next request.
 func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil

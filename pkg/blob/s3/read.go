@@ -22,7 +22,7 @@ import (
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer remote.Name(&err, "get", key)
+	defer remote.NameError(&err, "get", key)
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key,
 			Range: aws.String("bytes=" + remote.Range(offset, length))}
@@ -48,7 +48,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
-	defer remote.Name(&err, "stat", key)
+	defer remote.NameError(&err, "stat", key)
 	return s.head(ctx, key)
 }
 

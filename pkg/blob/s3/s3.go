@@ -212,9 +212,10 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 			"pod a role")
 }
 
-// find asks the source of the last credentials, or looks for one. What failed, or does not say when it expires, is
-// looked for anew the next time. Where keys were found, no other kind of source is asked: a file that is empty for a
-// moment must not make the machine's role the account.
+// find returns the credentials of the source that gave the last ones, or looks for a source. A source that failed, or
+// whose credentials do not say when they expire, is not asked again: the next call looks for one anew. Where keys were
+// found before, no other kind of source is asked: a file that is empty for a moment must not make the machine's role
+// the account.
 func (p *provider) find(ctx context.Context) (found aws.Credentials, err error) {
 	source := p.last
 	p.last = nil
@@ -277,7 +278,8 @@ func isAmazon(endpoint string) bool {
 		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn") || strings.HasSuffix(u.Hostname(), ".amazonaws.eu"))
 }
 
-// newRetryer retries what S3 servers are seen to recover from, at the pace they ask for.
+// newRetryer returns what decides which requests of the SDK are repeated, and when: also after answers from which S3
+// servers are seen to recover, and at the pace that they ask for.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = remote.MaxAttempts

@@ -46,11 +46,12 @@ func refusesCondition(err error) bool {
 		errors.As(err, &apiErr) && strings.Contains(strings.ToLower(apiErr.ErrorMessage()), "if-none-match")
 }
 
-// put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
+// put stores the body by one request; with createOnly only if there is no object under the key yet. attempts is how
+// often the request was sent. Before a large body is sent, the bucket is looked for once.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
-	if absent {
+	if createOnly {
 		input.IfNoneMatch = aws.String("*")
 	}
 	if size > maxUncheckedPut && !s.bucketSeen.Load() {
@@ -126,8 +127,8 @@ type multipart struct {
 	sums  []byte // the parts' ETags, which usually are their MD5 sums
 }
 
-// uploadParts stores a large body part by part.
-func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+// uploadParts stores a large body part by part; with createOnly only if there is no object under the key yet.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, size: size}
 	err := s.withBucket(ctx, func() error {
 		output, err := s.client.CreateMultipartUpload(ctx,
@@ -142,7 +143,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	}
 	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
 	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
-		func() error { return m.complete(ctx, absent) },
+		func() error { return m.complete(ctx, createOnly) },
 		func(ctx context.Context) error {
 			_, err := s.client.AbortMultipartUpload(ctx,
 				&awss3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &key, UploadId: m.id})
@@ -153,7 +154,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
-// send uploads the next part.
+// send uploads the next part, and notes its MD5 sum if the server's ETag is one.
 func (m *multipart) send(ctx context.Context, part []byte) error {
 	number := aws.Int32(int32(len(m.parts) + 1))
 	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{
@@ -168,13 +169,14 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// complete makes the object of the parts that were sent. With absent it fails if there is an object already. An answer
-// may be lost: after a second attempt an object with the same content counts as ours.
-func (m *multipart) complete(ctx context.Context, absent bool) error {
+// complete makes the object of the parts that were sent; with createOnly it fails if there is an object already. If an
+// attempt succeeded and its answer was lost, a further attempt is told that the upload is gone or the object exists:
+// then an object with the same size and ETag counts as success.
+func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	input := &awss3.CompleteMultipartUploadInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts}}
-	if absent {
+	if createOnly {
 		input.IfNoneMatch = aws.String("*")
 	}
 	attempts := 0

@@ -17,7 +17,7 @@ const (
 // Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and
 // returns the index behind it. A negative index says that s.err is set.
 
-// space returns where the space that begins at i ends.
+// space skips white space from i on, and returns where it ends. A line break in it sets s.multiline.
 func (s *Scanner) space(i int) int {
 	for ; i < len(s.b); i++ {
 		switch s.b[i] {
@@ -36,7 +36,8 @@ func (s *Scanner) bad(i int, want string) int {
 	return -1
 }
 
-// value starts at i.
+// value checks the JSON value that begins at i, depth levels deep. It returns where the value ends; negative if it is
+// malformed.
 func (s *Scanner) value(i, depth int) int {
 	if i >= len(s.b) {
 		return s.bad(i, "want a value")
@@ -61,8 +62,8 @@ func (s *Scanner) value(i, depth int) int {
 	return s.bad(i, "want a value")
 }
 
-// object checks the object whose { is before i, and takes the fields that are needed. It returns where the object ends;
-// negative if it is malformed.
+// object checks the object whose { is before i, and keeps the fields of the event and of its inner objects that are
+// needed. It returns where the object ends; negative if it is malformed.
 func (s *Scanner) object(i, depth int) int {
 	if depth > maxDepth {
 		return s.bad(i-1, "want at most 10000 levels")
@@ -225,12 +226,12 @@ const (
 // The bytes above it are undefined.
 func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
 
-// verbatim says whether the bytes between a JSON string's quotes are its content as they are: no escapes, and nothing
-// beyond ASCII, which may be no UTF-8: decoding replaces that.
+// verbatim says whether the bytes between a JSON string's quotes are its content as they are. They are not if there are
+// escapes, or bytes beyond ASCII: those may not be UTF-8, and decoding replaces them then.
 func verbatim(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		w := binary.LittleEndian.Uint64(b)
-		// A high bit: a byte beyond ASCII, or a backslash, which the XOR makes 0, below 1.
+		// A byte's high bit is set if it is beyond ASCII, or a backslash: the XOR makes that 0, which is below 1.
 		if (w|below(w^('\\'*eachByte), 1))&highBits != 0 {
 			return false
 		}
@@ -243,7 +244,7 @@ func verbatim(b []byte) bool {
 	return true
 }
 
-// escape starts behind its backslash at i.
+// escape checks the escape whose backslash is before i. It returns where the escape ends; negative if it is malformed.
 func (s *Scanner) escape(i int) int {
 	if i >= len(s.b) {
 		return s.bad(i, "want an escape")

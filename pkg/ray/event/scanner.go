@@ -74,7 +74,8 @@ type fields struct {
 // Reset makes the Scanner read another batch. The Scanner keeps parts of body until the next Reset.
 func (s *Scanner) Reset(body []byte) { *s = Scanner{b: body} }
 
-// Next moves to the next event; false at the end of the batch and at an error.
+// Next moves to the next event, which Event returns. It is false at the end of the batch and after an error, which Err
+// returns.
 func (s *Scanner) Next() bool {
 	if s.err != nil || s.closed {
 		return false
@@ -139,7 +140,7 @@ func (s *Scanner) fail(i int, want string) bool {
 	return false
 }
 
-// envelope keeps the value of an event's own field.
+// envelope keeps the value of one of an event's own fields, if it is needed.
 func (f *fields) envelope(key, value []byte) {
 	switch string(key) {
 	case "eventType", "event_type":
@@ -153,8 +154,8 @@ func (f *fields) envelope(key, value []byte) {
 	}
 }
 
-// body keeps the value of a field of one of the event's objects. An event has one, named after its type. Types that
-// this version does not know have one too, so any object may name the job.
+// body keeps the value of a field of one of the objects inside an event, if it is needed. An event has one such object,
+// named after its type. Types that this version does not know have one too, so any object may name the job.
 func (f *fields) body(key, value []byte) {
 	switch string(key) {
 	case "jobId", "job_id":
@@ -170,7 +171,8 @@ func (f *fields) body(key, value []byte) {
 	}
 }
 
-// interpret fills the event from its fields.
+// interpret fills the event's envelope from the fields that were kept. A field that cannot be read does not stop the
+// batch: the time stays zero, and an invalid ID is noted in Invalid.
 func (s *Scanner) interpret() {
 	e, f := &s.event, &s.fields
 	e.Type, e.Session = ParseType(text(f.typ)), text(f.session)
@@ -193,8 +195,9 @@ func (s *Scanner) interpret() {
 	}
 }
 
-// jobOf returns the job that an event belongs to: the one it names, or else that of its creator, actor, task or
-// placement group, whose IDs contain their job's.
+// jobOf returns the job that an event belongs to: the one that it names, or else that of its creator, actor, task or
+// placement group, whose IDs contain their job's. It is nil if there is none. The error says that the field jobId is no
+// ID.
 func (f *fields) jobOf() (rayid.Job, error) {
 	if t := text(f.job); len(t) > 0 {
 		job, err := rayid.ParseBytes[rayid.Job](t)
@@ -202,7 +205,7 @@ func (f *fields) jobOf() (rayid.Job, error) {
 			return job, err
 		}
 	}
-	// What is not an ID names no job here: unlike jobId these are not the events' place of storage.
+	// Another field that is no ID counts as missing: unlike jobId, it does not say where the event is stored.
 	if job := parsed[rayid.Job](f.creator); !job.Nil() {
 		return job, nil
 	}

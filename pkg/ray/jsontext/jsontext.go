@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// StringEnd returns where the quote is that ends a string whose first byte is at i; len(b) if it is not there. Strings
-// of events are short, so it looks at eight bytes at a time, which is faster here than bytes.IndexByte.
+// StringEnd returns where the quote is that ends a JSON string whose first byte, behind the opening quote, is at i;
+// len(b) if it is not there. Strings of events are short, so it looks at eight bytes at a time, which is faster here
+// than bytes.IndexByte.
 func StringEnd(b []byte, i int) int {
 	const (
 		ones    = 0x0101010101010101
@@ -45,8 +46,8 @@ func StringEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// Escape reads the escape sequence that b begins with: the character that it stands for, and how many bytes it has. It
-// is not ok if JSON has no such escape, or if b ends too early. Half a surrogate pair stands for U+FFFD.
+// Escape decodes the escape sequence that b begins with, and returns the character and how many bytes the sequence has.
+// ok is false if JSON has no such escape, or if b ends too early. Half a surrogate pair stands for U+FFFD.
 func Escape(b []byte) (r rune, n int, ok bool) {
 	if len(b) < 2 || b[0] != '\\' {
 		return 0, 0, false
@@ -77,7 +78,7 @@ func Escape(b []byte) (r rune, n int, ok bool) {
 	return r, 6, true
 }
 
-// unit reads \u and four hex digits.
+// unit decodes the \u and four hex digits that b begins with: one unit of UTF-16.
 func unit(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

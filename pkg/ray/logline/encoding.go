@@ -21,7 +21,8 @@ const (
 	UTF16BE
 )
 
-// EncodingOf is the encoding of a text, by its first bytes: by a byte order mark, or because every other byte is zero.
+// EncodingOf tells the encoding of a text from its first bytes. It is UTF-16 if they have a byte order mark, or if
+// nearly every second byte is zero.
 func EncodingOf(first []byte) Encoding {
 	switch {
 	case bytes.HasPrefix(first, []byte{0xff, 0xfe}):
@@ -48,8 +49,8 @@ func EncodingOf(first []byte) Encoding {
 	return Bytes
 }
 
-// Append appends a text of this encoding as UTF-8. The text must begin with a character; a byte that is left over is
-// not read.
+// Append appends a text of this encoding as UTF-8, without byte order marks. The text must begin with a whole
+// character; an odd last byte is ignored.
 func (e Encoding) Append(to, text []byte) []byte {
 	if e == Bytes {
 		return append(to, text...)
@@ -69,8 +70,8 @@ func (e Encoding) Append(to, text []byte) []byte {
 	return to
 }
 
-// LineEnd is where the first line end of a text of this encoding is, and where the line behind it begins; -1 if there
-// is none. The text must begin with a character.
+// LineEnd returns where the first line end of a text of this encoding is, and where the next line begins; -1 and -1 if
+// there is none. The text must begin with a whole character.
 func (e Encoding) LineEnd(text []byte) (end, next int) {
 	if e == Bytes {
 		if end = bytes.IndexByte(text, '\n'); end < 0 {
@@ -133,8 +134,8 @@ func (d *decoder) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next reads and decodes a block. An error that is not the end does not have to be the last: what is behind a gap
-// follows.
+// next reads and decodes a block. The encoding is known once 64 bytes were read, or the text has ended. After an error
+// that is not the end, reading may go on: the text behind a gap follows.
 func (d *decoder) next() {
 	if d.raw == nil {
 		d.raw = make([]byte, 0, decodeBlock)
@@ -157,8 +158,9 @@ func (d *decoder) next() {
 	d.raw = append(d.raw[:0], d.raw[whole:]...)
 }
 
-// UTF8 is a line as UTF-8. A line in another encoding is taken for UTF-8 with damage if most of it is, for GBK if all
-// of its bytes above ASCII are pairs of Chinese characters, and else for Windows-1252, of which Latin-1 is a part.
+// UTF8 returns a line as UTF-8. A line that is not valid UTF-8 is taken for damaged UTF-8 if most of it is valid, for
+// GBK if all of its bytes above ASCII are pairs of Chinese characters, and else for Windows-1252, of which Latin-1 is a
+// part.
 func UTF8(line []byte) []byte {
 	if utf8.Valid(line) {
 		return line
@@ -177,7 +179,7 @@ func UTF8(line []byte) []byte {
 	return text
 }
 
-// mostlyUTF8 says whether far more characters above ASCII are well formed than are not.
+// mostlyUTF8 says whether a line has more than twice as many well-formed characters above ASCII as malformed bytes.
 func mostlyUTF8(line []byte) bool {
 	well, not := 0, 0
 	for len(line) > 0 {
@@ -193,7 +195,7 @@ func mostlyUTF8(line []byte) bool {
 	return well > 2*not
 }
 
-// isGBK says whether all bytes above ASCII come in pairs of the range in which GB 2312 has its characters.
+// isGBK says whether all bytes above ASCII come in pairs within the range in which GB 2312 has its characters.
 func isGBK(line []byte) bool {
 	for i := 0; i < len(line); i++ {
 		if line[i] < 0x80 {

@@ -44,7 +44,8 @@ func ParseLevel(name string) (Level, error) {
 	return Unknown, fmt.Errorf("level=%.40q: want %s", name, human.Or(LevelNames))
 }
 
-// letterLevel is the level of a letter, as glog, PyTorch, TensorFlow and Ray's own C++ logs have them.
+// letterLevel is the level that a letter stands for in the lines of glog, PyTorch, TensorFlow and Ray's C++ logs;
+// Unknown for other letters.
 func letterLevel(c byte) Level {
 	switch c {
 	case 'D', 'T', 'V':
@@ -70,7 +71,8 @@ func wordLevel(word []byte) Level {
 	return Unknown
 }
 
-// nameLevel is the level of a name in capital letters, also of those names that are words of other meanings too.
+// nameLevel is the level with a name in capital letters. It knows also the names that are words with other meanings,
+// such as FINE and LOG.
 func nameLevel(name []byte) Level {
 	switch string(name) {
 	case "DEBUG", "TRACE", "VERBOSE", "FINE", "FINER", "FINEST", "DEBU", "DBUG", "DBG", "DEBG", "TRAC", "TRC", "VRB":
@@ -87,8 +89,8 @@ func nameLevel(name []byte) Level {
 	return Unknown
 }
 
-// anyCase is the level of a name in letters of any case.
-func anyCase(name []byte) Level {
+// levelInAnyCase is the level of a name in letters of any case.
+func levelInAnyCase(name []byte) Level {
 	var capitals [len("INFORMATIONAL")]byte
 	if len(name) == 0 || len(name) > len(capitals) {
 		return Unknown

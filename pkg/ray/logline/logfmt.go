@@ -6,7 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
-// logfmt reads the pairs that b begins with, such as time=2026-11-20T10:00:05Z level=error msg="…".
+// logfmt reads the level and the time among the pairs that b begins with, such as time=2026-11-20T10:00:05Z level=error
+// msg="…".
 func logfmt(b []byte, clock *Clock) (h Header) {
 	for range maxFields {
 		name := 0
@@ -18,7 +19,7 @@ func logfmt(b []byte, clock *Clock) (h Header) {
 		}
 		value, rest := pairValue(b[name+1:])
 		if level := keyOf(b[:name]); level.kind == keyLevel && h.Level == Unknown {
-			h.Level = anyCase(value)
+			h.Level = levelInAnyCase(value)
 		} else if level.kind == keyTime && !h.Dated {
 			h.Time, h.Dated = timeOf(value, clock)
 		}

@@ -35,8 +35,9 @@ const (
 	maxJSON = 1 << 20
 )
 
-// Parse reads the header of a line. Of a line that overwrites itself, as progress bars do, it is that of the last
-// state. The line may go on in further lines: those of an object of JSON are read too if the first has only its brace.
+// Parse reads the header of a line: its time and level, and whether it begins a traceback. If the line overwrites
+// itself, as progress bars do, its last state counts. line may hold further lines: they are read only if the first has
+// nothing but the brace of a JSON object.
 func Parse(line []byte, clock *Clock) Header {
 	first, _, _ := bytes.Cut(line, []byte{'\n'})
 	if len(first) > 0 && first[0] == '{' {
@@ -49,16 +50,17 @@ func Parse(line []byte, clock *Clock) Header {
 	head := first[:min(len(first), MaxHeader)]
 	var room [MaxHeader]byte
 	if bytes.IndexByte(head, 0x1b) >= 0 {
-		head = plain(&room, first)
+		head = withoutEscapes(&room, first)
 	}
-	head = behindBar(head)
+	head = afterBar(head)
 	h, _ := parseText(head, first, clock)
 	h.Traceback = !h.Begins() && beginsTraceback(head)
 	return h
 }
 
-// beginsTraceback says whether Python prints such a line first of a traceback that is part of no other one: those of
-// the parts of a group are indented. rich prints a frame around it.
+// beginsTraceback says whether a line is the first of one of Python's tracebacks. The tracebacks of an exception
+// group's parts, which are indented, do not count, since they are part of the group's. rich prints a frame around
+// tracebacks.
 //
 //	Traceback (most recent call last):
 //	(train pid=1, ip=10.0.0.1) Traceback (most recent call last):     behind what Ray or a launcher prints before a line
@@ -80,7 +82,8 @@ func beginsTraceback(b []byte) bool {
 	return len(before) > 1 && strings.IndexByte("([", before[0]) >= 0 && strings.IndexByte(")]>", before[len(before)-1]) >= 0
 }
 
-// Visible is what a terminal shows of a line in the end: what follows its last carriage return.
+// Visible returns what a terminal shows of a line in the end: what follows the last carriage return, unless that is
+// blank.
 func Visible(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	for {
@@ -105,8 +108,9 @@ func State(line []byte, at int) (state []byte, begins int) {
 	return state, begins
 }
 
-// plain copies the beginning of a line without the sequences that control a terminal (ECMA-48), and returns the copy.
-func plain(room *[MaxHeader]byte, line []byte) []byte {
+// withoutEscapes copies the beginning of a line into room, without the sequences that control a terminal (ECMA-48), and
+// returns the copy.
+func withoutEscapes(room *[MaxHeader]byte, line []byte) []byte {
 	n := 0
 	for i := 0; i < len(line) && n < len(room); {
 		if line[i] == 0x1b {
@@ -119,7 +123,7 @@ func plain(room *[MaxHeader]byte, line []byte) []byte {
 	return room[:n]
 }
 
-// sequence is how many bytes the control sequence has that b begins with.
+// sequence returns the length in bytes of the control sequence that b begins with.
 func sequence(b []byte) (n int) {
 	if len(b) < 2 {
 		return 1
@@ -140,9 +144,9 @@ func sequence(b []byte) (n int) {
 	return 2
 }
 
-// behindBar is what follows a progress bar that ended without a line end, as tqdm's do: "…| 5/10 [00:01<00:01,
-// 5.00it/s]". It is b if b does not begin with one.
-func behindBar(b []byte) []byte {
+// afterBar returns what follows the progress bar at the beginning of b, which ended without a line end, as tqdm's do:
+// "…| 5/10 [00:01<00:01, 5.00it/s]". If b does not begin with a bar, or nothing follows it, it returns b.
+func afterBar(b []byte) []byte {
 	for _, unit := range [...]string{"it/s", "s/it", "B/s"} {
 		at := bytes.Index(b, []byte(unit))
 		if at < 0 || bytes.IndexByte(b[:at], '[') < 0 {

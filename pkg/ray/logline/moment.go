@@ -54,7 +54,8 @@ type moment struct {
 	epoch                      int64
 }
 
-// at is the moment in Unix ns; ok is false if the numbers are no time, or the date is not known.
+// at returns the moment in Unix ns. ok is false if the numbers are no time, or the date is not known. Where the order
+// of a date's numbers, or its year, is not certain, the clock's range decides.
 func (m *moment) at(clock *Clock) (ns int64, ok bool) {
 	if m.epoch != 0 {
 		return m.epoch, true
@@ -65,11 +66,11 @@ func (m *moment) at(clock *Clock) (ns int64, ok bool) {
 	a, b, c := m.date[0], m.date[1], m.date[2]
 	switch m.order {
 	case yearFirst:
-		return m.on(clock, a, b, c)
+		return m.onDate(clock, a, b, c)
 	case monthFirst:
-		return m.on(clock, c, a, b)
+		return m.onDate(clock, c, a, b)
 	case dayFirst:
-		return m.on(clock, c, b, a)
+		return m.onDate(clock, c, b, a)
 	case short:
 		return m.nearest(clock, [][3]int{{a, b, c}, {c, a, b}, {c, b, a}})
 	case shortUS:
@@ -86,7 +87,8 @@ func (m *moment) at(clock *Clock) (ns int64, ok bool) {
 	return m.today(clock)
 }
 
-// today is when the clock's range has the time of day; ok is false unless that is so once.
+// today returns when the time of day was within the clock's range. ok is false if it was not, or if the range is too
+// long for that to be certain.
 func (m *moment) today(clock *Clock) (ns int64, ok bool) {
 	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*Slack {
 		return 0, false
@@ -94,7 +96,7 @@ func (m *moment) today(clock *Clock) (ns int64, ok bool) {
 	first := time.Unix(0, clock.From).In(clock.zone())
 	for day := -1; day <= 2; day++ {
 		on := first.AddDate(0, 0, day)
-		if at, valid := m.on(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.distance(at) == 0 {
+		if at, valid := m.onDate(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.distance(at) == 0 {
 			return at, true
 		}
 	}
@@ -104,7 +106,7 @@ func (m *moment) today(clock *Clock) (ns int64, ok bool) {
 // nearest is the moment on the day that is nearest to the clock's range, of several alike the first.
 func (m *moment) nearest(clock *Clock, days [][3]int) (ns int64, ok bool) {
 	for _, d := range days {
-		at, valid := m.on(clock, d[0], d[1], d[2])
+		at, valid := m.onDate(clock, d[0], d[1], d[2])
 		if valid && (!ok || clock.distance(at) < clock.distance(ns)) {
 			ns, ok = at, true
 		}
@@ -112,9 +114,9 @@ func (m *moment) nearest(clock *Clock, days [][3]int) (ns int64, ok bool) {
 	return ns, ok
 }
 
-// on returns the time of day on a date as Unix ns, in the time's own zone or else in the clock's. A year of two digits
-// is in this century.
-func (m *moment) on(clock *Clock, year, month, day int) (ns int64, ok bool) {
+// onDate returns the time of day on a date as Unix ns, in the time's own zone or else in the clock's. A year of two
+// digits is in this century.
+func (m *moment) onDate(clock *Clock, year, month, day int) (ns int64, ok bool) {
 	if year < 100 {
 		year += 2000
 	}
@@ -136,8 +138,8 @@ func (c *Clock) zone() *time.Location {
 	return c.Zone
 }
 
-// readMoment reads the time that b begins with, and how many bytes it has; 0 if it begins with none. A bracket before
-// it makes some forms likelier.
+// readMoment reads the time that b begins with. n is how many bytes it has; 0 if b begins with none. bracketed says
+// that a bracket is before it, which makes some forms likelier.
 func readMoment(b []byte, bracketed bool) (m moment, n int) {
 	if len(b) < len("0:00:00") {
 		return m, 0
@@ -145,9 +147,9 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 	digits := countDigits(b)
 	switch {
 	case digits == 0:
-		n = m.named(b)
+		n = m.readNamed(b)
 	case digits == 4 && (b[4] == '-' || b[4] == '/' || b[4] == '.'):
-		n = m.dated(b, yearFirst)
+		n = m.readNumbers(b, yearFirst)
 	case digits == 6 && bracketed && b[6] == ' ': // tornado: "[E 261120 10:00:05 web:123]"
 		m.order, m.date = yearFirst, [3]int{number(b[:2]), number(b[2:4]), number(b[4:6])}
 		n = m.clockAfter(b, 6)
@@ -155,16 +157,16 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 		m.order, m.date = yearFirst, [3]int{number(b[:4]), number(b[4:6]), number(b[6:8])}
 		n = m.clockAfter(b, 8)
 	case digits <= 2 && len(b) > digits && b[digits] == ':':
-		n = m.clock(b)
+		n = m.readClock(b)
 	case digits <= 2 && (b[digits] == '/' || b[digits] == '-' || b[digits] == '.' || b[digits] == ' '):
 		if n = m.dayNamed(b, digits); n == 0 && b[digits] != ' ' {
-			n = m.dated(b, slashed)
+			n = m.readNumbers(b, slashed)
 			if m.order == short && bracketed {
 				m.order = shortUS
 			}
 		}
 	case digits >= 10:
-		n = m.since(b, digits, bracketed)
+		n = m.readEpoch(b, digits, bracketed)
 	}
 	if n == 0 || n < len(b) && (isDigit(b[n]) || isLetter(b[n]) || b[n] == '<' || b[n] == '%' || b[n] == '=') {
 		return m, 0
@@ -172,8 +174,10 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 	return m, n
 }
 
-// dated reads numbers of a date, with the same byte between them, and the clock behind.
-func (m *moment) dated(b []byte, form order) (n int) {
+// readNumbers reads a date of two or three numbers, with the same byte between them, and the time of day behind it.
+// form is the order that the numbers must have: yearFirst, or slashed if it depends on them. n is how many bytes were
+// read; 0 if b does not begin with such a date.
+func (m *moment) readNumbers(b []byte, form order) (n int) {
 	between := b[countDigits(b)]
 	parts := 0
 	var sizes [3]int
@@ -207,7 +211,8 @@ func (m *moment) dated(b []byte, form order) (n int) {
 	return m.clockAfter(b, n)
 }
 
-// clockAfter reads a time of day at or behind the byte that separates it from the date.
+// clockAfter reads the time of day behind the byte at the index at, which separates it from the date. n is where it
+// ends; 0 if there is none.
 func (m *moment) clockAfter(b []byte, at int) (n int) {
 	if at+1 >= len(b) {
 		return 0
@@ -218,7 +223,7 @@ func (m *moment) clockAfter(b []byte, at int) (n int) {
 	default:
 		return 0
 	}
-	if n = m.clock(b[at:]); n > 0 {
+	if n = m.readClock(b[at:]); n > 0 {
 		return at + n
 	}
 	if countDigits(b[at:]) == 6 { // 20261120T100005
@@ -228,8 +233,9 @@ func (m *moment) clockAfter(b []byte, at int) (n int) {
 	return 0
 }
 
-// clock reads "10:00:05", with a fraction, "AM" or "PM", and a zone.
-func (m *moment) clock(b []byte) (n int) {
+// readClock reads a time of day such as "10:00:05", with a fraction, "AM" or "PM" and a zone if these follow. n is how
+// many bytes it has; 0 if b does not begin with one.
+func (m *moment) readClock(b []byte) (n int) {
 	hour := countDigits(b)
 	if hour < 1 || hour > 2 || len(b) < hour+3 || b[hour] != ':' || countDigits(b[hour+1:]) != 2 {
 		return 0
@@ -250,8 +256,8 @@ func (m *moment) clock(b []byte) (n int) {
 	return n + m.zoneAfter(b[n:])
 }
 
-// halfDay reads "AM" or "PM", with a blank before it or not: its size, 0 if it is neither, and the hours to add to the
-// clock's hour modulo 12.
+// halfDay reads "AM" or "PM", with or without a blank before it. size is how many bytes it has, 0 if it is neither;
+// hours is what has to be added to the clock's hour modulo 12.
 func halfDay(b []byte) (size, hours int) {
 	at := 0
 	if len(b) > 0 && b[0] == ' ' {
@@ -269,7 +275,8 @@ func halfDay(b []byte) (size, hours int) {
 	return 0, 0
 }
 
-// fraction reads ",123", ".123456" or ":123".
+// fraction reads the fraction of a second, ",123", ".123456" or ":123", into m.nano. n is how many bytes it has; 0 if
+// there is none.
 func (m *moment) fraction(b []byte) (n int) {
 	if len(b) < 2 || b[0] != ',' && b[0] != '.' && b[0] != ':' || !isDigit(b[1]) {
 		return 0
@@ -287,7 +294,8 @@ func (m *moment) fraction(b []byte) (n int) {
 	return 1 + digits
 }
 
-// zoneAfter reads "Z", "+02:00", " +0200", " UTC" or " GMT".
+// zoneAfter reads the zone of a time, "Z", "+02:00", " +0200", " UTC" or " GMT". n is how many bytes it has; 0 if there
+// is none.
 func (m *moment) zoneAfter(b []byte) (n int) {
 	if len(b) > 0 && b[0] == 'Z' {
 		m.hasZone = true
@@ -322,8 +330,9 @@ func (m *moment) zoneAfter(b []byte) (n int) {
 	return at + 2
 }
 
-// since reads seconds since 1970 with a fraction, or in brackets also milliseconds, microseconds and nanoseconds.
-func (m *moment) since(b []byte, digits int, bracketed bool) (n int) {
+// readEpoch reads a number of seconds since 1970 that has a fraction or, in brackets, any number of seconds,
+// milliseconds, microseconds or nanoseconds. b begins with so many digits. n is how many bytes were read, 0 for none.
+func (m *moment) readEpoch(b []byte, digits int, bracketed bool) (n int) {
 	n = digits
 	fraction := digits == 10 && len(b) > 11 && b[10] == '.' && isDigit(b[11])
 	if fraction {
@@ -339,8 +348,8 @@ func (m *moment) since(b []byte, digits int, bracketed bool) (n int) {
 	return n
 }
 
-// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. It returns Unix
-// ns; 0 if that is not a likely time.
+// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970: how many digits it has tells
+// which. It returns Unix ns; 0 if that is not a likely time.
 func epoch(b []byte) int64 {
 	digits := countDigits(b)
 	var unit int64
@@ -382,7 +391,7 @@ func epoch(b []byte) int64 {
 	return n
 }
 
-// month is the number of the month whose English name b begins with, in three letters; 0 if there is none.
+// month returns the number of the month whose English name of three letters b begins with; 0 if there is none.
 func month(b []byte) int {
 	if len(b) < 3 {
 		return 0
@@ -396,9 +405,9 @@ func month(b []byte) int {
 	return 0
 }
 
-// named reads "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026", "Fri, 20 Nov 2026 10:00:05" and "Nov 20, 2026 10:00:05
-// AM".
-func (m *moment) named(b []byte) (n int) {
+// readNamed reads a time with the name of a month: "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026",
+// "Fri, 20 Nov 2026 10:00:05" or "Nov 20, 2026 10:00:05 AM". n is how many bytes it has; 0 if b begins with none.
+func (m *moment) readNamed(b []byte) (n int) {
 	if len(b) > 5 && bytes.Contains([]byte("MonTueWedThuFriSatSun"), b[:3]) && (b[3] == ' ' || b[3] == ',') {
 		n = 4
 		if b[4] == ' ' {
@@ -432,7 +441,7 @@ func (m *moment) named(b []byte) (n int) {
 	if len(b) <= n || b[n] != ' ' {
 		return 0
 	}
-	size := m.clock(b[n+1:])
+	size := m.readClock(b[n+1:])
 	if size == 0 {
 		return 0
 	}

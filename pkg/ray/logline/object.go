@@ -24,7 +24,8 @@ type key struct {
 	rank int8
 }
 
-// keyOf knows the keys of the libraries that write JSON or logfmt.
+// keyOf returns what kind of value a key has in the JSON or logfmt of libraries that write logs, and its rank: of
+// several values of a kind, that of the key with the lowest rank counts.
 func keyOf(name []byte) key {
 	switch string(name) {
 	case "levelname", "severityText", "severity_text", "log.level", "@level", "level_name", "levelName":
@@ -73,7 +74,7 @@ func parseObject(b []byte, clock *Clock) (h Header) {
 	return f.header(clock)
 }
 
-// header returns the level and time that the fields of a JSON line show.
+// header returns the level and the time of a JSON line, of which f has the values that count.
 func (f *fields) header(clock *Clock) (h Header) {
 	h.Level = f.levelOf()
 	if len(f.time) > 0 {
@@ -81,7 +82,7 @@ func (f *fields) header(clock *Clock) (h Header) {
 	}
 	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" &&
 		f.ranks[keyMessage] == 2 {
-		// Docker's own JSON has no level, and the line in "log", a key of rank 2.
+		// Docker's own JSON has no level: it has the line as text in "log", a key of rank 2.
 		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown &&
 			h.Dated {
 			h.Level = inner.Level
@@ -90,8 +91,8 @@ func (f *fields) header(clock *Clock) (h Header) {
 	return h
 }
 
-// members goes through the members of an object from i on, as far as they are there, and returns where the object ends.
-// parent is the key of the object, nil for the record itself, and depth how many levels from it on are read.
+// members reads the members of a JSON object from i on, and returns where the object ends. The object may be cut.
+// parent is the object's key, nil for the record itself. depth is how many levels of objects are read, with this one.
 func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
 	for i < len(b) {
 		switch b[i] {
@@ -133,8 +134,8 @@ func keyIn(parent, name []byte, nested bool) key {
 	return k
 }
 
-// member reads the value of a member at i, and returns where it ends. Of several values of a kind the surest counts.
-// See members for parent and depth.
+// member reads the value at i of the member name, and returns where it ends. Of several values of a kind, the one whose
+// key has the lowest rank is kept. parent and depth are as in members.
 func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end int) {
 	if i >= len(b) {
 		return i
@@ -184,7 +185,8 @@ func (f *fields) levelOf() Level {
 	return levelOf(f.levelKey, f.level)
 }
 
-// levelOf reads the value of a key that says a level: a name, a number, or an object with one of them (loguru).
+// levelOf reads the value of a key that has a level: a letter, a name, a number, or an object with a name (loguru). The
+// name of the key tells what letters and numbers mean.
 func levelOf(name, value []byte) Level {
 	switch value[0] {
 	case '"':
@@ -199,7 +201,7 @@ func levelOf(name, value []byte) Level {
 		if isAll(text) {
 			return numberLevel(name, text)
 		}
-		return anyCase(text)
+		return levelInAnyCase(text)
 	case '{':
 		var inner struct{ name, number []byte }
 		i := 1
@@ -222,7 +224,7 @@ func levelOf(name, value []byte) Level {
 				inner.name = bytes.Trim(value[at:min(i, len(value))], `"`)
 			}
 		}
-		return anyCase(inner.name)
+		return levelInAnyCase(inner.name)
 	}
 	if isAll(value) {
 		return numberLevel(name, value)
@@ -234,8 +236,8 @@ func isAll(digits []byte) bool {
 	return len(digits) > 0 && len(digits) < 4 && countDigits(digits) == len(digits)
 }
 
-// numberLevel is the level of a number: of OpenTelemetry (1 to 24), of Python's logging, or of bunyan and pino, which
-// count otherwise.
+// numberLevel is the level that a number stands for: by the key's name, the severity of OpenTelemetry (1 to 24) or of
+// syslog, or the level of Python's logging; else that of bunyan and pino, which count by tens from 10 to 60.
 func numberLevel(name, digits []byte) Level {
 	n := number(digits)
 	switch string(name) {
@@ -261,7 +263,8 @@ func numberLevel(name, digits []byte) Level {
 	return Level(n/10-3) + Info
 }
 
-// objectTime reads the value of a key that says a time: a text, a number, or an object with seconds and nanoseconds.
+// objectTime reads the value of a key that has a time: a text, a number, or an object with seconds and nanoseconds. ns
+// is Unix ns; ok is false if it is no time.
 func objectTime(value []byte, clock *Clock) (ns int64, ok bool) {
 	switch {
 	case len(value) == 0:
@@ -301,7 +304,7 @@ func stringEndOr(b []byte, i int) int {
 	return len(b)
 }
 
-// valueEnd is where the value ends that begins at i.
+// valueEnd returns where the JSON value that begins at i ends; len(b) if it is cut.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"':

@@ -61,13 +61,13 @@ func Expand(line []byte) []byte {
 		return nil
 	}
 	name := unquoted(f.level)
-	if anyCase([]byte(name)) == Unknown {
+	if levelInAnyCase([]byte(name)) == Unknown {
 		name = level.String()
 	}
 	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
 }
 
-// Message is the message of a record in JSON; "" if the line is none.
+// Message returns the message of a log record in JSON; "" if the line is no such record.
 func Message(line []byte) string {
 	line = bytes.TrimSpace(line)
 	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
@@ -91,7 +91,8 @@ func (f *fields) exceptionText() string {
 	return cmp.Or(strings.TrimSpace(behind), unquoted(f.exception))
 }
 
-// unquoted is the text of a JSON string, or of a number; "" if the value is another one.
+// unquoted returns the text of a JSON string or number, or of the objects and lists in which libraries write
+// exceptions; "" for other values.
 func unquoted(value []byte) (text string) {
 	switch {
 	case len(value) == 0:

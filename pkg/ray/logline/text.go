@@ -23,8 +23,8 @@ type header struct {
 	known  bool // a field was read that only a header has
 }
 
-// parseText reads the header of a line that is not JSON, and where the line's message begins.
-// whole is the line, of which b is the beginning.
+// parseText reads the header of a line that is not JSON, and returns where the line's message begins; 0 if the line has
+// no header. whole is the line, of which b is the beginning.
 func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	h := header{clock: clock, whole: whole}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
@@ -35,10 +35,11 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	if level := crash(b); level != Unknown {
 		return Header{Level: level}, 0
 	}
-	if ofWarnings(b) {
+	if isPythonWarning(b) {
 		return Header{Level: Warning}, 0
 	}
-	n := h.read(b, false) // not in brackets
+	const inGroup = false
+	n := h.read(b, inGroup)
 	if !h.Begins() {
 		return Header{}, 0
 	}
@@ -73,8 +74,8 @@ func crash(b []byte) Level {
 	return Unknown
 }
 
-// ofWarnings says whether a line is one of Python's module warnings: "x.py:12: UserWarning: …".
-func ofWarnings(b []byte) bool {
+// isPythonWarning says whether a line is one that Python's module warnings prints: "x.py:12: UserWarning: …".
+func isPythonWarning(b []byte) bool {
 	end := bytes.Index(b, []byte("Warning: "))
 	if end < 0 {
 		return false
@@ -91,8 +92,8 @@ func ofWarnings(b []byte) bool {
 	return ok && digits < len(place) && digits > 1 && place[digits-1] == ':'
 }
 
-// read reads fields, and returns where the message begins. In a group, which is what brackets have between them, levels
-// may be letters and in small letters.
+// read reads the fields at the beginning of b, such as a time, a level and names, and returns where the message begins.
+// A group is what is between brackets: in one (inGroup), a level may also be a letter or in small letters.
 func (h *header) read(b []byte, inGroup bool) (i int) {
 	for ; h.fields < maxFields; h.fields++ {
 		var delimited bool
@@ -138,8 +139,8 @@ func (h *header) read(b []byte, inGroup bool) (i int) {
 // asPicture follows a symbol that is shown as a picture.
 const asPicture = '\uFE0F'
 
-// separators passes over what stands between fields, and before them: lines of tables, and pictures. delimited says
-// that it was more than spaces.
+// separators skips what stands before and between fields, such as spaces, the lines of tables and pictures, and returns
+// where the next field begins. delimited says that there was more than spaces.
 func separators(b []byte, i int) (next int, delimited bool) {
 	for ; i < len(b); i++ {
 		switch c := b[i]; c {
@@ -171,7 +172,7 @@ func (h *header) take(other Header) {
 // mayBeDated says whether a time may follow behind a level: directly, or behind a group.
 func (h *header) mayBeDated(b []byte) bool { return !h.hour && b[0] == '[' && h.fields < 4 }
 
-// readTime reads a time, or glog's level with one.
+// readTime reads a time, or glog's level with its time, at the beginning of b. n is how many bytes it has; 0 for none.
 func (h *header) readTime(b []byte, inGroup bool) (n int) {
 	if c := b[0]; !isDigit(c) && (c < 'A' || c > 'Z') {
 		return 0
@@ -200,7 +201,7 @@ func (h *header) glogTime(b []byte, dateSize int) (n int) {
 	}
 	date := number(b[1 : dateSize-1])
 	m := moment{order: monthDay, date: [3]int{date / 100, date % 100, 0}}
-	if n = m.clock(b[dateSize:]); n == 0 || m.date[0] == 0 {
+	if n = m.readClock(b[dateSize:]); n == 0 || m.date[0] == 0 {
 		return 0
 	}
 	h.Level = letterLevel(b[0])
@@ -221,7 +222,8 @@ func (h *header) setTime(m *moment) {
 	}
 }
 
-// group reads what is between brackets, and returns the size with them; 0 if b begins with no group.
+// group reads the group in brackets that b begins with, and returns its length with the brackets; 0 if b begins with
+// none.
 func (h *header) group(b []byte, closing byte) int {
 	depth, end := 0, 0
 	for i, c := range b[:min(len(b), maxGroup)] {
@@ -236,8 +238,8 @@ func (h *header) group(b []byte, closing byte) int {
 	}
 	if end == 0 {
 		if b[0] == '[' && len(b) > 2 && b[1] == ' ' { // Julia: "[ Info: "
-			if word := letters(b[2:]); len(b) > 2+len(word) && b[2+len(word)] == ':' && anyCase(word) != Unknown {
-				h.Level = anyCase(word)
+			if word := letters(b[2:]); len(b) > 2+len(word) && b[2+len(word)] == ':' && levelInAnyCase(word) != Unknown {
+				h.Level = levelInAnyCase(word)
 				return 3 + len(word)
 			}
 		}
@@ -252,7 +254,8 @@ func (h *header) group(b []byte, closing byte) int {
 	if h.Level == Unknown || !h.Dated { // its names and the number of its fields say nothing about the line
 		names, fields, level := h.names, h.fields, h.Level
 		h.names = 0
-		h.read(inner, true) // in brackets
+		const inGroup = true
+		h.read(inner, inGroup)
 		h.names, h.fields = names, fields
 		if level != Unknown {
 			h.Level = level
@@ -262,17 +265,17 @@ func (h *header) group(b []byte, closing byte) int {
 	return end + 1
 }
 
-// groupLevel is the level that is all of a group, or its last or first part: "error    ", "E", "core:error",
-// "W socket.cpp:1", "NeMo W 2026-…".
+// groupLevel is the level that a group in brackets has as its only, last or first part: "error    ", "E", "core:error",
+// "W socket.cpp:1", "NeMo W 2026-…"; Unknown if it has none.
 func groupLevel(inner []byte) Level {
 	if len(inner) == 1 {
 		return letterLevel(inner[0])
 	}
-	if level := anyCase(inner); level != Unknown {
+	if level := levelInAnyCase(inner); level != Unknown {
 		return level
 	}
 	if n := bytes.LastIndexByte(inner, ':'); n >= 0 {
-		if level := anyCase(inner[n+1:]); level != Unknown {
+		if level := levelInAnyCase(inner[n+1:]); level != Unknown {
 			return level
 		}
 	}
@@ -282,7 +285,8 @@ func groupLevel(inner []byte) Level {
 	return Unknown
 }
 
-// priority reads syslog's "<11>" or "<11>1"; other words in such brackets are passed over.
+// priority reads the priority of syslog that b begins with, such as "<11>" or "<11>1", and returns its length. Other
+// words in such brackets are skipped, if a time or level was read before; otherwise it returns 0.
 func (h *header) priority(b []byte) int {
 	end := bytes.IndexByte(b[:min(len(b), 40)], '>')
 	if end < 0 {
@@ -306,7 +310,8 @@ func (h *header) priority(b []byte) int {
 	return end + 1
 }
 
-// word reads a level or passes over a name, and returns its size; 0 if the message begins with it. See level.
+// word reads the level or skips the name that b begins with, and returns how many bytes that has; 0 if the message
+// begins here. delimited and inGroup are as in level.
 func (h *header) word(b []byte, delimited, inGroup bool) int {
 	size := wordSize(b)
 	word := b[:size]
@@ -385,7 +390,7 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 		}
 	case next == ':' && (h.fields == 0 || h.known), (h.Dated || h.hour) &&
 		(next == '\t' || delimited && separatedBehind(b[n:])), inGroup && h.fields == 0 && next == '|':
-		h.Level = anyCase(word)
+		h.Level = levelInAnyCase(word)
 	}
 	if h.Level == Unknown {
 		return 0
@@ -400,7 +405,7 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 
 func endsLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>", c) >= 0 }
 
-// levelFollows says whether a word in capital letters that is a level, or another name and then a level, comes next.
+// levelFollows says whether a level in capital letters or a group comes next, with at most two names before it.
 func levelFollows(b []byte) bool {
 	for range 3 {
 		i, _ := separators(b, 0)

@@ -89,7 +89,7 @@ func (o *Object) String(key string) string {
 	return v
 }
 
-// Set gives key a value: in its place if the key exists, else at the end.
+// Set gives key a value: in its place if the key exists, else at the end. A large object gets an index of its keys.
 func (o *Object) Set(key string, value any) {
 	if i := o.find(key); i >= 0 {
 		o.values[i] = value
@@ -138,7 +138,7 @@ func (o *Object) All() iter.Seq2[string, any] {
 	}
 }
 
-// Clone copies the object; values are shared.
+// Clone returns a copy of the object, which shares its values; an empty object for nil.
 func (o *Object) Clone() *Object {
 	c := &Object{}
 	if o != nil {
@@ -153,7 +153,7 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// Delete removes keys, those that are there.
+// Delete removes keys; those that the object does not have are ignored.
 func (o *Object) Delete(keys ...string) {
 	for _, key := range keys {
 		i := o.find(key)
@@ -211,8 +211,9 @@ func (o *Object) Bool(key string) bool {
 	return v
 }
 
-// Rewrite copies a value, whole. Each member of an object gets the name that change returns; its value is replaced by
-// the one that change returns if replace is true, else rewritten too.
+// Rewrite returns a deep copy of a value in which all members of objects went through change. It returns the member's
+// new name and, if replace is true, its new value; if replace is false, the member's value is rewritten in the same
+// way.
 func Rewrite(v any, change func(key string, value any) (name string, replaced any, replace bool)) any {
 	switch v := v.(type) {
 	case *Object:

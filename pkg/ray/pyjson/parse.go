@@ -108,7 +108,8 @@ func (p *parser) word(w string) bool {
 	return false
 }
 
-// value parses any value. Python also writes NaN and Infinity, which are no JSON.
+// value parses the value that is next, of any type, depth levels deep. Python also writes NaN and Infinity, which are
+// no JSON.
 func (p *parser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errDepth
@@ -288,7 +289,7 @@ func (p *parser) str() (string, error) {
 		p.pos = end + 1
 		return string(rest), nil
 	}
-	// What is written out is no longer than what is read; it is copied once.
+	// The decoded text is no longer than its escaped form, and is copied once more, into the string.
 	if err := p.take(textBytes + 2*len(rest)); err != nil {
 		return "", err
 	}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Append writes v to b as json.dumps does.
+// Append appends v to b as Python's json.dumps writes it. It panics for types that it does not know.
 func Append(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -80,7 +80,7 @@ func appendList[T any](b []byte, list []T) []byte {
 	return append(b, ']')
 }
 
-// appendMap sorts the keys: Go's maps, unlike Python's, have no order to keep.
+// appendMap appends a map as an object, with sorted keys: Go's maps, unlike Python's, have no order to keep.
 func appendMap[T any](b []byte, m map[string]T) []byte {
 	b = append(b, '{')
 	for i, k := range slices.Sorted(maps.Keys(m)) {
@@ -94,8 +94,8 @@ func appendMap[T any](b []byte, m map[string]T) []byte {
 	return append(b, '}')
 }
 
-// AppendFloat writes f as Python's repr: the shortest digits that read back as f, a ".0" where it is whole, an exponent
-// below 1e-4 and from 1e16.
+// AppendFloat appends f as Python's repr writes it: the shortest digits that read back as f, with ".0" if f is whole,
+// and with an exponent below 1e-4 and from 1e16 on.
 func AppendFloat(b []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -118,7 +118,8 @@ func AppendFloat(b []byte, f float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString writes s quoted, everything that is not printable ASCII escaped. Bytes that are not UTF-8 become U+FFFD.
+// AppendString appends s in quotes, with escapes for everything that is not printable ASCII. Bytes that are not UTF-8
+// become U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -154,7 +155,7 @@ func allPlain(s string) bool {
 	return (w|(w-' '*ones)|(w+ones)|(w^'"'*ones-ones)|(w^'\\'*ones-ones))&tops == 0
 }
 
-// appendEscaped appends a character that JSON in ASCII must escape.
+// appendEscaped appends the escape of a character, which JSON in ASCII must escape.
 func appendEscaped(b []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

@@ -89,7 +89,7 @@ func (id PlacementGroup) Job() (j Job) { copy(j[:], id[PlacementGroupSize-JobSiz
 // to say.
 func Parse[T ID](s string) (T, error) { return ParseBytes[T]([]byte(s)) }
 
-// ParseBytes is Parse for bytes; it does not keep or allocate from s.
+// ParseBytes parses an ID of type T in hex or base64, as Parse does. It does not keep s.
 func ParseBytes[T ID](s []byte) (id T, err error) {
 	dst := bytesOf(&id)
 	if len(s) == hex.EncodedLen(len(dst)) {
@@ -129,8 +129,9 @@ func bytesOf[T ID](id *T) []byte {
 	panic("unreachable")
 }
 
-// FromProto returns the hex form of an ID that protobuf's JSON has in base64, by the field's name and by its length;
-// false for any other value, and for an ID that is hex already.
+// FromProto returns the hex form of an ID that protobuf's JSON has in base64. A value counts as an ID by its field's
+// name, which ends with Id or _id, and by its length. ok is false for any other value, and for an ID that is hex
+// already.
 func FromProto(field string, value any) (id string, ok bool) {
 	text, isText := value.(string)
 	if !isText || !strings.HasSuffix(field, "Id") && !strings.HasSuffix(field, "_id") {

@@ -21,14 +21,14 @@ type server struct {
 
 func (s *server) create(c *Conditions, key string, size int64) error {
 	w := Writer{
-		one: func(_ context.Context, key string, _ io.ReadSeeker, _ int64, absent bool) (int, error) {
+		one: func(_ context.Context, key string, _ io.ReadSeeker, _ int64, createOnly bool) (int, error) {
 			s.writes++
 			switch {
-			case absent && s.refuses:
+			case createOnly && s.refuses:
 				return 1, errUnknown
 			case s.locks && s.taken[key]:
 				return 1, Locked(errors.New("immutable"), "bucket b")
-			case absent && !s.ignores && s.taken[key]:
+			case createOnly && !s.ignores && s.taken[key]:
 				return 1, os.ErrExist
 			}
 			s.taken[key] = true

@@ -55,9 +55,10 @@ func OpenError(status int, err, mapped error) error {
 	return mapped
 }
 
-// NewReader reads a range of an object. A download that breaks, stalls or ends early is continued by a further request.
-// NewReader returns the error of the first request, or that of stat if the range is empty: HTTP has no such range, and
-// the key may still be unknown.
+// NewReader reads a range of an object: length bytes from offset on, all of the rest if length is negative. open
+// requests a range. A download that breaks, stalls or ends early is continued by a further request. The error is that
+// of the first request. HTTP has no empty range: for one, stat tells whether the object exists, and the error is that
+// of stat.
 func NewReader(ctx context.Context, open Open, stat func() error, offset, length int64) (io.ReadCloser, error) {
 	if length == 0 {
 		if err := stat(); err != nil {
@@ -88,7 +89,8 @@ type reader struct {
 	failed  int           // failures since the last byte
 }
 
-// request asks for length bytes from the offset on, and returns how many of them there are.
+// request asks for length bytes from r.offset on, all of the rest if length is negative, and returns the body and how
+// many bytes there are. A range behind the object's end is empty.
 func (r *reader) request(length int64) (body io.ReadCloser, n int64, err error) {
 	answer, err := r.open(r.ctx, r.version, r.offset, length)
 	if errors.Is(err, errPastEnd) {
@@ -104,7 +106,8 @@ func (r *reader) request(length int64) (body io.ReadCloser, n int64, err error) 
 	return answer.Body, n, nil
 }
 
-// Read implements io.Reader. Where the connection breaks, it pauses and requests the rest of the range.
+// Read implements io.Reader. Where the connection breaks, it pauses and then requests the rest of the range, until that
+// has failed too often in a row.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, io.EOF
@@ -139,7 +142,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// reopen requests the bytes that are not delivered yet. An object of another length was replaced meanwhile.
+// reopen requests the bytes that are not read yet. If there are not as many as there should be, the object was replaced
+// meanwhile, and that is an error.
 func (r *reader) reopen() error {
 	body, n, err := r.request(r.left)
 	if err != nil {
@@ -182,9 +186,9 @@ func Range(offset, length int64) string {
 	return fmt.Sprintf("%d-%d", offset, offset+length-1)
 }
 
-// sizeIn is the size of an object by the Content-Range ("bytes 0-9/100") of the answer to a request for the bytes from
-// offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object Azurite
-// answers with an empty range ("bytes 10-9/10").
+// sizeIn returns the size of the whole object from the Content-Range ("bytes 0-9/100") of the answer to a request for
+// the bytes from offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object
+// Azurite answers with an empty range ("bytes 10-9/10").
 func sizeIn(contentRange string, offset int64) (int64, error) {
 	if contentRange == "" {
 		return 0, errNoRange

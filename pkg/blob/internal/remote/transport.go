@@ -80,8 +80,9 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. From the beginning of a request, and from the end of each write that was blocked, the
-// other side has the time of stall to send something; see waitForAnswer.
+// Write implements net.Conn. It fails if nothing can be sent for the time of stall. With the beginning of a request,
+// and again after each write that was blocked, it starts the time within which the other side has to answer; see
+// waitForAnswer.
 func (c *stallConn) Write(p []byte) (int, error) {
 	began := time.Now()
 	if err := c.SetWriteDeadline(began.Add(c.stall)); err != nil {
@@ -107,7 +108,8 @@ func (c *stallConn) waitForAnswer() error { return c.SetReadDeadline(time.Now().
 // only parts of it. (The SDK for S3 does this itself.)
 type ownBody struct{ base http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. When it returns, the transport can no longer read the request's body, which
+// its owner may read for something else then.
 func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body == nil || request.Body == http.NoBody {
 		return o.base.RoundTrip(request)
@@ -148,7 +150,7 @@ type endingBody struct {
 
 var errEnded = errors.New("the request has ended")
 
-// Read implements io.Reader. After the request has ended, it fails unless all bytes are read.
+// Read implements io.Reader. After the request has ended, it returns errEnded, or io.EOF if all bytes were read.
 func (b *endingBody) Read(p []byte) (int, error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
@@ -167,7 +169,8 @@ func (b *endingBody) Read(p []byte) (int, error) {
 // Retry-After when they retry.
 type RetryAfterTransport struct{ Base http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. Before it returns an answer with status 429 or 503, it waits as long as the
+// answer's Retry-After asks for, but no longer than MaxPause.
 func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := p.Base.RoundTrip(request)
 	if err != nil || (response.StatusCode != http.StatusTooManyRequests &&

@@ -22,11 +22,11 @@ type Writer struct {
 	conditions *Conditions
 }
 
-// One sends a body by one request, create-only if absent is set. attempts is how often it was sent.
-type One func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error)
+// One sends a body by one request, create-only if createOnly is set. attempts is how often it was sent.
+type One func(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int, err error)
 
-// Parts sends a body part by part, create-only if absent is set.
-type Parts func(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error
+// Parts sends a body part by part, create-only if createOnly is set.
+type Parts func(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error
 
 // Find describes the object under a key; os.ErrNotExist: there is none.
 type Find func(ctx context.Context, key string) (Object, error)
@@ -37,20 +37,22 @@ func NewWriter(one One, parts Parts, find Find, conditions *Conditions) Writer {
 	return Writer{one, parts, find, conditions}
 }
 
-// Create implements blob.Creator.
+// Create implements blob.Creator. Not every server honours the condition that there is no object yet. Until it is known
+// whether this one does, Create looks first whether there is one, and finds out by its writes.
 func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer Name(&err, "create", key)
+	defer NameError(&err, "create", key)
 	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	write := func(absent bool) error { return w.write(ctx, key, body, size, absent) }
+	create := func() error { return w.write(ctx, key, body, size, true) }
+	replace := func() error { return w.write(ctx, key, body, size, false) }
 	state := honoured
 	if w.conditions != nil {
 		state = w.conditions.state.Load()
 	}
 	if state == honoured {
-		return write(true)
+		return create()
 	}
 	if _, err := w.find(ctx, key); err == nil {
 		return os.ErrExist
@@ -58,26 +60,27 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 		return err
 	}
 	if state == ignored {
-		return write(false) // the server would ignore the condition
+		return replace() // the server would ignore the condition
 	}
-	err = write(true)
+	err = create()
 	switch {
 	case errors.Is(err, os.ErrExist):
 		w.conditions.state.Store(honoured)
 	case err != nil && w.conditions.Unknown != nil && w.conditions.Unknown(err):
 		w.conditions.ignore()
-		return write(false)
+		return replace()
 	case err == nil && size <= probeSize:
-		// Unlike write this says os.ErrExist also if it finds its own object.
+		// The object is there now. A server that honours the condition must refuse to create it again. Unlike w.write,
+		// w.one returns os.ErrExist also for an object that this writer stored.
 		_, again := w.one(ctx, key, body, size, true)
-		w.conditions.probed(taken(again, true))
+		w.conditions.probed(ifTaken(again, true))
 	}
 	return err
 }
 
 // Put implements blob.Store.
 func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer Name(&err, "put", key)
+	defer NameError(&err, "put", key)
 	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -85,17 +88,18 @@ func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err e
 	return w.write(ctx, key, body, size, false)
 }
 
-// write sends the body, create-only if absent is set. That an object exists is then no error if an earlier attempt of
-// this write stored it and only the answer was lost. The body may have been read before, by a write that failed.
-func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+// write sends the body, of size bytes, by one request or in parts; with createOnly only if there is no object under the
+// key yet. If an attempt stored the object and its answer was lost, a further attempt is told that it exists: then an
+// object with the same size and MD5 sum counts as success. It reads the body from its beginning.
+func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if w.parts != nil && inParts(size, absent) {
-		return taken(w.parts(ctx, key, body, size, absent), absent)
+	if w.parts != nil && inParts(size, createOnly) {
+		return ifTaken(w.parts(ctx, key, body, size, createOnly), createOnly)
 	}
-	attempts, err := w.one(ctx, key, body, size, absent)
-	err = taken(err, absent)
+	attempts, err := w.one(ctx, key, body, size, createOnly)
+	err = ifTaken(err, createOnly)
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -112,10 +116,10 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 	return err
 }
 
-// taken is the error of a write. Locks keep what is there, and a store may look at them before it looks at conditions:
-// a key that must be free is not.
-func taken(err error, absent bool) error {
-	if absent && errors.As(err, new(lockedError)) {
+// ifTaken returns os.ErrExist if a create-only write failed because of a lock of the object: locks keep what is there,
+// and a store may look at them before it looks at conditions. Other errors, and those of other writes, stay.
+func ifTaken(err error, createOnly bool) error {
+	if createOnly && errors.As(err, new(lockedError)) {
 		return os.ErrExist
 	}
 	return err
@@ -127,8 +131,9 @@ func (w *Writer) Holds(ctx context.Context, key string, size int64, sum []byte) 
 	return err == nil && o.Size == size && bytes.Equal(o.MD5, sum)
 }
 
-// FinishParts completes an upload whose parts were sent. If that or sending them (err) fails, it aborts the upload,
-// which would be kept, and paid for, until a lifecycle rule ends it.
+// FinishParts completes an upload whose parts were sent; err is the error of sending them, or nil. If sending or
+// completing failed, it aborts the upload, whose parts would otherwise be kept, and paid for, until a lifecycle rule
+// ends it, and returns the error.
 func FinishParts(ctx context.Context, log logrus.FieldLogger, err error, complete func() error,
 	abort func(context.Context) error) error {
 	if err == nil {
@@ -164,8 +169,9 @@ func inParts(size int64, createOnly bool) bool {
 	return size > leastPart
 }
 
-// SendParts sends a body of the given size part by part. Each part is held in memory while it is sent: SDKs read a part
-// more than once, which a body that is itself a download should not suffer. send must not keep the part.
+// SendParts reads a body of the given size part by part, and calls send with each. A part is held in memory while it is
+// sent, because SDKs read a part more than once, which a body that is itself a download should not suffer. send must
+// not keep the part after it returns.
 func SendParts(body io.Reader, size int64, send func(part []byte) error) error {
 	buffer := make([]byte, min(size, partSize(size)))
 	for left := size; left > 0; {
@@ -257,12 +263,12 @@ func Deleted(err error, key string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	Name(&err, "delete", key)
+	NameError(&err, "delete", key)
 	return err
 }
 
-// Name puts what was done, and with which key, before an error. It is for a deferred call.
-func Name(err *error, operation, key string) {
+// NameError puts what was done, and with which key, before an error; nil stays nil. It is for a deferred call.
+func NameError(err *error, operation, key string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s %s: %w", operation, key, *err)
 	}
