@@ -20,7 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/doctor"
 )
 
-// doctorCommand is `collector doctor`.
+// doctorCommand is `collector doctor`: it checks everything that the collector needs, and writes a line about each.
 func doctorCommand() *cobra.Command {
 	var bundle string
 	o := defaults()
@@ -58,7 +58,7 @@ The exit code is 1 if a check failed.`,
 	return cmd
 }
 
-// examine checks what the settings name.
+// examine checks what valid settings name: Ray, redaction, the store, limits of the kernel, and the disk of the spool.
 func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	o.examineRay(ctx, r)
 	if rules, slow := o.Redact.Rules(); rules == 0 {
@@ -82,7 +82,7 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.SpoolDir, o.SpoolMaxBytes)
 }
 
-// examineLimit reads a limit of inotify. least is enough for a node with a thousand folders, and other programs.
+// examineLimit checks a limit of inotify. least is enough for a node with a thousand folders, and for other programs.
 func examineLimit(r *doctor.Report, name string, least int) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
 	n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -96,7 +96,7 @@ func examineLimit(r *doctor.Report, name string, least int) {
 	}
 }
 
-// examineRay looks for Ray and its dashboard.
+// examineRay checks that Ray runs, that its logs can be read and, on a head, that its dashboard answers.
 func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	if err := o.chooseFolder(); err != nil {
 		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)
@@ -127,7 +127,8 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	r.OK("dashboard", "%s answers", o.Dashboard)
 }
 
-// running asks the collector that runs here, and returns its metrics; nil if there is none.
+// running checks that a collector runs on this machine and is ready, and returns its metrics as text; nil if none
+// answers.
 func (o *options) running(ctx context.Context, r *doctor.Report) []byte {
 	address := net.JoinHostPort(o.listeners.MetricsAddress, strconv.Itoa(o.listeners.MetricsPort))
 	status, text, err := doctor.Ask(ctx, address, "/readyz")

@@ -24,7 +24,7 @@ var shells = map[string]string{
 	"systemd": "%s='%s'\n",
 }
 
-// envCommand is `collector env`.
+// envCommand is `collector env`: it prints the variables with which Ray sends its events to the collector.
 func envCommand() *cobra.Command {
 	var port int
 	var shell, rayVersion string
@@ -57,7 +57,8 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
 	return cmd
 }
 
-// writeEnv writes the variables, one a line, in the form of a shell.
+// writeEnv writes the variables by which Ray exports its events, one a line, in the form of a shell. port is the
+// collector's port for events; rayVersion may be "" if it is not known.
 func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
 	format, ok := shells[shell]
 	if !ok {

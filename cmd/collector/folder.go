@@ -21,8 +21,9 @@ func (o *options) useFolder(folder string) {
 	o.RayTmpDir = folder
 }
 
-// chooseFolder finds which of a worker's two folders is Ray's: which one a worker uses depends on its head and on Ray's
-// version, so a manifest may not tell. It is a NoRayError until Ray has made a session.
+// chooseFolder finds out which of a worker's two possible folders is Ray's, and uses it: the one with the latest
+// session. Which one a worker uses depends on its head and on Ray's version, so a manifest may not tell. The error is a
+// NoRayError until Ray has made a session.
 func (o *options) chooseFolder() error {
 	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.RayTmpDir {
 		return nil

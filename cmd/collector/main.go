@@ -26,6 +26,7 @@ func main() {
 	}
 }
 
+// command is `collector`, with its commands below. It parses its flags itself, because wrong ones must not end it.
 func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "collector",
@@ -61,9 +62,9 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// checkInjected reports settings of `collector inject` that no collector could use, by the collector's own checks: args
-// are its flags, environ its variables. If complete is false, others come from ConfigMaps and Secrets when it runs, so
-// none is missing.
+// checkInjected returns an error if no collector could use the settings that `collector inject` was given. It uses the
+// collector's own checks. args are the collector's flags, environ its variables (NAME=value). complete is false if
+// ConfigMaps and Secrets may have further settings when it runs: then none counts as missing.
 func checkInjected(args, environ []string, complete bool) error {
 	// What inject adds to each pod, and no file of this machine.
 	args = append(slices.Clone(args), "--ray-cluster-name=a", "--storage-backend-config-path=/dev/null")

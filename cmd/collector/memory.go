@@ -33,8 +33,9 @@ type memory struct {
 	wanted int64
 }
 
-// divide makes the plan for a container's limit; 0 means no limit. Even without a limit the collector takes no more
-// than it needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
+// divide plans how a collector uses the memory of its container, for uploads of so many chunks of chunk bytes at a
+// time. limit is the container's limit in bytes; 0 means none. Even without a limit the collector takes no more than it
+// needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
 func divide(limit int64, uploads int, chunk int64) memory {
 	fixed := baseMemory + int64(uploads)*chunk
 	m := memory{eventBody: sink.DefaultMaxBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
@@ -48,7 +49,8 @@ func divide(limit int64, uploads int, chunk int64) memory {
 	return m
 }
 
-// limitMemory sets Go's memory limit, unless GOMEMLIMIT does, and says how large a body of events may be.
+// limitMemory sets Go's memory limit, unless GOMEMLIMIT does, and returns the maximum size of a body of events in
+// bytes. root is the file system's root.
 func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int64) {
 	limit := cgroup.MemoryLimit(root)
 	given := os.Getenv("GOMEMLIMIT") != ""

@@ -20,8 +20,9 @@ const maxBootstrap = 1 << 20
 // slurmLabel is the label with the ID of Slurm's job, which tells the runs of a job apart.
 const slurmLabel = "slurm-job-id"
 
-// nameCluster names the cluster where no setting does and this is no pod: after the cluster of `ray up`, Slurm's job,
-// or on a head the machine. A worker's machine says nothing of its cluster.
+// nameCluster names the cluster if no setting does and this is no pod: after the cluster of `ray up`, or else after
+// Slurm's job, or else on a head after the machine. A worker's machine says nothing of its cluster. environ has the
+// environment's variables, as NAME=value.
 func (o *options) nameCluster(environ []string) {
 	env := map[string]string{}
 	for _, variable := range environ {
@@ -48,7 +49,8 @@ func (o *options) nameCluster(environ []string) {
 	}
 }
 
-// upCluster is the name of the cluster that `ray up` has made on a machine; "" if there is none.
+// upCluster returns the name of the cluster for which `ray up` has set up this machine; "" if it has not. home is the
+// user's folder.
 func upCluster(home string) string {
 	data, err := regular.ReadFile(filepath.Join(home, bootstrapFile), maxBootstrap)
 	if err != nil {

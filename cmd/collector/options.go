@@ -59,6 +59,7 @@ const (
 	worker = "worker"
 )
 
+// addFlags adds all flags of the collector by their headings, with KubeRay's names for their variables.
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Ray node", o.addNodeFlags)
 	settings.Group(fs, "Listeners", o.addListenerFlags)
@@ -198,7 +199,7 @@ func (o *options) addUploadFlags(fs *pflag.FlagSet) {
 		"after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
 }
 
-// addOldFlags accepts flags of KubeRay's collector that have no effect here.
+// addOldFlags accepts the other names of flags in KubeRay's collector, and its flags that have no effect here.
 func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	settings.Alias(fs, "ray-cluster-namespace", "ray-cluster-id")
 	settings.Alias(fs, "spool-dir", "event-data-dir")
@@ -229,7 +230,8 @@ func (m *mistakes) addIf(wrong bool, format string, args ...any) {
 	}
 }
 
-// complete checks the settings and derives others from them. The error names every mistake.
+// complete checks the settings, and derives the fields of collector.Options from them that are no flags. The error
+// names every mistake. fs tells which flags were given.
 func (o *options) complete(fs *pflag.FlagSet) error {
 	m := mistakes{o.completeRole(fs.Changed("role"))}
 	if o.gzipEvents {
@@ -245,12 +247,12 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	for _, path := range o.Snapshot.Additional {
 		m.addIf(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
 	}
-	var err error
-	o.Redact, err = redact.New(o.redact)
+	var redactErr error
+	o.Redact, redactErr = redact.New(o.redact)
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 	o.useFolder(o.RayTmpDir)
-	return errors.Join(append(m, err, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
+	return errors.Join(append(m, redactErr, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 
 func (o *options) completeRole(given bool) error {
@@ -265,6 +267,7 @@ func (o *options) completeRole(given bool) error {
 	return fmt.Errorf("--role=%q: want head or worker", o.role)
 }
 
+// checkNumbers checks the flags that are numbers or times, or have a few possible values.
 func (o *options) checkNumbers() error {
 	var m mistakes
 	m.addIf(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
@@ -289,8 +292,8 @@ func (o *options) checkNumbers() error {
 	return errors.Join(m...)
 }
 
-// checkListeners checks addresses and ports. What is wrong is set to its default, so that the mistakes can be told
-// there.
+// checkListeners checks addresses and ports. A wrong one is replaced by its default, so that the collector can listen
+// there and tell the mistakes.
 func (o *options) checkListeners() error {
 	var m mistakes
 	l := &o.listeners
@@ -324,6 +327,7 @@ var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": l
 // kubernetesNamespace cannot contain an underscore, because stored names use it as a separator.
 var kubernetesNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
+// checkNames checks the names of the cluster, its namespace and the Kubernetes cluster: they become parts of keys.
 func (o *options) checkNames() error {
 	if o.Cluster == "" {
 		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME), " +

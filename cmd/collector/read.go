@@ -13,8 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 )
 
-// read makes the options from the command line, the environment and the settings file. The error names every mistake;
-// what is not wrong is set all the same. Names that are no settings are in options.unknown.
+// read makes the options from the command line, the environment and the settings file, and the logger from the options.
+// The error names every mistake; settings that are right are set all the same. Names that are no settings are no
+// mistakes by themselves: options.unknown has them.
 func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	o := defaults()
 	fs := pflag.NewFlagSet("collector", pflag.ContinueOnError)
@@ -31,9 +32,10 @@ func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	return o, log, errors.Join(mistakes, err)
 }
 
-// load completes the options of a parsed command line. An unknown name of a setting may be of a later version, whose
-// chart or webhook sets it for all collectors: that alone must not keep this one from storing. But what was to be
-// redacted must not be stored, so a name that has "redact" in it is a mistake.
+// load completes the options of a parsed command line from the environment (environ, NAME=value) and the settings file.
+// An unknown name of a setting may be of a later version, whose chart or webhook sets it for all collectors: that alone
+// must not keep this one from storing. But what was to be redacted must not be stored: so unknown names are mistakes if
+// one of them, or a setting's name that it is like, has "redact" in it.
 func (o *options) load(fs *pflag.FlagSet, environ []string) error {
 	unknown, mistakes := settings.LoadKnown(fs, environ)
 	if unknown != nil && strings.Contains(strings.ToLower(unknown.Error()), "redact") {
@@ -47,8 +49,8 @@ func (o *options) load(fs *pflag.FlagSet, environ []string) error {
 	return errors.Join(mistakes, o.complete(fs))
 }
 
-// parse sets the flags of the command line that are right. unknown names the first flag that this version does not
-// know; if it may be about redaction, it is a mistake (see load).
+// parse parses the flags of the command line, and sets those that are right. unknown names the first flag that this
+// version does not know. Unknown flags that may be about redaction are mistakes (see load).
 func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 	err := fs.ParseAll(args, func(*pflag.Flag, string) error { return nil }) // stops at the first unknown flag
 	fs.ParseErrorsAllowlist.UnknownFlags = true

@@ -19,7 +19,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// run collects until SIGTERM, SIGINT or SIGHUP, then stores the rest. A second signal interrupts that.
+// run collects until the process gets SIGTERM, SIGINT or SIGHUP, and then stores the rest. A second signal interrupts
+// that. args and environ have the settings. The error says that the collector could not start, or that not everything
+// is stored.
 func run(ctx context.Context, args, environ []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)

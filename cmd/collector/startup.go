@@ -52,8 +52,9 @@ func newStartup(args, environ []string) *startup {
 	}
 }
 
-// await returns the collector, or nil once a signal ends the process before there is one: then the error says what is
-// not stored. With --exit-on-error the first mistake is the error.
+// await tries to open a collector until that succeeds, and returns it. Meanwhile a Standby answers on the ports. With
+// --exit-on-error the first mistake is returned as the error. If a signal comes first, there is no collector, and the
+// error says what is not stored; it is nil if nothing was there to be stored.
 func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collector.Collector, error) {
 	var throttle logthrottle.Throttle
 	noRayLogged := false
@@ -76,7 +77,7 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 		case s.options.exitOnError:
 			return nil, err
 		default:
-			if log, ok := throttle.Next(time.Now()); ok {
+			if log, ok := throttle.Allow(time.Now()); ok {
 				log.Errorf("nothing is stored until this is right: %s", oneLine(err))
 			}
 			retry, wait = wait, min(2*wait, longestRetry)
@@ -89,7 +90,8 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 	}
 }
 
-// attempt reads the settings, opens the ports that it can, and opens the collector.
+// attempt reads the settings, opens the ports that it can, and opens the collector. The store that an earlier attempt
+// opened is used again if its settings are the same.
 func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	o, log, mistakes := read(s.args, s.environ)
 	s.options, s.log = o, log
@@ -148,7 +150,9 @@ func (s *startup) listen(o *options) error {
 	return s.servers.Open()
 }
 
-// stopped is the end before the collector could start. If Ray has not run either, nothing is lost.
+// stopped closes the servers after the signal got, which came before the collector could start, and returns what is not
+// stored. why is the reason why it could not start. If it is that Ray has not run (noRay), and no events were refused,
+// nothing is lost and the error is nil.
 func (s *startup) stopped(got os.Signal, why error, noRay bool) error {
 	_ = s.servers.Close()
 	refused := s.refused.Err()

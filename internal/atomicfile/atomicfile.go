@@ -21,7 +21,8 @@ func Write(path string, data []byte) error {
 	})
 }
 
-// WriteFunc is Write of what a function writes, for data that is too long to be held. The function need not flush.
+// WriteFunc writes a file whole or not at all, as Write does. What the function writes becomes its content, so that
+// long data need not be held in memory. The function need not flush.
 func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+".tmp")
@@ -39,7 +40,7 @@ func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	return nil
 }
 
-// writeSynced writes a file and syncs it to disk. After an error it may be there in part.
+// writeSynced writes a file and syncs it to disk. After an error a part of the file may be there.
 func writeSynced(path string, write func(*bufio.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -58,7 +59,7 @@ func writeSynced(path string, write func(*bufio.Writer) error) error {
 	return err
 }
 
-// SyncDir puts the names in a folder (files created, renamed and removed) on disk.
+// SyncDir puts the names of the files in a folder on disk, after files were made, renamed or removed there.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

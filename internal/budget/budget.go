@@ -86,7 +86,7 @@ type pool struct {
 	waiting    atomic.Int64
 }
 
-// New makes an unused budget.
+// New makes a budget of which nothing is reserved.
 func New(opts Options) *Budget {
 	b := &Budget{bytes: opts.Bytes, wait: opts.Wait}
 	b.wait = cmp.Or(b.wait, defaultWait)
@@ -144,8 +144,9 @@ func (b *Budget) Size(p Part) int64 {
 	return b.pools[p].bytes
 }
 
-// Reserve reserves bytes of a part until release is called. A request for more than the part, but not more than the
-// whole budget, gets all of the part: one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause.
+// Reserve reserves bytes of a part until release is called; it waits for them if others hold too much. A request for
+// more than the part, but not more than the whole budget, gets all of the part: one such request at a time. Errors are
+// ErrBusy, ErrTooLarge or ctx's cause. Without a budget (nil) nothing is limited.
 func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func(), err error) {
 	if b == nil {
 		return func() {}, nil
@@ -173,7 +174,8 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 	}, nil
 }
 
-// await waits for bytes of a part; requests are served in their order.
+// await waits for bytes of a part, at most for the budget's time to wait. Requests are served in their order. The error
+// is ErrBusy also if too many wait already.
 func (b *Budget) await(ctx context.Context, p Part, bytes int64) error {
 	l := &b.pools[p]
 	defer l.waiting.Add(-1)

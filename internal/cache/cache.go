@@ -50,7 +50,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return c.get(key)
 }
 
-// get returns a value that is not too old, and marks it as used last; c.mu must be held.
+// get returns the value of a key that is not too old, and makes it the one used last. ok is false if there is none.
+// c.mu must be held.
 func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 	element := c.entries[key]
 	if element == nil {
@@ -65,9 +66,9 @@ func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// Load returns the value of a key. If there is none, load makes it, once for all callers that wait. Its error is not
-// kept. The context of load has the values of ctx, but ends only when no caller waits any more. A load that goes on
-// then does not replace the value of one that was begun after it.
+// Load returns the value of a key. If there is none, it calls load, once for all callers that wait, and keeps the value
+// but not an error. The context of load has the values of ctx, but ends only when no caller waits any more. A load that
+// goes on after that does not replace the value of a load that began later.
 func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
 	c.mu.Lock()
 	if value, ok := c.get(key); ok {
@@ -82,7 +83,7 @@ func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context
 	c.mu.Unlock()
 	return loading.Get(ctx, func(ctx context.Context) (V, error) {
 		defer c.loaded(key, loading)
-		began := c.begin()
+		began := c.nextCount()
 		value, err := load(ctx)
 		if err == nil {
 			c.put(key, value, began)
@@ -91,8 +92,8 @@ func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context
 	})
 }
 
-// begin counts a value.
-func (c *Cache[K, V]) begin() uint64 {
+// nextCount counts a load or a Put, and returns its number: a higher one began later.
+func (c *Cache[K, V]) nextCount() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count++
@@ -109,9 +110,10 @@ func (c *Cache[K, V]) loaded(key K, value *shared.Value[V]) {
 }
 
 // Put keeps a value, instead of the one that its key had, and drops those used longest ago until all fit.
-func (c *Cache[K, V]) Put(key K, value V) { c.put(key, value, c.begin()) }
+func (c *Cache[K, V]) Put(key K, value V) { c.put(key, value, c.nextCount()) }
 
-// put is Put of a value that was begun at this count, unless a later one is there.
+// put adds a value whose load began at the count began, unless the value of a later load is there. It removes the
+// values used longest ago until the rest fits. A value that costs more than the whole cache is not kept.
 func (c *Cache[K, V]) put(key K, value V, began uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +157,7 @@ func (c *Cache[K, V]) Clear() {
 	c.total = 0
 }
 
-// All returns the values that are kept now, the one used last first.
+// All iterates over the values that are there when it is called, the one used last first.
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// MemoryLimit is the least limit in bytes of this process's control group and of those around it, as far as they can be
-// seen; 0 if there is none. root is the file system's root.
+// MemoryLimit returns the lowest memory limit, in bytes, of this process's control group and of those around it, as far
+// as they can be seen; 0 if there is none. root is the file system's root.
 //
 // /proc/self/cgroup says which group it is (man cgroups(7)): a line "0::/path" for version 2, "4:memory:/path" for
 // version 1. In a container the path may be the host's, which is not mounted there; then the container's own group is

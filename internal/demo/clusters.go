@@ -35,8 +35,8 @@ func addClusters(data string) error {
 	return nil
 }
 
-// showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just
-// now.
+// showRunning makes the sessions of a recorded cluster look like running ones: it removes their end markers, and gives
+// their files the present time.
 func showRunning(data, cluster string) error {
 	root := filepath.Join(data, layout.DefaultRoot)
 	folder := cluster + "_" + casesNamespace

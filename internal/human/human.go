@@ -48,8 +48,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", seconds/86400, seconds%86400/3600)
 }
 
-// Seconds writes a duration in seconds with about three digits, from a minute on as Duration does: 12 ms, 1.25 s, 34.5
-// s, 3m 12s.
+// Seconds writes a duration in seconds with about three digits, such as 12 ms, 1.25 s or 34.5 s. From a minute on it
+// writes it as Duration does: 3m 12s.
 func Seconds(s float64) string {
 	switch a := math.Abs(s); {
 	case a == 0:
@@ -72,8 +72,8 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.DateTime)
 }
 
-// Ago writes how long before now a time was, in the units of Duration; of days that are long over, the date. Pages
-// write the same in a browser.
+// Ago writes how long before now a time was, in the largest unit: 3m ago, 2h ago, 5d ago. Of times more than 30 days
+// ago it writes the date. Pages write the same in a browser.
 func Ago(t, now time.Time) string {
 	d := now.Sub(t)
 	switch {
@@ -113,7 +113,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Or writes values to choose from: "a", "a or b", "a, b or c"; "" for none.
+// Or joins values to choose from for an error's text: "a", "a or b", "a, b or c"; "" for none.
 func Or[S ~string](values []S) string {
 	var text strings.Builder
 	for i, value := range values {
@@ -152,7 +152,8 @@ func Printable(line string) string {
 	}, line)
 }
 
-// PrintableJSON escapes the control characters that encoding/json does not.
+// PrintableJSON escapes the control characters in a JSON text that encoding/json leaves as they are. A terminal would
+// obey them.
 func PrintableJSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, leftByJSON) {
 		return text

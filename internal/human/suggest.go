@@ -16,8 +16,8 @@ func DidYouMean(name string) string {
 	return " (did you mean " + name + "?)"
 }
 
-// Nearest returns the one of some names that is most like a mistyped one, in upper or lower case; "" if none is like
-// it. A name is like it if it differs in at most a quarter of the letters, or in one.
+// Nearest returns the name that is most like a mistyped one, whatever the case; "" if none is like it. A name counts as
+// like it if at most a quarter of the letters are wrong, or one.
 func Nearest(typed string, names []string) string {
 	best, like := max(1, len(typed)/4)+1, ""
 	for _, name := range names {
@@ -31,7 +31,8 @@ func Nearest(typed string, names []string) string {
 	return like
 }
 
-// typos is how many letters are wrong, missing, too many or in the order of the next (optimal string alignment).
+// typos counts the letters that are wrong, missing, too many or swapped with the next between two texts (optimal string
+// alignment distance).
 func typos(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

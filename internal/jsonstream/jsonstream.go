@@ -33,7 +33,8 @@ func New(r io.Reader, maxValue int) *Reader {
 	return &Reader{json.NewDecoder(in), in}
 }
 
-// Enter goes to the value of a field of the object that comes next.
+// Enter reads into the object that comes next, up to the value of a field, which can be read next. Fields before it are
+// skipped.
 func (r *Reader) Enter(field string) error {
 	if t, err := r.Token(); err != nil || t != json.Delim('{') {
 		return errors.Join(fmt.Errorf("no object that has %q", field), err)
@@ -59,8 +60,8 @@ func (r *Reader) Value(into any) error {
 	return r.d.Decode(into)
 }
 
-// Each calls do for the elements of the list that comes next, which must be at most max: otherwise it returns ErrMany
-// after these. null has none.
+// Each calls do for each element of the list that comes next. If there are more than max, it returns ErrMany after
+// these. null counts as an empty list.
 func Each[T any](r *Reader, max int, do func(T) error) error {
 	switch t, err := r.Token(); {
 	case err == nil && t == nil:

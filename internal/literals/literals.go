@@ -57,7 +57,8 @@ type analyser struct {
 	fold bool
 }
 
-// analyse says what is known of the texts that an expression matches; of a form without a case here, nothing.
+// analyse returns what is known of the texts that an expression matches. Of a kind of expression without a case here
+// nothing is known.
 func (a analyser) analyse(re *syntax.Regexp) language {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -90,7 +91,8 @@ func (a analyser) each(subs []*syntax.Regexp) (list []language) {
 	return list
 }
 
-// literal: what ignores case matches other characters, too, some of them beyond ASCII (k and s).
+// literal returns the language of a literal. If it ignores case, each character stands for several, some of them beyond
+// ASCII (of k and s).
 func (a analyser) literal(re *syntax.Regexp) language {
 	var characters []language
 	for _, c := range re.Rune {
@@ -105,7 +107,8 @@ func (a analyser) literal(re *syntax.Regexp) language {
 	return a.concat(characters)
 }
 
-// class is the language of a class of characters: all of them; not known if there are too many.
+// class returns the language of a class of characters: each of the characters. If there are more than maxClass, it is
+// not known.
 func (a analyser) class(re *syntax.Regexp) language {
 	var characters []rune
 	for i := 0; i < len(re.Rune); i += 2 {
@@ -119,7 +122,7 @@ func (a analyser) class(re *syntax.Regexp) language {
 	return a.oneOf(characters)
 }
 
-// oneOf is the language of some characters, as they are looked for.
+// oneOf returns the language whose texts are one of these characters each, in lower case if a.fold is set.
 func (a analyser) oneOf(characters []rune) (l language) {
 	for _, c := range characters {
 		if c == utf8.RuneError {
@@ -135,7 +138,8 @@ func (a analyser) oneOf(characters []rune) (l language) {
 	return l
 }
 
-// concat joins neighbours whose texts are all known.
+// concat returns the language of expressions one after the other. Neighbours whose texts are all known are joined to
+// longer texts.
 func (a analyser) concat(parts []language) language {
 	var required []string
 	run, whole := []string{""}, true
@@ -173,7 +177,8 @@ func (a analyser) union(x, y []string) []string {
 	return append(x[:len(x):len(x)], y...)
 }
 
-// product is each text of x followed by each of y; nil if either is, or if there are too many.
+// product returns each text of x followed by each text of y; nil if one of them is not known (nil), or if there would
+// be too many.
 func (a analyser) product(x, y []string) []string {
 	if x == nil || y == nil || len(x)*len(y) > a.most {
 		return nil

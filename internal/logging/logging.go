@@ -26,8 +26,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", "text", "log format: text or json")
 }
 
-// New makes the log, which writes to w. After an error it has the level info and is text, so that the error can be
-// logged.
+// New makes the logger, which writes to w, in the format and from the level that the options say. With an error it also
+// returns a logger, of text from the level info on, with which the error can be logged.
 func (o *Options) New(w io.Writer) (logrus.FieldLogger, error) {
 	log := logrus.New()
 	log.SetOutput(w)

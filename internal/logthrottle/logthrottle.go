@@ -26,7 +26,7 @@ type Throttle struct {
 
 // Warn logs the text, with err if that is not nil, or only counts it. The next line says how many were skipped.
 func (t *Throttle) Warn(now time.Time, text string, err error) {
-	log, ok := t.Next(now)
+	log, ok := t.Allow(now)
 	if !ok {
 		return
 	}
@@ -36,8 +36,9 @@ func (t *Throttle) Warn(now time.Time, text string, err error) {
 	log.Warn(text)
 }
 
-// Next is Warn for a line that the caller writes; false if it is not to be written.
-func (t *Throttle) Next(now time.Time) (logrus.FieldLogger, bool) {
+// Allow says whether a line may be logged now, which the caller then writes to the logger that it returns. ok is false
+// if Burst lines were logged within the last Gap: then the line counts as skipped.
+func (t *Throttle) Allow(now time.Time) (logrus.FieldLogger, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.began.IsZero() || now.Sub(t.began) >= Gap {

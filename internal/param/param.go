@@ -38,8 +38,8 @@ func (e *UnknownError) Error() string {
 		human.Suggest(e.Name, e.Takes)
 }
 
-// Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, unless it
-// is one of several, and one that cannot be decoded.
+// Check returns an error for a query that a route does not take: with a parameter whose name is not in takes, with one
+// that is given twice and whose name is not in several, or one that cannot be decoded.
 func Check(rawQuery string, takes []string, several ...string) error {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {

@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// Parse reads a time. One without a date is the last such time before End, "10m ago" and "10m" are 10 minutes before
-// End, and a date is its beginning.
+// Parse reads a time as people type it; ok is false if it cannot be read. A time of day without a date is the last such
+// time before t.End, "10m ago" and "10m" are 10 minutes before t.End, and a date is its beginning.
 func (t Times) Parse(text string) (at time.Time, ok bool) {
 	text = strings.ToUpper(strings.TrimSpace(text))
 	if len(text) > maxTypedTime {
@@ -134,7 +134,8 @@ func (t Times) last(clock time.Time) time.Time {
 	return at
 }
 
-// Span reads how long something is, as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days".
+// Span reads a duration as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days". ok is false if it cannot
+// be read, is negative, or is more than maxTypedSpan.
 func Span(text string) (whole time.Duration, ok bool) {
 	var flag settings.Duration
 	if flag.Set(text) == nil {

@@ -51,7 +51,7 @@ type set struct {
 	ranges [][2]rune
 }
 
-// Parse reads a pattern of relative paths. Errors are ErrForm and ErrLong.
+// Parse parses a pattern of relative paths. The error is ErrForm or ErrLong.
 func Parse(text string) (*Glob, error) {
 	if text == "" || path.IsAbs(text) || slices.Contains(strings.Split(text, "/"), "..") {
 		return nil, ErrForm
@@ -75,7 +75,7 @@ func Parse(text string) (*Glob, error) {
 	return g, nil
 }
 
-// parseItems parses the pattern of one part of a path. A bracket that is not closed stands for itself.
+// parseItems parses the pattern of one part of a path. A bracket that is not closed stands for the character itself.
 func parseItems(part string) (items []item) {
 	for part != "" {
 		c, size := utf8.DecodeRuneInString(part)
@@ -108,7 +108,8 @@ func parseItems(part string) (items []item) {
 	return items
 }
 
-// newSet parses what is between the brackets of a set: characters, and ranges such as a-z.
+// newSet parses what is between the brackets of a set: characters, and ranges such as a-z. not says that the set stands
+// for all other characters.
 func newSet(text string, not bool) *set {
 	s := &set{not: not}
 	for chars := []rune(text); len(chars) > 0; {
@@ -131,7 +132,7 @@ func (i item) matches(c rune) bool {
 	return i.one || i.set != nil && i.set.has(c) || i.set == nil && i.char == c
 }
 
-// Matches says whether a path is one that the pattern is for.
+// Matches says whether the pattern matches a path, which is relative and clean.
 func (g *Glob) Matches(p string) bool {
 	names := strings.Split(p, "/")
 	if len(g.parts) == 0 {
@@ -153,9 +154,11 @@ func (p pattern) matches(name string) bool {
 		func(i, n int) bool { return p.items[i].matches(chars[n]) }, false) // the whole name
 }
 
-// matchItems says whether a pattern matches a text, given their numbers of items and elements. Star items match any
-// number of elements. With open it is enough that it matches a beginning of the text. Of several stars only the last
-// one met is ever tried again: what was before it matches as early as it can, which leaves the most to what follows.
+// matchItems says whether a pattern matches a text. items and elements are how many items the pattern and how many
+// elements the text has. star says which items match any number of elements, and matches whether one of the others
+// matches an element. With open it is enough that the pattern matches the text's beginning. Of several stars only the
+// last one met is ever tried again: what was before it matches as early as it can, which leaves the most to what
+// follows.
 func matchItems(items, elements int, star func(item int) bool, matches func(item, element int) bool, open bool) bool {
 	i, n := 0, 0
 	again, from := -1, 0 // the last star met, and the element it is tried up to

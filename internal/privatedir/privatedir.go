@@ -35,8 +35,8 @@ func Open(path string) (string, error) {
 	return own, nil
 }
 
-// claim returns nil if the folder and everything in it is this user's, and takes the right to write to it from
-// everybody else.
+// claim returns nil if a folder and everything in it belongs to this user, and from then on nobody else may write to
+// it. Otherwise the folder's rights stay as they were.
 func claim(path string) error {
 	// From here on by the open folder, not by the path: the path may lead elsewhere the next time.
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
@@ -51,7 +51,7 @@ func claim(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := owned(path, info); err != nil {
+	if err := checkOwner(path, info); err != nil {
 		return err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
@@ -60,7 +60,7 @@ func claim(path string) error {
 			return fmt.Errorf("keep others from writing to %s: %w", path, err)
 		}
 	}
-	if err := contents(path); err != nil {
+	if err := checkContents(path); err != nil {
 		if info.Mode().Perm()&0o077 != 0 {
 			err = errors.Join(err, dir.Chmod(info.Mode())) // it is left as it was
 		}
@@ -69,8 +69,8 @@ func claim(path string) error {
 	return nil
 }
 
-// contents checks everything below path.
-func contents(path string) error {
+// checkContents returns an error unless everything below path is a file or a folder of this user.
+func checkContents(path string) error {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return err
@@ -90,11 +90,11 @@ func contents(path string) error {
 		if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() {
 			return fmt.Errorf("%s is neither a file nor a folder", filepath.Join(path, name))
 		}
-		return owned(filepath.Join(path, name), info)
+		return checkOwner(filepath.Join(path, name), info)
 	})
 }
 
-func owned(path string, info fs.FileInfo) error {
+func checkOwner(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to user %d, but this process runs as user %d", path, stat.Uid, os.Geteuid())

@@ -25,7 +25,7 @@ type Bar struct {
 	name string
 }
 
-// NewBar makes a bar for a list of total entries.
+// NewBar makes a bar for a list of total entries, drawn on out if that is a terminal.
 func NewBar(out *os.File, total int) *Bar {
 	b := &Bar{out: out, total: total}
 	if fd := int(out.Fd()); term.IsTerminal(fd) {
@@ -47,8 +47,8 @@ func (b *Bar) Begin(n int, name string) {
 	b.n, b.name = n, name
 }
 
-// Follow redraws the bar as counter grows, until stop is called, which may be called again. verb says what is being
-// done: "copying".
+// Follow redraws the bar as counter grows, until stop is called; further calls of stop do nothing. verb says what is
+// being done, such as "copying". If nothing can be drawn, Follow does nothing.
 func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
 	if b.width == nil {
 		return func() {}

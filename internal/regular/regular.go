@@ -23,7 +23,7 @@ var errNotRegular = errors.New("it is not a regular file")
 // errTooLong is a file with more bytes than allowed.
 var errTooLong = errors.New("the file is too long")
 
-// open opens a file below root. Links within root are followed, links out of it are errors.
+// open opens a regular file below root. Links within root are followed; links that lead out of it are errors.
 func open(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -50,7 +50,8 @@ func OpenFile(path string) (*os.File, error) {
 	return open(root, filepath.Base(path))
 }
 
-// Read is the content of a file below root, of at most limit bytes. Errors contain the name, never the content.
+// Read returns the content of a regular file below root. A file of more than limit bytes is an error. Errors contain
+// the name, never the content.
 func Read(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := open(root, name)
 	if err != nil {
@@ -81,8 +82,8 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 // ErrLink is a symbolic link, or something else that is no folder, where a folder is wanted.
 var ErrLink = errors.New("it is a symbolic link or no folder")
 
-// OpenFolder opens a folder below root. No part of its path may be a symbolic link: a folder that a link names has a
-// path of its own. Anything but a folder is an error at once, even a FIFO.
+// OpenFolder opens a folder below root. No part of its path may be a symbolic link (ErrLink), because the folder that a
+// link names has a path of its own. Anything else than a folder is an error at once, even a FIFO.
 func OpenFolder(root *os.Root, name string) (*os.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -102,7 +103,8 @@ func OpenFolder(root *os.Root, name string) (*os.File, error) {
 	return folder, nil
 }
 
-// OpenSubfolder opens a folder in an open one, by a name without slashes. A symbolic link is ErrLink.
+// OpenSubfolder opens a folder in an open one, by a name without slashes. A symbolic link, and what is no folder, is
+// ErrLink.
 func OpenSubfolder(parent *os.File, name string) (*os.File, error) {
 	p := filepath.Join(parent.Name(), name)
 	for {
@@ -119,7 +121,7 @@ func OpenSubfolder(parent *os.File, name string) (*os.File, error) {
 	}
 }
 
-// Folder lists at most limit entries of a folder below root, in no order.
+// Folder lists the entries of a folder below root, in no order. If there are more than limit, it lists limit of them.
 func Folder(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
 	f, err := OpenFolder(root, name)
 	if err != nil {
@@ -133,8 +135,8 @@ func Folder(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Last returns the names of the wanted entries of an open folder, in order: the last limit of them, and whether there
-// are more. However many entries it has, few others are in memory.
+// Last returns the names of the wanted entries of an open folder, sorted: the last limit of them. more says that there
+// were others. It holds only little more than limit names in memory, however many entries the folder has.
 func Last(folder *os.File, limit int, wanted func(fs.DirEntry) bool) (names []string, more bool, err error) {
 	const batch = 256
 	cut := func() {

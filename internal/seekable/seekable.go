@@ -23,7 +23,8 @@ func New(size int64, open func(offset int64) (io.ReadCloser, error)) *Body {
 	return &Body{size: size, open: open}
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. It opens the body at the present offset if it is not open. That the data does not have the
+// announced size is an error.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.body == nil {
 		body, err := b.open(b.at)
@@ -43,7 +44,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek implements io.Seeker.
+// Seek implements io.Seeker. The next Read opens the body anew, unless the offset is the present one.
 func (b *Body) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

@@ -18,7 +18,8 @@ var byteUnits = []struct {
 	{"KI", 1 << 10}, {"MI", 1 << 20}, {"GI", 1 << 30}, {"TI", 1 << 40}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
 }
 
-// Set parses a value. Less than one byte is an error; of more, a fraction of a byte is dropped.
+// Set parses a number of bytes with or without a unit, such as 512MiB or 2GiB. Less than one byte is an error; a
+// fraction of a byte is dropped.
 func (b *Bytes) Set(s string) error {
 	number, scale := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(s)), "B"), 1.0
 	for _, u := range byteUnits {

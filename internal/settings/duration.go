@@ -22,7 +22,7 @@ func DurationVar(fs *pflag.FlagSet, d *time.Duration, name string, value time.Du
 
 var daysOrWeeks = regexp.MustCompile(`(\d+(?:\.\d*)?|\.\d+)([dw])`)
 
-// Set parses a value.
+// Set parses a duration, which may have days (d) and weeks (w) besides the units of time.ParseDuration.
 func (d *Duration) Set(s string) error {
 	hours := daysOrWeeks.ReplaceAllStringFunc(s, func(part string) string {
 		n, _ := strconv.ParseFloat(part[:len(part)-1], 64) // the pattern's numbers all parse
@@ -39,7 +39,8 @@ func (d *Duration) Set(s string) error {
 	return nil
 }
 
-// String writes whole days as days, else hours, minutes and seconds, none of them zero.
+// String writes whole days as days, such as 30d, and other durations in hours, minutes and seconds, without those at
+// the end that are zero.
 func (d *Duration) String() string {
 	const day = Duration(24 * time.Hour)
 	if *d != 0 && *d%day == 0 {

@@ -11,7 +11,7 @@ import (
 // maxFile bounds a file of ReadFile, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile reads a small file of rules or secrets.
+// ReadFile reads a small file of rules or secrets. More than maxFile bytes are an error.
 func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

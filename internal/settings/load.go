@@ -26,8 +26,9 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	return errors.Join(unknown, mistakes)
 }
 
-// LoadKnown is Load for programs that may get settings of a later version: unknown names the variables and the file's
-// names that are no settings, and mistakes the rest of what is wrong.
+// LoadKnown is Load for programs that may get settings of a later version. The two errors divide what is wrong: unknown
+// names the variables, and the names in the file, that are no settings; mistakes has the rest. known has further flag
+// sets, whose settings are not unknown.
 func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (unknown, mistakes error) {
 	settings := all(fs)
 	given := map[*setting]bool{}
@@ -52,7 +53,8 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 	return unknown, mistakes
 }
 
-// fillFromFile sets what was not given otherwise from the file that FilePath's flag names.
+// fillFromFile sets what was not given otherwise from the file that the flag of FilePath names. A file that is missing
+// is a mistake only if it was named. The errors are as in LoadKnown.
 func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool,
 	known []*pflag.FlagSet) (unknown, mistakes error) {
 	path, named := "", false
@@ -77,7 +79,8 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 	return unknown, mistakes
 }
 
-// trimList takes the blanks away that people write behind a list's commas, and items that are nothing else.
+// trimList removes the blanks that people write behind the commas of a list, and items of nothing but blanks. Other
+// values stay.
 func trimList(value pflag.Value) {
 	if spelling, ok := value.(*spelled); ok {
 		value = spelling.Value
@@ -103,7 +106,8 @@ func plain(kind, value string) string {
 	return value
 }
 
-// givenAsFlag says whether the setting was given as a flag; two spellings must agree.
+// givenAsFlag says whether the setting was given as a flag. If it was given in two spellings, both must have the same
+// value.
 func (s *setting) givenAsFlag() (given bool, err error) {
 	var first *pflag.Flag
 	for _, f := range append([]*pflag.Flag{s.flag}, s.aliases...) {
@@ -138,7 +142,8 @@ type source struct {
 	names  func(*setting) []string
 }
 
-// fill sets what was not given by an earlier source, and notes what it set in given.
+// fill sets the settings that no earlier source has given from the values of a source, and notes them in given.
+// mistakes has all that is wrong: values that cannot be parsed, and two names of a setting with different values.
 func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) (mistakes error) {
 	for _, s := range settings {
 		first := ""
@@ -178,7 +183,7 @@ var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT_\d+_(TCP
 // serviceURL matches such a variable that has the name of a setting: a service called "events" gives EVENTS_PORT.
 var serviceURL = regexp.MustCompile(`^\w+_PORT=(tcp|udp|sctp)://`)
 
-// checkNames finds variables that look like settings and are none.
+// checkNames returns an error that names the environment variables whose names begin like a setting's and are none's.
 func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 	known := namesOf(flagSets, (*setting).env)
 	var unknown []string
@@ -196,15 +201,15 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		human.Suggest(unknown[0], slices.Sorted(maps.Keys(known))))
 }
 
-// FlagError says more about what is wrong on the command line of a command with these flags: which flag that --help
-// shows an unknown one is like, and how to list them.
+// FlagError adds to an error of parsing a command line how to list the command's flags and, for an unknown flag, the
+// flag in the help that is spelled most like it.
 func FlagError(err error, fs *pflag.FlagSet, command string) error {
 	like := ""
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		var names []string
 		fs.VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden { // such as one of others that has no effect here
+			if !f.Hidden { // a hidden one, which has no effect with this command, is no help
 				names = append(names, "--"+f.Name)
 			}
 		})
@@ -226,8 +231,9 @@ func namesOf(flagSets []*pflag.FlagSet, names func(*setting) []string) map[strin
 	return known
 }
 
-// readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle":
-// "true"}`.
+// readFile reads a file of settings: one JSON object of strings, numbers and booleans, such as `{"s3Bucket": "history",
+// "s3ForcePathStyle": "true"}`. Empty strings and null count as not set. unknown names what is no setting; mistakes has
+// the rest of what is wrong.
 func readFile(path string, flagSets []*pflag.FlagSet) (values map[string]string, unknown, mistakes error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

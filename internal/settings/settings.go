@@ -55,7 +55,7 @@ func FilePath(fs *pflag.FlagSet, flag string) {
 	annotate(fs, flag, annotationPath, []string{"true"})
 }
 
-// Alias adds other spellings of a flag. Each is a name of its own in the environment and the file, too.
+// Alias adds other spellings of a flag. Each spelling also has a variable of its own, and a name in the file.
 func Alias(fs *pflag.FlagSet, flag string, spellings ...string) {
 	f := lookup(fs, flag)
 	value, ok := f.Value.(*spelled)
@@ -109,7 +109,7 @@ type setting struct {
 	aliases []*pflag.Flag
 }
 
-// all collects the settings of a flag set, by flag name.
+// all returns the settings of a flag set, each with its aliases, sorted by the names of the flags.
 func all(fs *pflag.FlagSet) []*setting {
 	var settings []*setting
 	byName := map[string]*setting{}
@@ -159,8 +159,8 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Shown lists the settings that differ from their defaults, one a line, for people who help: secrets, and passwords in
-// addresses, are left out.
+// Shown lists the settings that differ from their defaults, one a line, for people who help with problems. Secrets, and
+// passwords in addresses, are not shown.
 func Shown(fs *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, s := range all(fs) {

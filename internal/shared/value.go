@@ -46,8 +46,9 @@ func (v *Value[T]) Get(ctx context.Context, load func(context.Context) (T, error
 	return v.GetFor(ctx, "", load)
 }
 
-// GetFor is Get for a value that depends on key: a value that was loaded for another key counts as not loaded. Only the
-// load begun last can be joined and its value kept: callers who ask for two keys in turn share nothing.
+// GetFor is Get for a value that depends on key: a value that was loaded for another key counts as not loaded. Callers
+// can wait only for the load that began last, and only its value is kept: callers who ask for two keys in turn share
+// nothing.
 func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Context) (T, error)) (T, error) {
 	v.mu.Lock()
 	if v.loaded && v.key == key {
@@ -70,7 +71,7 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 	}
 }
 
-// begin starts a load; v.mu must be held.
+// begin starts a load in the background, which becomes the one that further callers wait for. v.mu must be held.
 func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
 	c := &call[T]{key: key, done: make(chan struct{})}
 	ctx, c.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), sharedKey{}, true))

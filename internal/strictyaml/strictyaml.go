@@ -13,8 +13,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Decode reads one document; an empty one changes nothing. An unknown field is an error, and so is a second document;
-// what, such as "rules", says in that error what all belongs into the first.
+// Decode reads one YAML document; an empty one changes nothing. Unknown fields and a second document are errors. what
+// names what the document holds, such as "rules", for the error that says that all of it belongs into the first one.
 func Decode(text []byte, into any, what string) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)

@@ -10,9 +10,9 @@ var errDelta = errors.New("the encoded differences cannot be read")
 // maxDeltaBlock bounds the values of a block; writers make blocks of 128.
 const maxDeltaBlock = 64 << 10
 
-// appendDeltas decodes rows values of the given number of bits from the encoding DELTA_BINARY_PACKED, appends them to
-// out, and returns the bytes behind them. The encoding packs the differences from value to value, less the smallest one
-// of each block, in as few bits as the largest of a part of the block needs.
+// appendDeltas decodes as many values as rows says, of so many bits each, from the encoding DELTA_BINARY_PACKED. It
+// appends them to out, and returns out and the bytes behind the values. The encoding packs the differences from value
+// to value, less the smallest one of each block, in as few bits as the largest of a part of the block needs.
 func appendDeltas[T int32 | int64](out []T, b []byte, rows, bits int) ([]T, []byte, error) {
 	c := &thriftReader{b: b}
 	blockRows, parts, total, value := c.uvarint(), c.uvarint(), c.uvarint(), T(c.varint())
@@ -48,7 +48,8 @@ func appendDeltas[T int32 | int64](out []T, b []byte, rows, bits int) ([]T, []by
 	return out, c.b, nil
 }
 
-// appendPart appends n values, each the sum of the value before it, least and a number of width bits.
+// appendPart appends n values to out, which is not empty. Each is the sum of the value before it, least and a packed
+// number of width bits.
 func appendPart[T int32 | int64](out []T, packed []byte, n int, width uint, least T) []T {
 	value := out[len(out)-1]
 	if width == 0 {

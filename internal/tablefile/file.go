@@ -79,8 +79,9 @@ func FooterSize(tail []byte, size int64) (int64, error) {
 	return n, nil
 }
 
-// Parse reads the footer of a file of size bytes. It calls take with the number of bytes before it allocates them, and
-// ends with take's error.
+// Parse decodes the footer of a Parquet file of size bytes. It calls take with the number of bytes that it is about to
+// keep, and ends with take's error. The footer is not trusted: what does not fit together, or lies outside the file, is
+// an error.
 func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	f := &File{metadata: make(map[string]string)}
 	c := &thriftReader{b: footer, take: take}
@@ -141,7 +142,8 @@ func (f *File) ColumnIndex(name string) int {
 	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// column reads one column of the schema, a SchemaElement of parquet.thrift. Nested columns are refused.
+// column reads one column of the schema, a SchemaElement of parquet.thrift of which c is at the beginning. Nested
+// columns are refused.
 func (f *File) column(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
 	c.structure(kind, func(id int16, kind byte) {
@@ -163,7 +165,7 @@ func (f *File) column(c *thriftReader, kind byte) {
 	f.Columns = append(f.Columns, column)
 }
 
-// group reads a row group; columns lie before end.
+// group reads a row group, a RowGroup of parquet.thrift. Its columns must lie before the offset end.
 func (f *File) group(c *thriftReader, kind byte, end int64) {
 	g := Group{}
 	rows := int64(-1)
@@ -185,8 +187,8 @@ func (f *File) group(c *thriftReader, kind byte, end int64) {
 	f.Groups = append(f.Groups, g)
 }
 
-// chunk reads where one column of a group is: a ColumnChunk of parquet.thrift, of which only the metadata counts. end
-// is where the file's data ends.
+// chunk reads where one column of a group is: a ColumnChunk of parquet.thrift, of which only the metadata counts. The
+// column must lie before the offset end.
 func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 	found := false
 	c.structure(kind, func(id int16, kind byte) {
@@ -200,7 +202,7 @@ func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 	}
 }
 
-// chunkMetadata reads a ColumnMetaData of parquet.thrift and checks that the column's bytes are before end.
+// chunkMetadata reads a ColumnMetaData of parquet.thrift, and checks that the column's bytes lie before the offset end.
 func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
 	compressed := int64(-1)
@@ -229,7 +231,8 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	g.Chunks = append(g.Chunks, chunk)
 }
 
-// keyValue reads one pair of the file's own metadata, a KeyValue of parquet.thrift.
+// keyValue reads one pair of the file's own metadata, a KeyValue of parquet.thrift. If the memory for it is refused, it
+// is left out and c has the error.
 func (f *File) keyValue(c *thriftReader, kind byte) {
 	var key, value string
 	c.structure(kind, func(id int16, kind byte) {
@@ -240,7 +243,8 @@ func (f *File) keyValue(c *thriftReader, kind byte) {
 			value = string(c.binary(kind))
 		}
 	})
-	if c.reserve(2*int64(len(key)+len(value)) + 64) {
+	const entryBytes = 64 // of the map
+	if c.reserve(2*int64(len(key)+len(value)) + entryBytes) {
 		f.metadata[key] = value
 	}
 }

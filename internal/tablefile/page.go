@@ -39,7 +39,8 @@ type pageHeader struct {
 	hasCRC                           bool
 }
 
-// pages calls visit for the pages of a chunk, whose bytes are data. A page's data is valid during the call only.
+// pages calls visit for each page of a chunk, decompressed. data is all bytes of the chunk, and is not trusted. A
+// page's data is valid during the call only.
 func (c *Chunk) pages(data []byte, visit func(page) error) error {
 	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || c.codec != uncompressed &&
 		c.codec != zstandard {
@@ -80,8 +81,8 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 	return nil
 }
 
-// readPageHeader reads the header that r begins with. A type or a number of rows that is missing stays -1, which pages
-// refuses. Only pages of the second version say whether they are compressed; the others are.
+// readPageHeader reads the page header that r begins with. A type or a number of rows that is missing stays -1, which
+// pages refuses. Only pages of the second version say whether they are compressed; the others always are.
 func readPageHeader(r *thriftReader) pageHeader {
 	h := pageHeader{pageType: -1, rows: -1, compressed: true}
 	r.structure(structType, func(id int16, fieldType byte) {

@@ -29,7 +29,7 @@ type Table struct {
 // tailBytes is how much of a table's end is read first: footers fit in it, unless there are thousands of row groups.
 const tailBytes = 1 << 20
 
-// Open reads the footer of a table, and all of a small table.
+// Open reads the footer of a stored table. A small table is read as a whole.
 func (s Source) Open(ctx context.Context) (*Table, error) {
 	tail := min(s.Size, tailBytes)
 	if err := s.Take(tail); err != nil {
@@ -91,8 +91,8 @@ func (t *Table) KeepFooter() (bytes int64) {
 // part returns the bytes [from, to) of the file, which must have been read.
 func (t *Table) part(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
 
-// Each takes the memory that the values of a column need, and rowBytes for each row, and calls read for the column's
-// chunks. All of the table must have been read.
+// Each calls read for each chunk of a column, after it has taken the memory that the column's values need, and rowBytes
+// for each row. All of the table must have been read.
 func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byte) error) error {
 	column := t.ColumnIndex(name)
 	if column < 0 {
@@ -116,9 +116,9 @@ func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byt
 	return nil
 }
 
-// Texts reads a column of byte strings.
+// Texts returns the values of a column of byte strings.
 func (t *Table) Texts(name string) ([][]byte, error) {
-	const slice = 24 + 8 // bytes; and while a page is read those of its length and end
+	const slice = 24 + 8 // bytes of a slice's header, and of its length and end while a page is read
 	return columnOf(t, name, slice, func(c *Chunk, data []byte, all [][]byte) ([][]byte, error) {
 		err := c.Bytes(data, func(text []byte, ends []uint32) {
 			text = bytes.Clone(text)

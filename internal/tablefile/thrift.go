@@ -128,8 +128,8 @@ func (c *thriftReader) structure(kind byte, read func(id int16, kind byte)) {
 	c.fields(0, read)
 }
 
-// fields calls read for the fields of a struct until its stop byte. depth is how deep the struct is in what is skipped,
-// 0 if it is read.
+// fields calls read for each field of a struct, up to the byte that ends it. What read does not consume is skipped.
+// depth is how many skipped values the struct is inside of, 0 if it is read itself.
 func (c *thriftReader) fields(depth int, read func(id int16, kind byte)) {
 	var id int16
 	for !c.bad {
@@ -162,7 +162,7 @@ func (c *thriftReader) list(kind byte, read func(kind byte)) {
 	}
 }
 
-// listHead reads the kind and the number of a list's elements. A list that has more elements than bytes are left is
+// listHead reads the type of a list's elements and their number. A list that has more elements than bytes are left is
 // refused, because each takes one at least.
 func (c *thriftReader) listHead() (kind byte, n uint64) {
 	head := c.byte()
@@ -177,7 +177,7 @@ func (c *thriftReader) listHead() (kind byte, n uint64) {
 	return head & 15, n
 }
 
-// skip skips a field's value.
+// skip skips a value of the type kind. depth is how many skipped values it is inside of.
 func (c *thriftReader) skip(kind byte, depth int) {
 	if depth > maxNesting {
 		c.fail()

@@ -12,7 +12,7 @@ var (
 	errLength   = errors.New("too few or too many bytes")
 )
 
-// Int64s appends the values of a chunk, whose bytes are data.
+// Int64s appends the values of a chunk of integers to out. data is all bytes of the chunk.
 func (c *Chunk) Int64s(data []byte, out []int64) ([]int64, error) {
 	err := c.pagesOf(int64Values, data, func(p page) (err error) {
 		switch {
@@ -32,7 +32,7 @@ func (c *Chunk) Int64s(data []byte, out []int64) ([]int64, error) {
 	return out, err
 }
 
-// Doubles is Int64s for float64. The bits of a NaN are kept.
+// Doubles appends the values of a chunk of float64 to out. data is all bytes of the chunk. The bits of a NaN are kept.
 func (c *Chunk) Doubles(data []byte, out []float64) ([]float64, error) {
 	err := c.pagesOf(doubles, data, func(p page) error {
 		switch {
@@ -57,7 +57,7 @@ func (c *Chunk) pagesOf(kind physicalType, data []byte, visit func(p page) error
 	return c.pages(data, visit)
 }
 
-// Bytes calls visit with the byte strings of a chunk, whose bytes are data, page by page. The strings are
+// Bytes calls visit for each page of a chunk of byte strings. data is all bytes of the chunk. String i is
 // text[ends[i-1]:ends[i]], valid during the call only.
 func (c *Chunk) Bytes(data []byte, visit func(text []byte, ends []uint32)) error {
 	var lengths []int32

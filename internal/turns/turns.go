@@ -56,9 +56,9 @@ func New(n int, share time.Duration) *Slots {
 	return &Slots{free: n, share: share, served: make(map[string]uint64)}
 }
 
-// Take waits for a slot, at most for the time wait; 0 means as long as ctx. The work uses the context it returns, which
-// ends with ErrEnded as its cause when others have waited long enough, and calls done at its end. Errors are ErrBusy or
-// ctx's cause.
+// Take waits for a slot, at most for the time wait; 0 means until ctx ends. The caller's work uses the context that it
+// returns, which ends with ErrEnded as its cause when others have waited long enough, and calls done at its end. The
+// error is ErrBusy or ctx's cause.
 func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (working context.Context, done func(),
 	err error) {
 	if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (worki
 	return nil, nil, err
 }
 
-// enter adds a caller to those that wait. False: too many of its key wait already.
+// enter adds a caller to those that wait. It is false if too many callers with the same key wait already.
 func (s *Slots) enter(t *turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,11 +103,11 @@ func (s *Slots) enter(t *turn) bool {
 		return false
 	}
 	s.waiting = append(s.waiting, t)
-	s.pass(time.Now())
+	s.giveSlots(time.Now())
 	return true
 }
 
-// leave removes a caller that has done its work or no longer waits, and gives its slot to the next.
+// leave removes a caller that has done its work or no longer waits. A slot that it had goes to the next.
 func (s *Slots) leave(t *turn) {
 	t.end(nil)
 	s.mu.Lock()
@@ -118,11 +118,12 @@ func (s *Slots) leave(t *turn) {
 		s.free++
 	}
 	s.waiting = slices.DeleteFunc(s.waiting, is)
-	s.pass(time.Now())
+	s.giveSlots(time.Now())
 }
 
-// pass gives free slots to those who wait, and ends work that has had its time if some still wait; s.mu must be held.
-func (s *Slots) pass(now time.Time) {
+// giveSlots gives free slots to those who wait, first to the keys that were served longest ago, and then ends work that
+// has had its time if some still wait; s.mu must be held.
+func (s *Slots) giveSlots(now time.Time) {
 	for s.free > 0 && len(s.waiting) > 0 {
 		next := slices.MinFunc(s.waiting, func(a, b *turn) int { return cmp.Compare(s.served[a.key], s.served[b.key]) })
 		s.waiting = slices.DeleteFunc(s.waiting, func(t *turn) bool { return t == next })
@@ -136,12 +137,12 @@ func (s *Slots) pass(now time.Time) {
 	if len(s.served) > 2*remembered {
 		maps.DeleteFunc(s.served, func(_ string, at uint64) bool { return at+remembered <= s.count })
 	}
-	s.end(now)
+	s.endOverdue(now)
 }
 
-// end ends the work that has had its share, as much of it as there are waiting callers, and sets the timer for the
-// next; s.mu must be held.
-func (s *Slots) end(now time.Time) {
+// endOverdue ends work that has had its slot for the time share, one for each waiting caller, the longest first. If
+// more callers wait, it sets a timer for the next work; s.mu must be held.
+func (s *Slots) endOverdue(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
@@ -162,7 +163,7 @@ func (s *Slots) end(now time.Time) {
 			s.timer = time.AfterFunc(remaining, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.end(time.Now())
+				s.endOverdue(time.Now())
 			})
 			return
 		}

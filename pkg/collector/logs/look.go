@@ -178,7 +178,7 @@ func isGone(s seenFile, happened fsnotify.Op) bool {
 // gone says that a log was lost. How long it was nobody knows.
 func (t *tree) gone(now time.Time, s seenFile) {
 	t.tailer.metrics.gone.Inc()
-	if log, ok := t.tailer.warnings.lost.Next(now); ok {
+	if log, ok := t.tailer.warnings.lost.Allow(now); ok {
 		log.WithFields(logrus.Fields{"session": t.session, "log": s.path}).Warn(
 			"a log was written and removed before it could be read: it is lost")
 	}

@@ -267,7 +267,7 @@ func (t *tree) finish(f *file) {
 	lost := f.unstored()
 	if lost > 0 && (s.state != unlisted || f != s.current) && (removed || !s.isTooSoon(f, time.Now())) {
 		t.tailer.metrics.lost.Add(float64(lost))
-		if log, ok := t.tailer.warnings.lost.Next(time.Now()); ok {
+		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,
 				"log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
 		}

@@ -177,12 +177,12 @@ func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 	t.mu.Unlock()
 	now := time.Now()
 	if waiting.count > 0 {
-		if log, ok := t.warnings.waiting.Next(now); ok {
+		if log, ok := t.warnings.waiting.Allow(now); ok {
 			log.WithError(waiting.first).Infof("the logs of %d sessions wait until the nodes are known", waiting.count)
 		}
 	}
 	if more {
-		if log, ok := t.warnings.notRay.Next(now); ok {
+		if log, ok := t.warnings.notRay.Allow(now); ok {
 			t.loggedNotRay = stay
 			log.Infof("%d folders in Ray's temporary folder are named like sessions and hold nothing that Ray makes: "+
 				"nothing of them is stored", stay)

@@ -162,7 +162,7 @@ func (t *tree) saveAll(now time.Time) {
 		if err == nil {
 			return
 		}
-		if log, ok := t.tailer.warnings.unsaved.Next(now); ok {
+		if log, ok := t.tailer.warnings.unsaved.Allow(now); ok {
 			log.WithField("session", t.session).WithError(err).Warn(text)
 		}
 	}
@@ -206,7 +206,7 @@ func (t *tree) report(what string, err error) {
 		t.reported[what] = true
 	}
 	t.tailer.metrics.unreadable.Inc()
-	if log, ok := t.tailer.warnings.unreadable.Next(time.Now()); ok {
+	if log, ok := t.tailer.warnings.unreadable.Allow(time.Now()); ok {
 		text := "could not read a log; it is tried again"
 		if errors.Is(err, fs.ErrPermission) {
 			text += ": " + RightsAdvice

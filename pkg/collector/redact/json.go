@@ -298,8 +298,8 @@ func decode(content []byte) []byte {
 	return text
 }
 
-// nextChar returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1 for
-// a byte.
+// nextChar returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1
+// for a byte.
 func nextChar(b []byte) (n int, c rune) {
 	if c, n, ok := jsontext.Escape(b); ok {
 		return n, c

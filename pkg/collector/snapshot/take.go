@@ -259,7 +259,7 @@ func (t *Taker) reportFailure(ctx context.Context, url string, err error) {
 		}
 	case ctx.Err() == nil:
 		t.metrics.errors.Inc()
-		if log, ok := t.unstored.Next(time.Now()); ok {
+		if log, ok := t.unstored.Allow(time.Now()); ok {
 			log.WithError(err).WithField("url", url).Warn("could not save a snapshot; it is tried again")
 		}
 	}

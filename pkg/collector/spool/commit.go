@@ -124,7 +124,7 @@ func (s *Spool) abandon(c *commit, err error) {
 		s.logError("close segment", seg.closeFile())
 	}
 	s.metrics.syncErrors.Inc()
-	if log, ok := s.failures.Next(time.Now()); ok {
+	if log, ok := s.failures.Allow(time.Now()); ok {
 		log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not " +
 			"answered yet")
 	}

@@ -22,7 +22,7 @@ const (
 	Covered   State = "covered"
 )
 
-// Means says to people when a cluster has a state: if …
+// Means says in words for people when a cluster has this state; it continues a sentence "if …".
 func (s State) Means() string {
 	switch s {
 	case Uncovered:
@@ -71,7 +71,7 @@ type Facts struct {
 	Idle    time.Duration // how long a session without new data counts as running
 }
 
-// Of makes the report.
+// Of reports the state of each cluster, and how many have each state.
 func Of(clusters []kube.Cluster, f Facts) Report {
 	r := Report{Clusters: []Cluster{}, Counts: map[State]int{}}
 	for _, s := range States {
@@ -89,7 +89,8 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 	return r
 }
 
-// judge returns a cluster's state and its reason: of several that apply, the one about which most has to be done.
+// judge returns a cluster's state and the reason in words. Of several states that apply, it is the one about which most
+// has to be done.
 func (f Facts) judge(c kube.Cluster) (State, string) {
 	if missing := count(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))

@@ -32,7 +32,7 @@ type mistakes []error
 
 func (m *mistakes) wrong(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
 
-// Check reports every setting that is wrong: no pod could use it.
+// Check returns an error that names every option with which no pod could run.
 func (o *Options) Check() error {
 	var m mistakes
 	switch {
@@ -68,7 +68,7 @@ func (o *Options) Complete() bool {
 	return o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0
 }
 
-// checkNames checks the names of Kubernetes' objects, labels and quantities.
+// checkNames checks the options that are names of Kubernetes' objects, labels and quantities.
 func (o *Options) checkNames(m *mistakes) {
 	one := func(flag, value, want, pattern string) {
 		if !matches(pattern, value) {
@@ -101,7 +101,7 @@ func (o *Options) checkNames(m *mistakes) {
 	}
 }
 
-// checkEnv checks the variables and the storage backend that they or the flag name.
+// checkEnv checks the variables for collectors, and the storage backend, which a variable or the flag names.
 func (o *Options) checkEnv(m *mistakes) {
 	given := map[string]string{}
 	named := o.StorageBackend
@@ -163,7 +163,7 @@ func ownSetting(name string) string {
 	return ""
 }
 
-// checkArgs refuses arguments of collectors that are no flags, or have a flag of this command.
+// checkArgs checks the further arguments of collectors: each must be a flag, and none that this command has itself.
 func (o *Options) checkArgs(m *mistakes) {
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {

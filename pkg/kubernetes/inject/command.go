@@ -87,8 +87,8 @@ storage-backend: s3; those of the command line come first.`,
 	return cmd
 }
 
-// injectAll adds the collector to the objects of manifests. What was done is reported to w. The result has the same
-// files.
+// injectAll adds the collector to the objects in the files, and reports to w what it did. It returns the same files
+// with the changed contents.
 func injectAll(w io.Writer, files []manifest, o Options) (changed []manifest, err error) {
 	for _, m := range files {
 		out, changes, err := Manifest(m.data, o)

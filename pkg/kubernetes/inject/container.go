@@ -11,7 +11,8 @@ import (
 // imageUser is whom the collector's image runs as (Dockerfile.collector).
 const imageUser = 65532
 
-// container is the collector's, for a pod of a group. shared are its mounts of Ray's volumes, own those of its own.
+// container returns the collector's container for a pod of the group g. shared are its mounts of Ray's volumes, own its
+// mounts of its own volumes. Warnings are added to n.
 func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]any {
 	o := c.options
 	args := append(c.args(g.role, n), o.Args...)
@@ -82,7 +83,7 @@ func (o *Options) collectorArgs() []string {
 	return append(args, o.Args...)
 }
 
-// args are the collector's flags.
+// args returns the collector's flags, without those whose value is the collector's default.
 func (c cluster) args(role string, n *rayNode) []string {
 	o := c.options
 	args := []string{"--role=" + role}
@@ -112,7 +113,8 @@ func fromField(name, path string) any {
 	return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": path}}}
 }
 
-// env is the collector's environment, and where it needs one, the mount of the token it calls Ray's dashboard with.
+// env returns the collector's environment, and the mount of the token with which it asks Ray's dashboard; nil if it
+// needs none.
 func (c cluster) env(role string) ([]any, mount) {
 	literal := func(name, value string) any { return map[string]any{"name": name, "value": value} }
 	env := []any{
@@ -151,10 +153,10 @@ func (c cluster) env(role string) ([]any, mount) {
 	return env, token
 }
 
-// complete tells a collector that was added before KubeRay made the cluster whose it is and where its token is: both
-// follow from names that KubeRay makes up. Whenever KubeRay updates the cluster, it writes the RayService's collector
-// again, which knows neither.
-func (c cluster) complete(collector map[string]any, role string) error {
+// completeCollector tells a collector that was added before KubeRay made the cluster whose it is and where its token
+// is: both follow from names that KubeRay makes up. Whenever KubeRay updates the cluster, it writes the RayService's
+// collector again, which knows neither.
+func (c cluster) completeCollector(collector map[string]any, role string) error {
 	env, err := list(collector, "env")
 	if err != nil {
 		return err

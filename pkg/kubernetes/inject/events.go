@@ -16,8 +16,9 @@ const envLogToStderr = "RAY_LOG_TO_STDERR"
 // task_events_report_interval_ms), as guides for many tasks advise.
 const envTaskEvents = "RAY_task_events_report_interval_ms"
 
-// exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value
-// keeps events from the collector, or cannot be read, a warning says so.
+// exportEnv adds the variables to a Ray container by which Ray exports its events to address; types are the types of
+// events. added counts the new ones. A variable that is set keeps its value; where that value keeps events from the
+// collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
 	have, err := environmentOf(container)
 	if err != nil {
@@ -59,8 +60,8 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 	return added, warnings, nil
 }
 
-// keepsEvents is a warning if the value of a variable that is set already keeps events from the collector; empty if it
-// does not.
+// keepsEvents returns a warning if the variable name has a value that keeps events from the collector, or one that
+// cannot be read here; "" if not.
 func keepsEvents(name string, set value, address string) string {
 	switch {
 	case name == event.EnvTypes || name == event.EnvTypesOld:

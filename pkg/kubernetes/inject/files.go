@@ -47,7 +47,8 @@ func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
 	return files, err
 }
 
-// writeManifests writes what was read from a file or folder: to another file, in place, or one after the other.
+// writeManifests writes the changed files: in place if output is the input, or else all of them, one after the other,
+// to the file output; "-" is stdout.
 func writeManifests(stdout io.Writer, input, output string, files []manifest) error {
 	if filepath.Clean(output) == filepath.Clean(input) && input != "-" {
 		for _, m := range files {
@@ -99,7 +100,7 @@ func replace(file string, data []byte) error {
 	return os.Rename(tmp.Name(), file)
 }
 
-// writeDiff writes what differs between two states of the same files.
+// writeDiff writes a unified diff of two states of the same files.
 func writeDiff(w io.Writer, before, after []manifest) error {
 	for i := range before {
 		if bytes.Equal(before[i].data, after[i].data) {

@@ -14,8 +14,8 @@ import (
 // (https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-conventions/functions-spec.md).
 const resourceList = "ResourceList"
 
-// setByFunction sets the flags that the data of a ResourceList's functionConfig name, but not those of the command
-// line. It does nothing to other input.
+// setByFunction sets flags from the input's functionConfig if the input is a ResourceList of kustomize. Flags that the
+// command line has set stay. Other input is left to the caller.
 func setByFunction(fs *pflag.FlagSet, in []byte) error {
 	tree, err := yamledit.Decode(in)
 	object, ok := tree.(map[string]any)

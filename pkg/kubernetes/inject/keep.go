@@ -7,9 +7,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// Keep gives the groups of an updated object that are as before, but for what inject adds, the pod templates that they
-// had. A collector of another version or with other settings would make KubeRay replace clusters that nobody changed.
-// Other groups lose what is left of the collector where an update took the rest away.
+// Keep gives groups of an updated object the pod templates that they had before, with the collector, if a user changed
+// nothing in them. Otherwise a collector of another version or with other settings would make KubeRay replace clusters
+// that nobody changed. From groups that were changed, Keep removes what is left of the collector where the update took
+// a part of it away.
 func Keep(object, before map[string]any, o Options) {
 	if spec, _ := descend(object, clusterAt[text(object, "kind")]...); byKubeRay(spec) {
 		Drop(object, before)
@@ -65,17 +66,18 @@ func surroundingsOf(object map[string]any) (surroundings, error) {
 func (o *Options) keep(group, had map[string]any) bool {
 	now, _ := mapping(group, "template")
 	was, _ := mapping(had, "template")
-	if group == nil || was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.bare(was, now)) {
+	if group == nil || was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.withoutAdded(was, now)) {
 		return false
 	}
 	group["template"] = was
 	return true
 }
 
-// dropRest takes what was added out of a group if its collector was whole and is no longer: a merge patch replaces the
-// lists that a manifest has and leaves others, such as initContainers and volumes, as they were. One that was not whole
-// is a container of the user's that has the same name. Ray's container is to have the variables, too, by which it
-// exported events. The autoscaler is another container of the pod's, nil if there is none.
+// dropRest removes what was added to a group if the group's collector was whole before the update (had) and is no
+// longer. A merge patch replaces the lists that a manifest has and leaves others, such as initContainers and volumes,
+// as they were. A container that was not a whole collector is the user's, with the same name. A collector counts as
+// whole only if Ray's container also has the variables by which it exports events. autoscaler is another container of
+// the pod's, nil if there is none.
 func dropRest(spec, had, autoscaler map[string]any) {
 	pod, _ := descend(spec, "template", "spec")
 	g, err := newGroup(spec, pod, "")
@@ -83,7 +85,7 @@ func dropRest(spec, had, autoscaler map[string]any) {
 	if err != nil || errVolumes != nil { // Mutate says so
 		return
 	}
-	if !hasWhole(had) || hasWhole(spec) && !lostExports(g.ray, had) {
+	if !hasWholeCollector(had) || hasWholeCollector(spec) && !lostExports(g.ray, had) {
 		return
 	}
 	for _, key := range []string{"containers", "initContainers"} {
@@ -109,9 +111,9 @@ func dropRest(spec, had, autoscaler map[string]any) {
 	}
 }
 
-// hasWhole reports whether a group's collector shares a volume with Ray's container and mounts none that the pod has
-// not.
-func hasWhole(group map[string]any) bool {
+// hasWholeCollector says whether a group has a collector that shares a volume with Ray's container, and mounts only
+// volumes that the pod has.
+func hasWholeCollector(group map[string]any) bool {
 	pod, _ := descend(group, "template", "spec")
 	g, err := newGroup(nil, pod, "")
 	if err != nil {
@@ -142,7 +144,8 @@ func lostExports(ray, had map[string]any) bool {
 	})
 }
 
-// groupsOf are the groups of an object's cluster, by name.
+// groupsOf returns the groups of an object's cluster: the head's as "head", and each worker group as "worker" and its
+// name.
 func groupsOf(object map[string]any) map[string]map[string]any {
 	groups := map[string]map[string]any{}
 	spec, _ := descend(object, clusterAt[text(object, "kind")]...)
@@ -158,8 +161,9 @@ func groupsOf(object map[string]any) map[string]map[string]any {
 	return groups
 }
 
-// bare is a copy of a pod template without what inject adds and the manifest's template does not have itself.
-func (o *Options) bare(template, manifest map[string]any) map[string]any {
+// withoutAdded returns a copy of a pod template without everything that inject adds, unless the manifest's own template
+// has it too.
+func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any {
 	template = maps.Clone(template)
 	pod := copied(template, "spec")
 	if pod == nil {
@@ -214,7 +218,7 @@ func without(m, manifest map[string]any, key string, ours func(item map[string]a
 	})
 }
 
-// same compares parts of manifests; nothing, null and what is empty are the same.
+// same says whether two parts of manifests mean the same: nothing, null and what is empty are equal.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case nil:

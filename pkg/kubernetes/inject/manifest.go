@@ -10,8 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
 )
 
-// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or of JSON documents, and
-// reports each. In YAML nothing else changes, comments and blank lines included; JSON is indented again.
+// Manifest adds the collector to every object of KubeRay's in a stream of YAML or JSON documents. It returns the
+// stream, and what was done to each object. In YAML nothing else changes, comments and blank lines included; JSON is
+// indented again.
 func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	if trimmed := bytes.TrimSpace(in); len(trimmed) > 0 && trimmed[0] == '{' {
 		if out, changes, err := jsonDocuments(in, o); !errors.Is(err, errNotJSON) {
@@ -33,7 +34,8 @@ func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	return out.Bytes(), all, nil
 }
 
-// document adds the collector to a document in YAML. One that needs none is returned byte by byte.
+// document adds the collector to the object in one YAML document. A document without an object of KubeRay's is returned
+// as it is.
 func document(doc []byte, o Options) ([]byte, []Change, error) {
 	if !bytes.Contains(doc, []byte("ray.io/")) { // no object of KubeRay's: it need not be YAML that is read here
 		return doc, nil, nil
@@ -60,7 +62,8 @@ func document(doc []byte, o Options) ([]byte, []Change, error) {
 	return out, changes, nil
 }
 
-// documents cuts a stream before each line that begins a document. Concatenated they are the stream.
+// documents cuts a stream of YAML before each line that begins a document. The parts together are the stream, byte by
+// byte.
 func documents(in []byte) [][]byte {
 	var docs [][]byte
 	start := 0
@@ -84,8 +87,8 @@ func isDocumentStart(line []byte) bool {
 
 var errNotJSON = errors.New("not JSON")
 
-// jsonDocuments adds the collector to the objects of a manifest in JSON; errNotJSON: it may be YAML. What follows
-// another object without a --- is read by kubectl, too.
+// jsonDocuments adds the collector to the objects of a stream of JSON documents. The error is errNotJSON if it is no
+// JSON; it may be YAML then. Documents need no --- between them, since kubectl reads them without it, too.
 func jsonDocuments(in []byte, o Options) ([]byte, []Change, error) {
 	var out bytes.Buffer
 	var all []Change

@@ -64,8 +64,9 @@ type surroundings struct {
 	overwrite            bool   // KubeRay leaves the Ray container's command alone
 }
 
-// Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The
-// object is a tree as encoding/json decodes it. A second call changes nothing.
+// Mutate adds the collector to an object of KubeRay, or to those in a List, in place, and returns what was done to
+// each. Objects of other kinds are left alone. The object is a tree as encoding/json decodes it. A second call changes
+// nothing.
 func Mutate(object map[string]any, o Options) ([]Change, error) {
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(text(object, "kind"), "List") {
 		var all []Change
@@ -144,7 +145,8 @@ func byKubeRay(spec map[string]any) bool {
 	return options != nil
 }
 
-// newCluster reads what collectors have to know of a cluster from the object that describes it.
+// newCluster reads what collectors have to know of a cluster from the object that describes it, which has this kind and
+// metadata. spec is the cluster's specification in it.
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
 	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
 	c := cluster{options: o}
@@ -172,8 +174,8 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	return c, nil
 }
 
-// owner names the RayJob or RayService that a cluster belongs to. A RayCluster made by KubeRay says so in its labels; a
-// RayCronJob's jobs have names that only KubeRay knows.
+// owner returns the kind and the name of the RayJob or RayService that a cluster belongs to; "" if there is none. A
+// RayCluster that KubeRay made says so in its labels. The jobs of a RayCronJob have names that only KubeRay knows.
 func owner(kind string, meta map[string]any) (ownerKind, name string) {
 	switch kind {
 	case "RayJob", "RayService":
@@ -187,7 +189,8 @@ func owner(kind string, meta map[string]any) (ownerKind, name string) {
 	return "", ""
 }
 
-// userLabels are an object's labels but those of KubeRay's, which copies a RayJob's or RayService's to its cluster.
+// userLabels returns the labels that users gave an object, as name=value,…. KubeRay copies a RayJob's or RayService's
+// labels to its cluster, and adds its own, which are left out.
 func userLabels(meta map[string]any) string {
 	labels, _ := mapping(meta, "labels")
 	var all []string
@@ -201,7 +204,8 @@ func userLabels(meta map[string]any) string {
 	return strings.Join(all[:min(len(all), layout.MaxLabels)], ",")
 }
 
-// addToGroups adds the collector to the head's and the worker groups' pod templates.
+// addToGroups adds the collector to the pod templates of the head and of all worker groups, and adds to change what was
+// done.
 func (c cluster) addToGroups(spec map[string]any, change *Change) error {
 	head, err := mapping(spec, "headGroupSpec")
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// addToGroup adds the collector to the pod template of a group, of which spec is the specification: the head's or a
-// worker group's. It returns the group's node; head is the head's node, nil for the head itself. It adds to change what
-// was done and warnings, with the group's name (what) before them; nothing if the pod has a collector already.
+// addToGroup adds the collector to the pod template of a group, the head's or a worker group's; spec is the group's
+// specification. It returns what was read of the group's Ray node; head is that of the head, nil for the head itself.
+// It adds to change what was done and warnings, each with the group's name (what) before it. A pod that has a collector
+// stays as it is, unless Options.Replace is set.
 func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
 	template, err := mapping(spec, "template")
 	if err != nil {
@@ -27,22 +28,22 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 		return nil, err
 	}
 	c = c.withPod(template, g.ray)
-	n, err := c.node(g, head)
+	n, err := c.readNode(g, head)
 	if err != nil {
 		return nil, err
 	}
 	if collector := g.collector(); collector != nil && !c.options.Replace {
-		if !hasWhole(spec) {
+		if !hasWholeCollector(spec) {
 			change.Warnings = append(change.Warnings, what+": its container "+containerName+" shares no volume with "+
 				"Ray's, so nothing of the pod is stored: if it is not for the history, give it another name")
 		}
 		if c.made {
-			err = c.complete(collector, role)
+			err = c.completeCollector(collector, role)
 		}
 		return n, err
 	}
 	c.choosePorts(n)
-	shared, err := c.share(pod, g.ray, role, n)
+	shared, err := c.shareFolders(pod, g.ray, role, n)
 	if err != nil {
 		return nil, err
 	}
@@ -54,21 +55,21 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 	if err != nil {
 		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
 	}
-	c.place(g, c.container(g, n, shared, own))
+	c.placeContainer(g, c.container(g, n, shared, own))
 	warnings = slices.Concat(n.warnings, warnings, c.podWarnings(g))
 	hadAccount := text(pod, "serviceAccountName") != ""
 	if err := c.identity(template, pod); err != nil {
 		return nil, err
 	}
-	change.Done = append(change.Done, c.done(what, n, added, hadAccount))
+	change.Done = append(change.Done, c.summary(what, n, added, hadAccount))
 	for _, w := range warnings {
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
 	return n, nil
 }
 
-// done says what was added to a pod: variables is how many Ray's container got.
-func (c cluster) done(what string, n *rayNode, variables int, hadAccount bool) string {
+// summary says in a line what was added to a pod: variables is how many Ray's container got.
+func (c cluster) summary(what string, n *rayNode, variables int, hadAccount bool) string {
 	form := "container"
 	if c.options.Native {
 		form = "native sidecar"
@@ -81,7 +82,8 @@ func (c cluster) done(what string, n *rayNode, variables int, hadAccount bool) s
 	return done
 }
 
-// podWarnings say what the pod of a group is to its collector, and the other way round, before it has an account.
+// podWarnings returns warnings about settings of a pod that harm its collector, or that the collector harms. It must be
+// called before the pod gets an account.
 func (c cluster) podWarnings(g group) (all []string) {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if host, _ := g.pod["hostNetwork"].(bool); host {
@@ -102,7 +104,8 @@ func (c cluster) podWarnings(g group) (all []string) {
 	return all
 }
 
-// newGroup finds Ray's container and its parameters.
+// newGroup finds Ray's container and Ray's start parameters in a group. spec is the group's specification, nil if only
+// the pod matters.
 func newGroup(spec, pod map[string]any, role string) (group, error) {
 	g := group{role: role, pod: pod}
 	var err error
@@ -153,7 +156,7 @@ func overwrites(meta map[string]any) bool {
 	return strings.EqualFold(text(annotations, "ray.io/overwrite-container-cmd"), "true")
 }
 
-// choosePorts takes other ports for the collector where its own are used in the pod: a collector that starts first
+// choosePorts changes the collector's ports where they are used by others in the pod: a collector that starts first
 // would keep Ray from its port.
 func (c *cluster) choosePorts(n *rayNode) {
 	for _, p := range []struct {
@@ -169,8 +172,9 @@ func (c *cluster) choosePorts(n *rayNode) {
 	}
 }
 
-// place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
-func (c cluster) place(g group, collector map[string]any) {
+// placeContainer puts the collector's container into the pod, as a container or as a native sidecar, in place of an
+// earlier one of either form.
+func (c cluster) placeContainer(g group, collector map[string]any) {
 	pod, keep, keepKey, otherKey := g.pod, g.containers, "containers", "initContainers"
 	if c.options.Native {
 		keep, keepKey, otherKey = g.inits, "initContainers", "containers"
@@ -196,7 +200,8 @@ func remove(pod map[string]any, key string) {
 	}
 }
 
-// identity gives the pod the service account and labels that a cloud's workload identity wants.
+// identity gives the pod the service account and the labels that a cloud's workload identity needs. What the pod has
+// already stays.
 func (c cluster) identity(template, pod map[string]any) error {
 	if sa := c.options.ServiceAccount; sa != "" && text(pod, "serviceAccountName") == "" {
 		pod["serviceAccountName"] = sa

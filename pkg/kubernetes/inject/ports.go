@@ -38,7 +38,8 @@ var portFlags = map[string]int{
 	"dashboard-agent-grpc-port": 0, "runtime-env-agent-port": 0, "object-manager-port": 0, "node-manager-port": 0,
 }
 
-// portsOf reads the ports of Ray's flags, and those that the pod's containers declare.
+// portsOf returns the ports that are used in a pod: those of Ray's flags or their defaults, and those that the pod's
+// other containers declare.
 func portsOf(g group, start rayStart) portSet {
 	s := portSet{single: map[int]string{}}
 	number := func(text string) int { // 0 if it is none

@@ -41,9 +41,9 @@ type group struct {
 	containers, inits []any
 }
 
-// node reads a group's rayStartParams, its container's variables and its command. head is the cluster's, nil for the
-// head itself.
-func (c cluster) node(g group, head *rayNode) (*rayNode, error) {
+// readNode finds out where a group's Ray node keeps its files and serves its dashboard, from rayStartParams and the
+// variables and command of Ray's container. head is the head's node, nil for the head itself.
+func (c cluster) readNode(g group, head *rayNode) (*rayNode, error) {
 	env, err := environmentOf(g.ray)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c cluster) node(g group, head *rayNode) (*rayNode, error) {
 	return n, nil
 }
 
-// readFolders finds Ray's folder.
+// readFolders finds Ray's temporary folder, or the two that a worker may use, and puts them into n.folders.
 func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) {
 	if c.options.RayTmpDir != "" {
 		n.folders = []string{path.Clean(c.options.RayTmpDir)}
@@ -101,8 +101,9 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 	}
 }
 
-// folderByVariables is the folder that the environment gives.
-func (n *rayNode) folderByVariables(env environment, start rayStart) (string, bool) {
+// folderByVariables returns Ray's temporary folder as the environment says, or else the default. ok is false if a
+// variable that moves it cannot be read here; a warning says so.
+func (n *rayNode) folderByVariables(env environment, start rayStart) (folder string, ok bool) {
 	for _, name := range []string{"RAY_TMPDIR", "TMPDIR"} {
 		if v, set := start.vars[name]; set {
 			return n.folder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
@@ -132,7 +133,7 @@ func (n *rayNode) folder(v value, what string) (string, bool) {
 	return path.Clean(v.text), true
 }
 
-// readDashboard finds the address of the head's dashboard.
+// readDashboard finds the address of the head's dashboard, and puts it into n.dashboard; "" if there is none.
 func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	switch address := c.options.RayDashboardAddress; address {
 	case "":
@@ -194,7 +195,8 @@ func addressInPod(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// warnUnread names scripts and variables that may hold more than was read.
+// warnUnread warns of scripts, programs and variables that cannot be read here and may move Ray's folder or dashboard.
+// found says that a call of `ray start` was found.
 func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
 	all := slices.Concat(l.unread, start.unread)
 	if !found {

@@ -23,7 +23,8 @@ var switches = []string{
 	"enable-resource-isolation", "verbose", "v",
 }
 
-// newStart reads the words after `ray start`: --name=value and --name value.
+// newStart reads the flags in the words after `ray start`, in the forms --name=value and --name value. vars are the
+// variables of the call.
 func newStart(words []value, vars map[string]value) rayStart {
 	s := rayStart{flags: map[string]value{}, vars: vars}
 	for i := 0; i < len(words); i++ {
@@ -72,9 +73,9 @@ func (l launch) start(role string) (rayStart, bool) {
 // generatedVariable holds the command that KubeRay makes of rayStartParams, for people's own commands.
 const generatedVariable = "KUBERAY_GEN_RAY_START_CMD"
 
-// generated is the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go,
+// kubeRayCommand returns the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go,
 // convertParamMap).
-func generated(role string, params map[string]any) string {
+func kubeRayCommand(role string, params map[string]any) string {
 	command := "ray start"
 	if role == roleHead {
 		command += " --head"
@@ -95,7 +96,8 @@ func generated(role string, params map[string]any) string {
 	return command
 }
 
-// launchOf follows what a group's Ray container runs. overwrite is KubeRay's annotation to leave its command alone.
+// launchOf finds out how a group's Ray container starts Ray. overwrite says that KubeRay's annotation makes it leave
+// the container's command alone.
 func launchOf(ray map[string]any, env environment, role string, params map[string]any, overwrite bool) (launch, error) {
 	var vector []string
 	for _, key := range []string{"command", "args"} {
@@ -108,7 +110,7 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 		}
 	}
 	sh := newShell(env)
-	command := generated(role, params)
+	command := kubeRayCommand(role, params)
 	if joined := strings.Join(vector, " "); !overwrite && !strings.Contains(joined, "ray start") {
 		// KubeRay runs the container's words and then its own command in one shell.
 		sh.script(env.expand(joined))
@@ -136,7 +138,7 @@ var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh"}
 var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man",
 	"trap"}
 
-// rayStartAt is where the words after `ray start` begin, -1 if there are none.
+// rayStartAt returns the index of the first word after `ray start`, -1 if the words do not call it.
 func rayStartAt(words []value) int {
 	for i, w := range words {
 		if path.Base(w.text) != "ray" && !(i > 0 && words[i-1].text == "-m" && w.text == "ray.scripts.scripts") {
@@ -156,7 +158,8 @@ func rayStartAt(words []value) int {
 
 func isShell(w value) bool { return slices.Contains(shells, path.Base(w.text)) && !isAssignment(w) }
 
-// shellScript finds a shell among the words, and its script: the text after -c, or a file.
+// shellScript finds a shell among the words, and the script that it runs: the text after -c, or else a file. ok is
+// false if there is no shell or no script.
 func shellScript(words []value) (script value, file string, ok bool) {
 	at := slices.IndexFunc(words, isShell)
 	if at < 0 {

@@ -18,7 +18,8 @@ type referred struct {
 	from bool              // Ray's container has more variables than rays, from ConfigMaps or Secrets
 }
 
-// newReferred begins with env, the collector's own variables; ray is Ray's container.
+// newReferred makes a set of variables that begins with env, the collector's own. Variables are added from ray, which
+// is Ray's container.
 func newReferred(env []any, ray map[string]any) *referred {
 	r := &referred{env: env, have: map[string]bool{}, at: map[string]int{}, lost: map[string]string{}}
 	for _, v := range env {
@@ -39,8 +40,9 @@ func newReferred(env []any, ray map[string]any) *referred {
 // container with it in subPathExpr would not start.
 func (r *referred) add(s string) (missing string) { return r.addBefore(s, len(r.rays)) }
 
-// addBefore adds what a text refers to of Ray's variables before a place: a value can only refer to variables before
-// it. Those to which their own values refer are added first.
+// addBefore adds those of Ray's variables to which a text refers and which stand before the index end in Ray's
+// environment: a value can only refer to variables before it. The variables to which their own values refer are added
+// first. missing names a variable that cannot be had; "" if there is none.
 func (r *referred) addBefore(s string, end int) (missing string) {
 	for _, m := range reference.FindAllStringSubmatch(strings.ReplaceAll(s, "$$", ""), -1) {
 		name := m[1]

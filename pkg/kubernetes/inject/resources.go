@@ -18,9 +18,10 @@ const (
 	disk = "ephemeral-storage"
 )
 
-// resources are the collector's. It fits into its pod: where a quota wants each container to have a limit of CPU, Ray's
-// has one, and a pod is Guaranteed only if all its containers request their limits. The kubelet evicts a pod whose
-// volumes exceed the sum of its containers' limits of ephemeral storage: the spool must not use up Ray's.
+// resources returns the collector's requests and limits, so that it fits into its pod. Where a quota wants each
+// container to have a limit of CPU, Ray's has one, and then the collector needs one. A pod is Guaranteed only if all
+// its containers request their limits. The kubelet evicts a pod whose volumes exceed the sum of its containers' limits
+// of ephemeral storage: the spool must not use up Ray's.
 func (o *Options) resources(g group) map[string]any {
 	requests, limits := quantities(o.Requests), quantities(o.Limits)
 	if limits["memory"] == nil {
@@ -57,7 +58,8 @@ func (o *Options) resources(g group) map[string]any {
 	return out
 }
 
-// guaranteed reports whether the pod's containers, without the collector, request what they are limited to.
+// guaranteed says whether the pod is Guaranteed without the collector: all other containers request as much as their
+// limits.
 func (g group) guaranteed() bool {
 	for _, container := range slices.Concat(g.containers, g.inits) {
 		m, _ := container.(map[string]any)

@@ -43,9 +43,9 @@ func (s *shell) launch() launch {
 	return s.found
 }
 
-// script follows a script's text.
+// script follows the text of a shell script, as if it was run at this place.
 func (s *shell) script(text value) {
-	if s.depth == maxDepth || len(text.text) > maxScript || nested(text.text) > maxNested {
+	if s.depth == maxDepth || len(text.text) > maxScript || nesting(text.text) > maxNested {
 		s.found.unread = append(s.found.unread, "a script that is too long or too deep")
 		return
 	}
@@ -62,8 +62,8 @@ func (s *shell) script(text value) {
 	s.why = before
 }
 
-// nested is how many brackets are open at the same time at most.
-func nested(script string) (most int) {
+// nesting returns how many brackets are open at the same time at most.
+func nesting(script string) (most int) {
 	open := 0
 	for i := range len(script) {
 		switch script[i] {
@@ -101,7 +101,7 @@ func (s *shell) command(c syntax.Command) {
 		s.declare(c)
 	case *syntax.BinaryCmd:
 		s.command(c.X.Cmd)
-		if c.Op == syntax.OrStmt || c.Op == syntax.AndStmt && asks(c.X) {
+		if c.Op == syntax.OrStmt || c.Op == syntax.AndStmt && isTest(c.X) {
 			s.maybe([]*syntax.Stmt{c.Y})
 		} else {
 			s.command(c.Y.Cmd)
@@ -141,8 +141,8 @@ func (s *shell) command(c syntax.Command) {
 	}
 }
 
-// asks reports whether a command is a test, so that what follows && is under a condition.
-func asks(s *syntax.Stmt) bool {
+// isTest says whether a statement tests a condition, so that what follows && may not run.
+func isTest(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.TestClause:
 		return true
@@ -152,7 +152,7 @@ func asks(s *syntax.Stmt) bool {
 				c.Args[0].Lit())
 		}
 	case *syntax.BinaryCmd:
-		return asks(c.X) || asks(c.Y)
+		return isTest(c.X) || isTest(c.Y)
 	}
 	return s.Negated
 }
@@ -168,7 +168,7 @@ func (s *shell) set(name string, v value) {
 	s.vars[name] = v
 }
 
-// declare follows export, declare and the like.
+// declare follows a declaration such as export or declare: it sets the variables, and notes which are exported.
 func (s *shell) declare(c *syntax.DeclClause) {
 	export := c.Variant.Value == "export"
 	for _, a := range c.Args {
@@ -197,7 +197,8 @@ func (s *shell) assigned(a *syntax.Assign) value {
 	return s.unsplit(a.Value.Parts, unquoted)
 }
 
-// call follows a simple command: assignments, or a program with variables of its own.
+// call follows a simple command: assignments alone, or a program with its arguments, for which assignments before it
+// are variables.
 func (s *shell) call(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
@@ -221,8 +222,9 @@ func (s *shell) call(c *syntax.CallExpr) {
 	s.run(words, vars)
 }
 
-// run follows a program with its arguments and variables: `ray start`, a shell, or one of them behind other programs
-// such as tini or env.
+// run follows the call of a program with its arguments (words) and variables. It notes a call of `ray start`, follows
+// the script of a shell, both also behind other programs such as tini or env, and notes other programs, which may start
+// Ray.
 func (s *shell) run(words []value, vars map[string]value) {
 	if len(words) == 0 || slices.Contains(talkers, path.Base(words[0].text)) {
 		return
@@ -266,8 +268,8 @@ func (s *shell) run(words []value, vars map[string]value) {
 	}
 }
 
-// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to `ray start`, whose own words begin at start,
-// or to the first shell.
+// withAssigned returns vars with the NAME=VALUE words of env, sudo and the like added. These words end at start, where
+// the words after `ray start` begin, or if that is negative at the first shell.
 func withAssigned(words []value, start int, vars map[string]value) map[string]value {
 	end := start
 	if end < 0 {

@@ -32,7 +32,7 @@ const (
 	maxVariables = 1 << 20
 )
 
-// joined is the values one after the other.
+// joined returns the texts of values one after the other. If one is not known, the whole is not.
 func joined(values ...value) value {
 	var out strings.Builder
 	why := ""
@@ -56,7 +56,7 @@ type environment struct {
 	from []string
 }
 
-// environmentOf reads a container's env and envFrom.
+// environmentOf reads the variables of a container, and the names of the ConfigMaps and Secrets that may have more.
 func environmentOf(container map[string]any) (environment, error) {
 	e := environment{vars: map[string]value{}}
 	from, err := list(container, "envFrom")
@@ -105,7 +105,8 @@ func (e environment) valueOf(entry map[string]any) value {
 	return unknown("variable " + name + " (valueFrom)")
 }
 
-// expand replaces the references of a text as Kubernetes does: $$ is an escape, and what refers to no variable stays.
+// expand replaces references to variables, $(NAME), as Kubernetes does: $$ is an escape, and a reference to no variable
+// stays.
 func (e environment) expand(s string) value {
 	var out strings.Builder
 	why := ""

@@ -37,9 +37,10 @@ func (m mount) copied() mount {
 	return out
 }
 
-// share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes
-// that hold the folders, and those that Ray has mounted inside them, such as one for logs.
-func (c cluster) share(pod, ray map[string]any, role string, n *rayNode) ([]mount, error) {
+// shareFolders puts each of Ray's folders on a volume, unless it is on one, and returns the collector's mounts of the
+// same volumes: of those that hold the folders, and of those that Ray has mounted inside the folders, such as one for
+// logs.
+func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) ([]mount, error) {
 	var shared []mount
 	taken := map[string]bool{} // paths
 	add := func(m mount) (added bool) {
@@ -81,7 +82,8 @@ func (c cluster) share(pod, ray map[string]any, role string, n *rayNode) ([]moun
 	return shared, nil
 }
 
-// warnCommon warns of a volume for Ray's folder that several pods may have: Ray's nodes would write the same logs.
+// warnCommon warns if the volume that holds Ray's folder may be mounted by several pods: their Ray nodes would write
+// the same logs.
 func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
 	volumes, _ := list(pod, "volumes") // newVolume or addVolumes says if it is none
 	name := text(holder, "name")
@@ -98,7 +100,7 @@ func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
 	}
 }
 
-// mountsOf are a container's mounts.
+// mountsOf returns a container's volume mounts.
 func mountsOf(container map[string]any) ([]mount, error) {
 	items, err := list(container, "volumeMounts")
 	if err != nil {
@@ -129,7 +131,7 @@ func holds(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
-// newVolume gives the pod a volume for Ray's folder and mounts it in Ray's container.
+// newVolume adds an empty volume for Ray's folder to the pod, mounts it in Ray's container, and returns the mount.
 func newVolume(pod, ray map[string]any, folder string) (mount, error) {
 	volumes, err := list(pod, "volumes")
 	if err != nil {
@@ -152,8 +154,8 @@ func isRays(name string) bool {
 	return name == raysVolume || numbered && err == nil
 }
 
-// addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no
-// folder in Ray's and takes no room there, and the file with the backend's settings.
+// addVolumes adds the collector's own volumes to the pod, and returns its mounts of them: a folder for its spool, so
+// that it makes no folder in Ray's and takes no room there, and the file with the backend's settings.
 func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 	volumes, err := list(pod, "volumes")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// fields are the words that a word becomes: a variable outside quotes may hold several.
+// fields returns the words that the shell makes of one word of a script: a variable outside of quotes may hold several,
+// or none.
 func (s *shell) fields(w *syntax.Word) []value {
 	words := [][]value{nil} // the values that each is made of
 	for _, part := range w.Parts {
@@ -49,7 +50,7 @@ func (s *shell) unsplit(parts []syntax.WordPart, q quoting) value {
 	return joined(values...)
 }
 
-// part returns the value of a part of a word.
+// part returns the value of a part of a word, as far as it is known.
 func (s *shell) part(p syntax.WordPart, q quoting) value {
 	switch p := p.(type) {
 	case *syntax.Lit:
@@ -73,7 +74,7 @@ func (s *shell) literal(text string) value {
 	return known(text)
 }
 
-// unescape removes the backslashes of a literal.
+// unescape removes the backslashes that the shell removes from a literal, outside or inside of quotes.
 func unescape(text string, q quoting) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -90,7 +91,7 @@ func unescape(text string, q quoting) string {
 	return b.String()
 }
 
-// parameter is $NAME, ${NAME} or ${NAME:-other} and its like.
+// parameter returns the value of $NAME, ${NAME}, ${NAME:-other} and the like, as far as it is known.
 func (s *shell) parameter(p *syntax.ParamExp) value {
 	if p.Param == nil {
 		return unknown("an expression of the shell")
@@ -134,7 +135,8 @@ func (s *shell) parameter(p *syntax.ParamExp) value {
 	return unknown(why)
 }
 
-// substituted is $(NAME), which Kubernetes has replaced before the shell saw it, or the output of a command.
+// substituted returns the value of $(…). For a name that is $(NAME), which Kubernetes has replaced before the shell saw
+// it; the output of a command is not known.
 func (s *shell) substituted(c *syntax.CmdSubst) value {
 	if len(c.Stmts) == 1 {
 		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {

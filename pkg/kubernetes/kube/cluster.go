@@ -36,8 +36,8 @@ type Cluster struct {
 	AddedByKubeRay bool
 }
 
-// clusterOf returns what is needed of a RayCluster. Its owner is the RayJob or RayService that it was made for, else
-// itself.
+// clusterOf returns what the server needs of a RayCluster. Its owner is the RayJob or RayService that it was made for,
+// or else the cluster itself.
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
@@ -70,8 +70,8 @@ func collector(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {
 	return of.Spec.HistoryServerOptions.CollectorOptions.Image
 }
 
-// rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…;
-// "" if neither has it.
+// rayVersion returns the version of Ray that a cluster names, or that the tag of its head's image has, such as 2.60.0
+// in rayproject/ray:2.60.0-py311@sha256:…; "" if neither has one.
 func rayVersion(c *rayv1.RayCluster) string {
 	if c.Spec.RayVersion != "" {
 		return c.Spec.RayVersion

@@ -46,8 +46,8 @@ type Listing struct {
 	Err error
 }
 
-// Open finds the API servers. With --live=off, or without an API server, it returns nil and no error: a nil *Clusters
-// lists nothing.
+// Open makes the list of running clusters, which is empty until Start. With --live=off, or with --live=auto and no API
+// server, it returns nil and no error: a nil *Clusters lists nothing.
 func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	var err error
 	if c.Live, err = c.resolve(); err != nil || c.Live == Off {
@@ -102,7 +102,7 @@ func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
 	}
 }
 
-// newClient makes a client that knows KubeRay's types and what more adds.
+// newClient makes a client of an API server that knows KubeRay's types, and the types that the functions in more add.
 func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -126,8 +126,9 @@ func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, err
 	return newClient(configs[0], register)
 }
 
-// ClientsOf are clients for the contexts of a kubeconfig file, by name. They also know the types of register. They give
-// up early: a list with sessions of many Kubernetes clusters waits for all of them.
+// ClientsOf makes a client for each context of a kubeconfig file, by the context's name. They know KubeRay's types and
+// those that register adds. They give up after a few seconds: a list with sessions of many Kubernetes clusters waits
+// for all of them.
 func ClientsOf(file string, register func(*runtime.Scheme) error) (map[string]client.Client, error) {
 	const timeout = 5 * time.Second
 	config, err := clientcmd.LoadFromFile(file)
@@ -184,8 +185,9 @@ func (c *Clusters) Close() {
 	c.work.Close()
 }
 
-// List lists all running clusters, without those that are suspended. It waits for the first answer of the API servers,
-// at most until ctx ends.
+// List lists all running clusters by namespace and name, without those that are suspended. It waits for the first
+// answer of each API server, at most until ctx ends. Trouble with an API server is in Listing.Err, and its last known
+// clusters are listed.
 func (c *Clusters) List(ctx context.Context) Listing {
 	if c == nil {
 		return Listing{}
@@ -222,9 +224,10 @@ func (c *Clusters) List(ctx context.Context) Listing {
 	return l
 }
 
-// Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy.
-// With kind RayJob or RayService the name may be the owner's, and of its clusters the newest is found.
-func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
+// Reachable finds a running cluster to whose dashboard requests are passed on; ok is false if there is none, or if
+// requests are not passed on to it. If kind is RayJob or RayService, name may also be that of the owner: then it finds
+// the newest of the owner's clusters.
+func (c *Clusters) Reachable(namespace, kind, name string) (found Cluster, ok bool) {
 	if c == nil || c.config.Live != Proxy {
 		return Cluster{}, false
 	}
@@ -238,10 +241,10 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 	for _, w := range c.watchers {
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
-			found := clusterOf(cluster)
-			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name &&
-				c.unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
-				newest = found
+			one := clusterOf(cluster)
+			if key.Namespace == namespace && one.OwnerKind == kind && one.OwnerName == name &&
+				c.unreachable(cluster) == nil && (newest.Name == "" || one.Created.After(newest.Created)) {
+				newest = one
 			}
 		}
 		w.mu.Unlock()
@@ -249,8 +252,8 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 	return newest, newest.Name != ""
 }
 
-// NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is
-// known to run.
+// NotReached returns why requests are not passed on to the dashboard of a running cluster. It is nil if they are passed
+// on, or if no such cluster is known to run.
 func (c *Clusters) NotReached(namespace, name string) error {
 	if c == nil {
 		return nil
@@ -281,7 +284,7 @@ func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
 	return errAnonymous
 }
 
-// find looks for a cluster among those that are known.
+// find returns a cluster that is known to run, and the site that knows it; nil and nil if there is none.
 func (c *Clusters) find(namespace, name string) (*site, *rayv1.RayCluster) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	for _, s := range c.sites {

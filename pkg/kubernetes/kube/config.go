@@ -86,7 +86,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 		"with --auth=off, let everybody reach running clusters that need a token: the server sends it for them")
 }
 
-// resolve checks the configuration and says which mode Auto is.
+// resolve checks the configuration, and returns the mode of --live; for auto, the one that fits here.
 func (c Config) resolve() (Mode, error) {
 	for _, ns := range c.Namespaces {
 		if problems := validation.IsDNS1123Label(ns); len(problems) > 0 {
@@ -131,8 +131,8 @@ func limit(rc *rest.Config) {
 	rc.UserAgent, rc.QPS, rc.Burst = "ray-history-server", apiRequestsPerSecond, apiRequestsAtOnce
 }
 
-// foundConfigs are the ways to the API servers: the given kubeconfigs, else the user's default one with the proxy, else
-// the pod's account.
+// foundConfigs returns how to reach the API servers: by the given kubeconfigs, or with --use-kubernetes-proxy by the
+// user's default kubeconfig, or else by the pod's account.
 func (c Config) foundConfigs() ([]*rest.Config, error) {
 	var configs []*rest.Config
 	for _, file := range c.Kubeconfigs {

@@ -81,12 +81,13 @@ func wantsToken(c *rayv1.RayCluster) bool {
 	return c.Spec.AuthOptions != nil && c.Spec.AuthOptions.Mode == "token"
 }
 
-// head finds the dashboard of a cluster.
+// head returns the address of a cluster's dashboard, and the token that it requires. Both are looked up once for all
+// who ask at the same time.
 func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	if err := unreachable(c); err != nil {
 		return head{}, err
 	}
-	// Once for all who ask: what they look up at one cluster's head must not take the API server's time of the others.
+	// Requests about one cluster must not take the API server's time from the others.
 	return s.heads.Load(ctx, c.UID, func(ctx context.Context) (found head, err error) {
 		if found.url, err = s.dashboard(ctx, c); err == nil {
 			found.token, err = s.token(ctx, c)
@@ -98,8 +99,8 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 // forget removes a cached head, so that the next request looks it up again.
 func (s *site) forget(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
-// dashboard is the address of a head's service. The service must be the cluster's own, and lead to its head: a name in
-// the cluster's description, and a service without a selector, could be made to lead anywhere.
+// dashboard returns the address of the dashboard at a head's service. The service must be the cluster's own, and lead
+// to its head: a name in the cluster's description, and a service without a selector, could be made to lead anywhere.
 func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, error) {
 	name := c.Status.Head.ServiceName
 	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
@@ -137,7 +138,7 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
 }
 
-// token is the token that the head's dashboard requires; empty if it requires none.
+// token returns the token that the head's dashboard requires; "" if it requires none.
 func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
 	if !wantsToken(c) {
 		return "", nil

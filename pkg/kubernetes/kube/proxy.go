@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// newTransport makes what carries requests to dashboards. The time for the beginning of an answer is limited, for a
-// whole answer it is not: a log may be followed.
+// newTransport returns the transport of requests to dashboards, directly or through the API server. The time until an
+// answer begins is limited, but not the time of a whole answer: a log may be followed.
 func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, error) {
 	direct := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -42,7 +42,7 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 	return rest.HTTPWrappersForConfig(rc, direct)
 }
 
-// apiServer is the address of the API server through which dashboards are requested; nil if they are not.
+// apiServer returns the address of the API server if dashboards are requested through it, else nil.
 func apiServer(rc *rest.Config, throughAPIServer bool) *url.URL {
 	if !throughAPIServer {
 		return nil
@@ -100,7 +100,7 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 		fail(err)
 		return
 	}
-	target, err := below(h.url, path)
+	target, err := joinPath(h.url, path)
 	if err != nil {
 		fail(err)
 		return
@@ -147,7 +147,8 @@ type inert struct{ http.RoundTripper }
 // errRedirect is an answer that would send the client elsewhere.
 var errRedirect = errors.New("it redirects to another server, which is not followed")
 
-// RoundTrip implements http.RoundTripper. A redirect is an error: it might lead anywhere.
+// RoundTrip implements http.RoundTripper. It removes everything from the answer's headers that could act on the
+// caller's browser for another site. A redirect is an error: it might lead anywhere.
 func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r.WithContext(onlyEnds{r.Context()}))
 	if err != nil {
@@ -187,8 +188,8 @@ var passed = map[string]bool{
 	"Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
 }
 
-// rewrite makes a caller's request one to a head. Only the headers in passed reach it: the caller's token and cookies
-// are for this server.
+// rewrite makes a caller's request one to a head, at the address target. Only the headers in passed reach the head: the
+// caller's token and cookies are for this server.
 func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 	out := p.Out
 	for name := range out.Header {
@@ -213,9 +214,9 @@ func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 // ErrPath is a path that could lead out of a dashboard.
 var ErrPath = errors.New("the path contains dots or escapes that are not forwarded")
 
-// below puts an escaped path below base. A path with "." or ".." in it is refused: the API server, or whatever is in
-// between, might take it for a way out.
-func below(base *url.URL, path string) (*url.URL, error) {
+// joinPath returns base with an escaped path behind its own. A path with "." or ".." in it is ErrPath: the API server,
+// or whatever is in between, might take it for a way out.
+func joinPath(base *url.URL, path string) (*url.URL, error) {
 	unescaped, err := url.PathUnescape(path)
 	if err != nil || strings.Contains(unescaped, "\\") {
 		return nil, ErrPath

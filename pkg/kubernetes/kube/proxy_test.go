@@ -149,7 +149,7 @@ func TestForwardPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/..", "/a/../b", "/%2e%2e/x", "/a/..%2f..%2fb", "/.%2e", "/a/./b", `/a%5c..%5cb`} {
-		if _, err := below(&url.URL{Path: "/base"}, path); !errors.Is(err, ErrPath) {
+		if _, err := joinPath(&url.URL{Path: "/base"}, path); !errors.Is(err, ErrPath) {
 			t.Errorf("%s: %v, want ErrPath", path, err)
 		}
 	}

@@ -56,8 +56,9 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// followOnce follows what happens to the clusters until the API server ends the watch, or ctx ends. It goes on where
-// the last watch ended: thousands of clusters are listed only at first, and after an error that the API server told.
+// followOnce follows the changes of the clusters until the API server ends the watch, or ctx ends. It continues where
+// the last watch ended: thousands of clusters are listed only at first, and after an error that the API server
+// answered.
 func (w *watcher) followOnce(ctx context.Context) error {
 	if w.version == "" {
 		if err := w.list(ctx); err != nil {
@@ -71,7 +72,8 @@ func (w *watcher) followOnce(ctx context.Context) error {
 	return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
 }
 
-// follow applies changes until there are no more of them. Its error is why the clusters may be out of date.
+// follow watches the clusters and applies their changes until the watch ends. The error says why the clusters may be
+// out of date.
 func (w *watcher) follow(ctx context.Context) error {
 	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
 		client.MatchingLabelsSelector{Selector: w.selector},
@@ -103,7 +105,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// list takes over all clusters.
+// list replaces what is known by a list of all clusters, from which the next watch continues.
 func (w *watcher) list(ctx context.Context) error {
 	clusters := map[types.NamespacedName]*rayv1.RayCluster{}
 	var page rayv1.RayClusterList
@@ -143,7 +145,7 @@ func (w *watcher) clearError() {
 	w.err, w.at = nil, time.Now()
 }
 
-// apply records a change. A bookmark says only which changes there are no more of.
+// apply records a change of one cluster. A bookmark changes no cluster: it only says up to where the changes are known.
 func (w *watcher) apply(change watch.Event) {
 	cluster, ok := change.Object.(*rayv1.RayCluster)
 	if !ok {
@@ -161,7 +163,8 @@ func (w *watcher) apply(change watch.Event) {
 	}
 }
 
-// recordError keeps an error for listings and logs the first of consecutive ones.
+// recordError keeps an error for listings, and logs the first of several in a row. nil, and errors after ctx has ended,
+// are ignored.
 func (w *watcher) recordError(ctx context.Context, err error) {
 	if ctx.Err() != nil || err == nil {
 		return

@@ -238,8 +238,10 @@ func (h *header) group(b []byte, closing byte) int {
 	}
 	if end == 0 {
 		if b[0] == '[' && len(b) > 2 && b[1] == ' ' { // Julia: "[ Info: "
-			if word := letters(b[2:]); len(b) > 2+len(word) && b[2+len(word)] == ':' && levelInAnyCase(word) != Unknown {
-				h.Level = levelInAnyCase(word)
+			word := letters(b[2:])
+			level := levelInAnyCase(word)
+			if len(b) > 2+len(word) && b[2+len(word)] == ':' && level != Unknown {
+				h.Level = level
 				return 3 + len(word)
 			}
 		}

@@ -93,7 +93,7 @@ func (id Identity) abroad() (Identity, error) {
 func (a *Access) allowedBy(ctx context.Context, cluster string, id Identity, namespace string) error {
 	e := a.others[cluster]
 	if e == nil {
-		if log, ok := a.unasked.Next(time.Now()); ok {
+		if log, ok := a.unasked.Allow(time.Now()); ok {
 			log.WithField("kubernetes-cluster", cluster).Warn("sessions of a Kubernetes cluster are shown to nobody: " +
 				"--kubernetes-clusters has no context of its name")
 		}

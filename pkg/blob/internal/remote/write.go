@@ -22,10 +22,12 @@ type Writer struct {
 	conditions *Conditions
 }
 
-// One sends a body by one request, create-only if createOnly is set. attempts is how often it was sent.
-type One func(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int, err error)
+// One sends a body of size bytes by one request; with createOnly only if there is no object under the key yet. attempts
+// is how often the request was sent.
+type One func(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
+	err error)
 
-// Parts sends a body part by part, create-only if createOnly is set.
+// Parts sends a body part by part; with createOnly only if there is no object under the key yet.
 type Parts func(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error
 
 // Find describes the object under a key; os.ErrNotExist: there is none.

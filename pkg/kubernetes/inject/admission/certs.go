@@ -47,7 +47,8 @@ func (c *certs) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// syncOnce brings Secret, certificate in use and webhook configuration up to date.
+// syncOnce renews the certificate in the Secret if needed, uses the Secret's certificate, and puts its authority into
+// the webhook's configuration.
 func (c *certs) syncOnce(ctx context.Context) error {
 	var secret corev1.Secret
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -72,7 +73,8 @@ func (c *certs) syncOnce(ctx context.Context) error {
 	return c.publish(ctx, secret.Data[keyCA])
 }
 
-// publish puts the authority into the webhook's configuration.
+// publish puts the authority (PEM) into the webhook's configuration, by which the API server checks this server's
+// certificate.
 func (c *certs) publish(ctx context.Context, ca []byte) error {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -97,7 +99,8 @@ func (c *certs) publish(ctx context.Context, ca []byte) error {
 	return nil
 }
 
-// renew returns new data for the Secret if some of it is missing, damaged or old; else nil.
+// renew returns new data for the Secret if the authority or the certificate in it is missing, damaged, soon too old or
+// for another name; nil if nothing has to be renewed.
 func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte, error) {
 	ca, caKey, err := parsePair(data[keyCA], data[keyCAKey])
 	if err != nil || now.After(ca.NotAfter.Add(-certLife)) {

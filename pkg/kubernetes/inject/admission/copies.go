@@ -82,8 +82,8 @@ func (c *copier) forget(namespace string) {
 	c.accounts.Delete(namespace)
 }
 
-// prepare copies everything to a namespace, unless that was done a short time ago. What takes longer than callers wait
-// goes on, once for all of them.
+// prepare copies everything that collectors need into a namespace, unless that was done a short time ago. If it takes
+// longer than the caller's ctx, it goes on in the background, once for all callers, and the error says so.
 func (c *copier) prepare(ctx context.Context, to target) error {
 	if len(c.Copies) == 0 || to.namespace == c.Namespace {
 		return nil
@@ -102,6 +102,8 @@ func (c *copier) prepare(ctx context.Context, to target) error {
 	}
 }
 
+// copyAll makes all copies for a namespace, unless that was done a short time ago. Several callers wait for the same
+// copying.
 func (c *copier) copyAll(ctx context.Context, to target) error {
 	_, err := c.ready.Load(ctx, to, func(ctx context.Context) (struct{}, error) {
 		all, ctx := errgroup.WithContext(ctx)
@@ -121,7 +123,8 @@ func (c *copier) copyAll(ctx context.Context, to target) error {
 	return err
 }
 
-// copyOnce makes a copy or brings it up to date. What somebody else made stays as it is.
+// copyOnce makes a copy of an object, such as "secrets/name", in a namespace, or brings the copy up to date. An object
+// that somebody else made there stays as it is.
 func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 	resource, name, _ := strings.Cut(which, "/")
 	var source unstructured.Unstructured
@@ -159,10 +162,10 @@ func annotations(source map[string]string) map[string]string {
 	return copied
 }
 
-// mayUse returns nil if a namespace's pods that name no account may get the collectors' one, else why they keep
-// default. Pods that name a missing account are not made, and what default gives them, such as images from a private
-// registry or a cloud's role, they lose with it. All requests are about the same account, so the answer is kept by
-// namespace.
+// mayUse returns nil if the pods of a namespace that name no account may get the collectors' account, else why they
+// keep the account default. Pods that name a missing account are not made, and pods lose what default gives them, such
+// as pull secrets or a cloud's role, if the collectors' account has not got it. All requests are about the same
+// account, so the answer is kept by namespace.
 func (c *copier) mayUse(ctx context.Context, namespace, account string) error {
 	_, err := c.accounts.Load(ctx, namespace, func(ctx context.Context) (none struct{}, err error) {
 		key := types.NamespacedName{Namespace: namespace, Name: account}

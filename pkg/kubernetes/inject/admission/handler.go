@@ -25,7 +25,8 @@ type handler struct {
 	copier *copier // nil: nothing is asked of Kubernetes
 }
 
-// Handle answers one admission request.
+// Handle answers one admission request. It always allows it: what goes wrong is a warning, because the cluster is worth
+// more than its history.
 func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	log := h.Log.WithFields(logrus.Fields{"kind": req.Kind.Kind, "namespace": req.Namespace, "name": req.Name})
 	object, err := decode(req.Object.Raw)
@@ -71,8 +72,9 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return resp
 }
 
-// wants says whether an object is to have the collector. One that runs without is left alone unless its label asks for
-// it: KubeRay may change a cluster at any time, and would then make some of its pods anew.
+// wants says whether an object is to have the collector; before is the object before an update. One that runs without a
+// collector is left alone unless its label asks for one: KubeRay may change a cluster at any time, and would then make
+// some of its pods anew.
 func (h *handler) wants(object, before *unstructured.Unstructured, operation admissionv1.Operation) bool {
 	if object.GetDeletionTimestamp() != nil {
 		return false
@@ -90,7 +92,8 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
 }
 
-// prepare gives the namespace what collectors need there. It returns the options that fit it, and what is missing.
+// prepare gives the namespace what collectors need there. It returns the options of inject that fit the namespace, and
+// warnings about what is missing. A dry run changes nothing.
 func (h *handler) prepare(ctx context.Context, req admission.Request, object *unstructured.Unstructured) (
 	o inject.Options, warnings []string) {
 	o = h.Inject

@@ -57,7 +57,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(corev1.AddToScheme(s), admissionregistrationv1.AddToScheme(s))
 }
 
-// Run serves the webhook until ctx has ended and the delay has passed.
+// Run serves the webhook until ctx has ended and the shutdown delay has passed. Without a folder of certificates it
+// makes its own and renews it.
 func Run(ctx context.Context, o Options) error {
 	ctrllog.SetLogger(logr.Discard()) // its errors come back from Start, its requests are logged here
 	host, port, err := splitListen(o.Listen)

@@ -41,9 +41,10 @@ func parse(doc []byte) (*yaml.Node, error) {
 	return &n, nil
 }
 
-// Edit returns doc changed to hold want (values as Decode gives them). Keys are added at the end of their mapping and
-// items at the end of their list, in the document's own indentation; lists of named things are matched by name. The
-// result is parsed and compared with want before it is returned, so an edit is right or an error.
+// Edit returns doc changed so that it holds want (values as Decode gives them). Everything else in the text stays. Keys
+// are added at the end of their mapping and items at the end of their list, in the document's own indentation; the
+// items of lists of named things are matched by name. The result is parsed and compared with want before it is
+// returned, so it is right, or there is an error.
 func Edit(doc []byte, want any) ([]byte, error) {
 	n, err := parse(doc)
 	if err != nil {
@@ -54,7 +55,7 @@ func Edit(doc []byte, want any) ([]byte, error) {
 		e.eol = "\r\n"
 	}
 	e.compact = e.compactLists(n)
-	if err := e.node(n.Content[0], want, place{indent: -1}); err != nil {
+	if err := e.editNode(n.Content[0], want, place{indent: -1}); err != nil {
 		return nil, err
 	}
 	out, err := e.apply()
@@ -97,7 +98,7 @@ func (e *editor) add(start, end int, text string) {
 	e.edits = append(e.edits, edit{start, end, text})
 }
 
-// apply returns the document with all edits, none of which may overlap another.
+// apply returns the document with all edits. Edits that overlap are an error.
 func (e *editor) apply() ([]byte, error) {
 	slices.SortStableFunc(e.edits, func(a, b edit) int { return a.start - b.start })
 	var b bytes.Buffer
@@ -114,8 +115,8 @@ func (e *editor) apply() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// compactLists reports whether the document writes the dashes of its lists below their key; the first list in a mapping
-// decides.
+// compactLists says whether the document writes the dashes of a list in the column of the list's key. The first list of
+// a mapping decides; without one it is true.
 func (e *editor) compactLists(n *yaml.Node) bool {
 	found, compact := false, true
 	var walk func(n *yaml.Node)
@@ -138,9 +139,9 @@ func (e *editor) compactLists(n *yaml.Node) bool {
 	return compact
 }
 
-// node notes the changes of the text that give n, which stands at p, the value want. What is equal stays as it is, with
-// its comments; what cannot be changed in parts is replaced.
-func (e *editor) node(n *yaml.Node, want any, p place) error {
+// editNode notes the changes of the text that give the node n, which stands at p, the value want. What is equal stays
+// as it is, with its comments; what cannot be changed in parts is replaced.
+func (e *editor) editNode(n *yaml.Node, want any, p place) error {
 	have, err := decode(n)
 	if err != nil {
 		return err
@@ -151,25 +152,26 @@ func (e *editor) node(n *yaml.Node, want any, p place) error {
 	switch want := want.(type) {
 	case map[string]any:
 		if have, ok := have.(map[string]any); ok && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
-			return e.mapping(n, have, want, p)
+			return e.editMapping(n, have, want, p)
 		}
 	case []any:
 		if n.Kind == yaml.SequenceNode && len(n.Content) > 0 {
 			if kept, ok := align(have.([]any), want); ok {
-				return e.sequence(n, want, kept, p)
+				return e.editSequence(n, want, kept, p)
 			}
 		}
 	}
-	return e.replace(n, want, p)
+	return e.replaceNode(n, want, p)
 }
 
-// mapping changes the values of a mapping and adds keys at its end, also those that a merge (<<) gives another value:
-// keys of its own count more. If a key is to go, all is replaced.
-func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error {
+// editMapping notes the changes of a mapping from have to want: it edits the values of its keys, and adds keys at its
+// end. A key whose value comes from a merge (<<) is added too if the value differs, because the mapping's own keys
+// count more. If a key is to go, the whole mapping is replaced.
+func (e *editor) editMapping(n *yaml.Node, have, want map[string]any, p place) error {
 	in := place{indent: e.column(e.start(n.Content[0])), flow: p.flow || n.Style&yaml.FlowStyle != 0}
 	for k := range have {
 		if _, ok := want[k]; !ok {
-			return e.replace(n, want, p)
+			return e.replaceNode(n, want, p)
 		}
 	}
 	explicit := map[string]bool{}
@@ -180,7 +182,7 @@ func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error
 		}
 		explicit[key.Value] = true
 		in.key = key
-		if err := e.node(val, want[key.Value], in); err != nil {
+		if err := e.editNode(val, want[key.Value], in); err != nil {
 			return err
 		}
 	}
@@ -203,11 +205,12 @@ func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error
 	return e.insertBlock(n, text, in.indent)
 }
 
-// sequence changes and removes items of a list, and adds others at its end; kept is the result of align.
-func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
+// editSequence notes the changes of a list to want: it edits and removes items, and adds others at the end. kept is the
+// result of align.
+func (e *editor) editSequence(n *yaml.Node, want []any, kept []int, p place) error {
 	flow := p.flow || n.Style&yaml.FlowStyle != 0
 	if slices.Contains(kept, -1) && (flow || !slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })) {
-		return e.replace(n, want, p)
+		return e.replaceNode(n, want, p)
 	}
 	in := place{flow: flow}
 	if !flow {
@@ -225,7 +228,7 @@ func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
 			}
 			continue
 		}
-		if err := e.node(c, want[kept[i]], in); err != nil {
+		if err := e.editNode(c, want[kept[i]], in); err != nil {
 			return err
 		}
 		next = kept[i] + 1
@@ -243,8 +246,8 @@ func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
 	return e.insertBlock(n, text, in.indent)
 }
 
-// align says which item of want each item of have becomes, -1 for none: by name where all items have one, by place
-// otherwise. It is not ok where items would have to be put between others.
+// align returns for each item of have the index of the item in want that it becomes, -1 for none: by name where all
+// items have one, by place otherwise. ok is false if items would have to be put between others.
 func align(have, want []any) (kept []int, ok bool) {
 	kept = make([]int, len(have))
 	names := map[string]int{}
@@ -289,7 +292,7 @@ func (e *editor) insertBlock(n *yaml.Node, text string, indent int) error {
 	return nil
 }
 
-// insertFlow puts entries before the bracket that closes a flow collection, as JSON.
+// insertFlow notes that entries are added at the end of a collection in brackets (flow style), as JSON.
 func (e *editor) insertFlow(n *yaml.Node, added any) error {
 	end, err := e.bracketEnd(e.content(n))
 	if err != nil {
@@ -308,7 +311,8 @@ func (e *editor) insertFlow(n *yaml.Node, added any) error {
 	return nil
 }
 
-// removeItem cuts the lines of an item out of a block list.
+// removeItem notes that the lines of an item are removed from a list in block style. indent is the column of the list's
+// dashes.
 func (e *editor) removeItem(n *yaml.Node, indent int) error {
 	end, err := e.end(n, indent)
 	if err != nil {
@@ -332,8 +336,8 @@ func (e *editor) removeItem(n *yaml.Node, indent int) error {
 	return nil
 }
 
-// replace writes want over a value.
-func (e *editor) replace(n *yaml.Node, want any, p place) error {
+// replaceNode notes that the node n, which stands at p, is replaced by want.
+func (e *editor) replaceNode(n *yaml.Node, want any, p place) error {
 	end, err := e.end(n, p.indent)
 	if err != nil {
 		return err

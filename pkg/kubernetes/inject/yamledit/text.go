@@ -55,8 +55,8 @@ func (t *text) lineEnd(offset int) int {
 	return len(t.src)
 }
 
-// end is the offset after the last character of a node. indent is the column of the key or dash that holds it, -1 for
-// the document.
+// end returns the offset after the last character of a node. indent is the column of the key or dash that holds it, -1
+// for the document.
 func (t *text) end(n *yaml.Node, indent int) (int, error) {
 	at := t.content(n)
 	switch n.Kind {
@@ -80,7 +80,7 @@ func (t *text) end(n *yaml.Node, indent int) (int, error) {
 	}
 }
 
-// content is where a node begins behind its anchor and tag.
+// content returns the offset at which a node begins, behind its anchor and tag.
 func (t *text) content(n *yaml.Node) int {
 	at := t.start(n)
 	if n.Kind == yaml.AliasNode {
@@ -123,7 +123,7 @@ func (t *text) dash(n *yaml.Node) (int, error) {
 	return t.column(at), err
 }
 
-// dashBefore is the offset of an item's dash. There may be comments between them.
+// dashBefore returns the offset of an item's dash. There may be comments between the dash and the item.
 func (t *text) dashBefore(item *yaml.Node) (int, error) {
 	for at := t.start(item); ; {
 		before := strings.TrimRight(t.src[:at], " \t\r\n")
@@ -139,7 +139,7 @@ func (t *text) dashBefore(item *yaml.Node) (int, error) {
 	}
 }
 
-// colon is the offset after the colon that follows a key.
+// colon returns the offset after the colon that follows a key.
 func (t *text) colon(key *yaml.Node) (int, error) {
 	at, err := t.end(key, 0)
 	if err != nil {
@@ -154,8 +154,9 @@ func (t *text) colon(key *yaml.Node) (int, error) {
 	return at + 1, nil
 }
 
-// literalEnd is where a block scalar (| or >) ends whose header is at an offset, in a parent of this indent. Lines that
-// are indented more belong to it, empty lines only if such a line follows, or if a + in the header keeps them.
+// literalEnd returns the offset at which a block scalar (| or >) ends. Its header is at the offset at, and its parent
+// has this indent. Lines that are indented more belong to it. Empty lines belong to it only if such a line follows, or
+// if a + in the header keeps them.
 func (t *text) literalEnd(at, indent int) int {
 	end := t.lineEnd(at)
 	header, _, _ := strings.Cut(t.src[at:end], "#")
@@ -181,7 +182,7 @@ func (t *text) literalEnd(at, indent int) int {
 	return end
 }
 
-// quoteEnd is the offset after the quoted text that begins at one.
+// quoteEnd returns the offset after the quoted text that begins at the offset at.
 func (t *text) quoteEnd(at int) (int, error) {
 	if at >= len(t.src) {
 		return 0, fmt.Errorf("a quoted text has no end")
@@ -202,8 +203,8 @@ func (t *text) quoteEnd(at int) (int, error) {
 	return 0, fmt.Errorf("a quoted text has no end")
 }
 
-// plainEnd follows the value in the text; what the value holds as one space or line end may be any run of white space
-// there.
+// plainEnd returns the offset at which a plain scalar ends that begins at the offset at. It follows the node's value
+// through the text, where a space or line end of the value may be any run of white space.
 func (t *text) plainEnd(at int, n *yaml.Node) (int, error) {
 	for i := 0; i < len(n.Value); {
 		if at >= len(t.src) {
@@ -229,7 +230,7 @@ func (t *text) plainEnd(at int, n *yaml.Node) (int, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// bracketEnd is the offset after the bracket that closes the flow collection beginning at at.
+// bracketEnd returns the offset after the bracket that closes the collection whose opening bracket is at the offset at.
 func (t *text) bracketEnd(at int) (int, error) {
 	depth := 0
 	for i := at; i < len(t.src); i++ {

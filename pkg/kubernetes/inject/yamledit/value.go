@@ -23,7 +23,8 @@ func decode(n *yaml.Node) (any, error) {
 	return d.value(n)
 }
 
-// value decodes a node. An alias becomes what it names each time, so few lines may unfold to many values: maxNodes.
+// value decodes a node. An alias becomes the values that it names each time that it is used, so a few lines may unfold
+// to many values: more than maxNodes are an error.
 func (d *decoder) value(n *yaml.Node) (any, error) {
 	if d.nodes++; d.nodes > maxNodes {
 		return nil, fmt.Errorf("line %d: aliases unfold to more than %d values", n.Line, maxNodes)
@@ -50,7 +51,8 @@ func (d *decoder) value(n *yaml.Node) (any, error) {
 	}
 }
 
-// mapping resolves merge keys as YAML does: explicit keys win, then earlier merged mappings.
+// mapping decodes a mapping, and resolves its merge keys (<<) as YAML does: explicit keys win, then mappings that are
+// merged earlier.
 func (d *decoder) mapping(n *yaml.Node) (map[string]any, error) {
 	m := make(map[string]any, len(n.Content)/2)
 	var merged []*yaml.Node
@@ -114,7 +116,7 @@ func scalar(n *yaml.Node) (any, error) {
 // firstKeys are written before all others, in this order, as people write manifests; the rest follows by alphabet.
 var firstKeys = []string{"apiVersion", "kind", "metadata", "name", "image", "restartPolicy", "args"}
 
-// sortedKeys returns the keys of a mapping, firstKeys first.
+// sortedKeys returns the keys of a mapping in alphabetical order, but those in firstKeys first, in that order.
 func sortedKeys(m map[string]any) []string {
 	rank := func(k string) int {
 		if i := slices.Index(firstKeys, k); i >= 0 {
@@ -130,7 +132,7 @@ func sortedKeys(m map[string]any) []string {
 	})
 }
 
-// encode makes the node of a value. Keys are sorted: the same value gives the same text.
+// encode makes the YAML node of a value. Keys are sorted, so the same value always gives the same text.
 func encode(v any) (*yaml.Node, error) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -164,8 +166,8 @@ func encode(v any) (*yaml.Node, error) {
 	}
 }
 
-// render writes v as block YAML without a final line end, every line but the first behind indent spaces. compact puts
-// the dashes of a sequence below the key that holds it, not two columns further in.
+// render writes v as YAML in block style, without a line end at its end. Every line but the first begins with indent
+// spaces. compact puts the dashes of a list into the column of the list's key, not two columns further in.
 func render(v any, indent int, compact bool) (string, error) {
 	n, err := encode(v)
 	if err != nil {

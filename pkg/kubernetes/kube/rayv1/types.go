@@ -106,7 +106,7 @@ type RayClusterList struct {
 	Items           []RayCluster `json:"items"`
 }
 
-// DeepCopyObject is for runtime.Object.
+// DeepCopyObject implements runtime.Object.
 func (c *RayCluster) DeepCopyObject() runtime.Object {
 	out := *c
 	out.ObjectMeta = *c.ObjectMeta.DeepCopy()
