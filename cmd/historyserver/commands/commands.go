@@ -31,7 +31,7 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 		o := &operator{common: shared}
 		cmd, run := add(o)
 		cmd.GroupID = StoreGroup
-		if o.askable {
+		if o.viaServer {
 			cmd.GroupID = SessionsGroup
 		}
 		cmd.Flags().AddFlagSet(flags)

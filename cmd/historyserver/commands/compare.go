@@ -26,7 +26,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
-	o.askable = true
+	o.viaServer = true
 	fs := cmd.Flags()
 	fs.StringVar(&c.Job, "job", "",
 		"job to compare: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")

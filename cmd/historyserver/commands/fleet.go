@@ -30,7 +30,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			"--table shows, and --output=csv writes, one of the tables.",
 		Args: cobra.NoArgs,
 	}
-	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
+	o.outputs, o.viaServer = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; "+
 		"empty: gpu if nodes had any, otherwise cpu")

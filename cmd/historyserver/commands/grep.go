@@ -33,7 +33,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 			"  historyserver grep --regexp \"exit code [1-9]\" team-a/nightly/latest --level error -C 3",
 		Args: cobra.ExactArgs(2),
 	}
-	o.askable, o.outputs, o.ofCluster = true, []string{"table", "json"}, clusterAll
+	o.viaServer, o.outputs, o.ofCluster = true, []string{"table", "json"}, clusterAll
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")

@@ -53,7 +53,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
 	limit := cmd.Flags().Int("limit", 0, "list at most so many, the newest; 0: all")
 	filter := o.addFilter(cmd.Flags())
-	o.askable, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
+	o.viaServer, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
 	o.ofCluster = clusterAll
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()

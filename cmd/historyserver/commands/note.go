@@ -24,7 +24,7 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
 	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")
 	cmd.Flags().StringVar(&text, "text", "", "text of the note; empty: remove the existing note")
-	o.askable, o.ofCluster = true, "means all of its sessions; with --pin, --unpin and --text "+clusterRefused
+	o.viaServer, o.ofCluster = true, "means all of its sessions; with --pin, --unpin and --text "+clusterRefused
 	return cmd, func(ctx context.Context, args []string) error {
 		edit := notes.Edit{}
 		if pin || unpin {

@@ -35,14 +35,14 @@ import (
 // operator is one of the commands that work on the store.
 type operator struct {
 	*common
-	// askable says that the command can ask a server instead of the store.
-	askable bool
+	// viaServer says that the command can ask a history server instead of the store. Such commands use history.
+	viaServer bool
 	// ofCluster is what a cluster's name alone means; "": clusterLatest.
 	ofCluster string
 	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
 	outputs []string
 
-	history history // of commands that are askable
+	history history // what the commands with viaServer ask: the store, or a server
 	store   blob.Store
 	log     logrus.FieldLogger
 	out     io.Writer
@@ -70,7 +70,7 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 	}
 	o.addOutput(cmd.Flags())
 	o.completeValues(cmd)
-	if o.askable {
+	if o.viaServer {
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -122,17 +122,17 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 // asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command
 // line names comes before a server that only the environment names.
 func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
-	ofStore := ""
+	storeFlag := ""
 	fs.Visit(func(f *pflag.Flag) {
 		if o.storeFlags.Lookup(f.Name) != nil {
-			ofStore = f.Name
+			storeFlag = f.Name
 		}
 	})
-	if ofStore != "" && fs.Changed("server") {
+	if storeFlag != "" && fs.Changed("server") {
 		return false, fmt.Errorf("--server contradicts --%s, which is about a store that the command itself reads",
-			ofStore)
+			storeFlag)
 	}
-	return o.askable && ofStore == "", nil
+	return o.viaServer && storeFlag == "", nil
 }
 
 // writesStore is the annotation of commands that may create the folder of the local driver.

@@ -72,7 +72,7 @@ func TestPager(t *testing.T) {
 		t.Setenv("PAGER", value)
 		out := must.Get(os.Create(filepath.Join(dir, "out")))(t)
 		o := &operator{out: out, errOut: io.Discard, terminal: terminal{width: 80}}
-		must.OK(t, o.page(func(w io.Writer) error {
+		must.OK(t, o.throughPager(func(w io.Writer) error {
 			_, err := io.WriteString(w, "why\n")
 			return err
 		}))

@@ -27,7 +27,7 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 		Example: "  historyserver show lab/latest",
 		Args:    cobra.ExactArgs(1),
 	}
-	o.askable = true
+	o.viaServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		e, summary, err := o.history.stored(ctx, args[0])
 		if err != nil {

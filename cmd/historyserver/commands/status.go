@@ -26,7 +26,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().StringVar(&at, "at", "",
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
-	o.askable = true
+	o.viaServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		if _, err := param.ParseAt(at); err != nil {
 			return UsageError(err)

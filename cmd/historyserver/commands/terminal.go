@@ -100,8 +100,8 @@ func (t terminal) paint(text string) string {
 	})
 }
 
-// page writes a long text: on a terminal through the user's pager.
-func (o *operator) page(write func(io.Writer) error) error {
+// throughPager writes a long text: on a terminal through the user's pager, otherwise at once.
+func (o *operator) throughPager(write func(io.Writer) error) error {
 	pager := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("PAGER")), "less"))
 	if o.terminal.width == 0 || slices.Equal(pager, []string{"cat"}) {
 		return write(o.out)

@@ -33,7 +33,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVar(&job, "job", "",
 		"only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its "+
 			"latest run")
-	o.askable = true
+	o.viaServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		ref, report, err := o.history.findings(ctx, args[0], job)
 		if err != nil {
@@ -42,13 +42,13 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if o.output != "table" {
 			return o.printResult(report)
 		}
-		o.tellPage(ref, job, report)
-		return o.page(func(w io.Writer) error { return writeWhy(w, ref.Namespace+"/"+ref.Cluster, report) })
+		o.printAddress(ref, job, report)
+		return o.throughPager(func(w io.Writer) error { return writeWhy(w, ref.Namespace+"/"+ref.Cluster, report) })
 	}
 }
 
-// tellPage says where a server shows the same to people.
-func (o *operator) tellPage(ref layout.Session, job string, r *findings.Report) {
+// printAddress writes the address of the server's page that shows the same report, if a server was asked.
+func (o *operator) printAddress(ref layout.Session, job string, r *findings.Report) {
 	server, ok := o.history.(ofServer)
 	if !ok {
 		return
@@ -70,7 +70,8 @@ const firstLines, lastLines, lineLength = 3, 11, 400
 // maxJobs is how many jobs a terminal shows.
 const maxJobs = 20
 
-// writeWhy writes a report for a terminal: the errors with their evidence, of the others the titles.
+// writeWhy writes a report as text: errors with their evidence, of warnings and notes only the titles. cluster is
+// NAMESPACE/CLUSTER.
 func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
 	b := &whyWriter{shown: map[string]bool{}, titles: map[string]string{}}
 	fmt.Fprintf(b, "%s/%s: %s\n%s\n", cluster, r.Session, r.Outcome, r.Summary)
@@ -91,10 +92,10 @@ func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
 	return err
 }
 
-// whyWriter writes a report.
+// whyWriter collects the text of a report.
 type whyWriter struct {
 	strings.Builder
-	shown  map[string]bool   // ends of texts of evidence
+	shown  map[string]bool   // last lines of the evidence that is written already
 	titles map[string]string // of findings, by ID
 }
 
