@@ -12,11 +12,11 @@ import (
 // maxClass bounds the characters of a class that are tried one by one.
 const maxClass = 8
 
-// Of returns at most so many literals of which every match of an expression contains one; nil if no good ones are
+// Of returns at most limit literals of which every match of an expression contains one; nil if no good ones are
 // known. With fold, ASCII letters are in lower case, and matches may have them in either. The expression must be
 // simplified.
-func Of(re *syntax.Regexp, most int, fold bool) []string {
-	best := analyser{most, fold}.analyse(re).best()
+func Of(re *syntax.Regexp, limit int, fold bool) []string {
+	best := analyser{limit, fold}.analyse(re).best()
 	if Shortest(best) == 0 {
 		return nil
 	}
@@ -45,6 +45,8 @@ type language struct {
 // best returns the better of both.
 func (l language) best() []string { return better(l.exact, l.required) }
 
+// better returns the one of two lists of literals that is better to search for: whose shortest literal is longer, or
+// which has fewer literals.
 func better(a, b []string) []string {
 	if x, y := Shortest(a), Shortest(b); x > y || (x == y && len(a) < len(b)) {
 		return a
@@ -53,7 +55,7 @@ func better(a, b []string) []string {
 }
 
 type analyser struct {
-	most int
+	max  int
 	fold bool
 }
 
@@ -71,7 +73,7 @@ func (a analyser) analyse(re *syntax.Regexp) language {
 	case syntax.OpCapture:
 		return a.analyse(re.Sub[0])
 	case syntax.OpQuest:
-		if l := a.analyse(re.Sub[0]); l.exact != nil && len(l.exact) < a.most {
+		if l := a.analyse(re.Sub[0]); l.exact != nil && len(l.exact) < a.max {
 			return language{exact: append([]string{""}, l.exact...)}
 		}
 	case syntax.OpPlus:
@@ -139,7 +141,7 @@ func (a analyser) oneOf(characters []rune) (l language) {
 }
 
 // concat returns the language of expressions one after the other. Neighbours whose texts are all known are joined to
-// longer texts.
+// longer texts. If not all parts are known, the best of what each match must contain is kept.
 func (a analyser) concat(parts []language) language {
 	var required []string
 	run, whole := []string{""}, true
@@ -171,7 +173,7 @@ func (a analyser) alternate(parts []language) language {
 
 // union is nil if either is, or if there are too many.
 func (a analyser) union(x, y []string) []string {
-	if x == nil || y == nil || len(x)+len(y) > a.most {
+	if x == nil || y == nil || len(x)+len(y) > a.max {
 		return nil
 	}
 	return append(x[:len(x):len(x)], y...)
@@ -180,7 +182,7 @@ func (a analyser) union(x, y []string) []string {
 // product returns each text of x followed by each text of y; nil if one of them is not known (nil), or if there would
 // be too many.
 func (a analyser) product(x, y []string) []string {
-	if x == nil || y == nil || len(x)*len(y) > a.most {
+	if x == nil || y == nil || len(x)*len(y) > a.max {
 		return nil
 	}
 	var texts []string

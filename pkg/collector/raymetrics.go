@@ -87,7 +87,7 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 const currentCluster = "ray_current_cluster"
 
 // headVersion asks the head's dashboard for Ray's version, which it tells without a token. The head's own collector
-// gets an error, because there Snapshots learn the version.
+// gets an error, because it learns the version with its snapshots.
 func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if c.opts.Head || c.opts.Dashboard == "" {
 		return "", errors.New("the dashboard has not answered yet")

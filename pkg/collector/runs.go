@@ -104,9 +104,10 @@ func (r *runs) latest() string {
 	return newest
 }
 
-// endOf says whether a session whose raylet does not listen has ended, and when. latest is the session that
-// session_latest names. another says that this node runs another session; closing says that the collector ends, after
-// Ray.
+// endOf says whether a session whose raylet does not listen has ended, and when. Its end is not certain before the
+// raylet has been away for endDelay, or before nothing was written for a while, unless one of two things shows it:
+// another, that this node runs another session, or closing, that the collector ends, which it does after Ray. latest is
+// the session that session_latest names.
 func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now time.Time) (at time.Time, ended bool) {
 	r.mu.Lock()
 	seen, ran := r.runs[s.Name]

@@ -32,7 +32,8 @@ type Config struct {
 	Role Role
 }
 
-// AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
+// AddFlags adds the flags of this backend. Their environment variables and the names in the settings file are those of
+// KubeRay and Alibaba Cloud.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "oss-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Endpoint, "oss-endpoint", "",

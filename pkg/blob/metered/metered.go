@@ -81,7 +81,7 @@ func reasonOf(err error) string {
 	return "other"
 }
 
-// Get implements blob.Reader.
+// Get implements blob.Reader. The operation lasts, for its metrics, until the body was read and closed.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if err := pace(ctx); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error)
 	return s.store.Stat(ctx, key)
 }
 
-// List implements blob.Lister.
+// List implements blob.Lister. A listing counts as one operation, but each of its pages waits for its turn.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		done := s.start("list")

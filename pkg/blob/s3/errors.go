@@ -40,7 +40,7 @@ func (s *Store) mapError(err error, permission string) error {
 			header = response.Response.Header
 		}
 	}
-	if refusesKeys(code) {
+	if refusesAccessKey(code) {
 		s.renewing.Do(s.renew)
 	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
@@ -57,7 +57,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	case status == http.StatusTooManyRequests || isThrottle(err, status, message):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
-	case status == http.StatusRequestURITooLong || refusesKey(code):
+	case status == http.StatusRequestURITooLong || refusesObjectKey(code):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
 	return remote.Unanswered(err)
@@ -74,9 +74,9 @@ func codeOf(err error) string {
 	return ""
 }
 
-// refusesKeys says whether an error's code is about the credentials: others may be taken. A signature that does not
-// match is not: the store knows its key, and some servers answer so to single odd names of objects.
-func refusesKeys(code string) bool {
+// refusesAccessKey says whether an error's code is about the credentials: others may be taken. A signature that does
+// not match is not: the store knows its key, and some servers answer so to single odd names of objects.
+func refusesAccessKey(code string) bool {
 	switch code {
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidTokenId",
 		"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":
@@ -85,8 +85,9 @@ func refusesKeys(code string) bool {
 	return false
 }
 
-// refusesKey says whether an error's code is about the key alone, at Amazon or at servers that speak its protocol.
-func refusesKey(code string) bool {
+// refusesObjectKey says whether an error's code is about the object's key alone, at Amazon or at servers that speak its
+// protocol.
+func refusesObjectKey(code string) bool {
 	switch code {
 	case "KeyTooLongError", "InvalidURI", "InvalidObjectName", "XMinioInvalidObjectName", "XMinioParentIsObject",
 		"XMinioObjectExistsAsDirectory", "ObjectParentIsFile", "ExistingObjectIsDirectory":
@@ -127,9 +128,9 @@ func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 }
 
 // refusal returns the error for a request that Amazon, or a server that speaks its protocol, does not allow, by its
-// cause (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html). It is nil if there is another reason. permission
-// is what the operation needs. Answers to HEAD have a status only, so 403 without a code may have any of these causes:
-// it is taken for a missing permission.
+// cause (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html); nil if the request failed for another reason.
+// permission names what the operation needs. Answers to HEAD have a status only, so 403 without a code may have any of
+// these causes: it is taken for a missing permission.
 func (s *Store) refusal(err error, status int, code, message string, header http.Header, permission string) error {
 	switch code {
 	case "RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture":

@@ -99,7 +99,7 @@ func (f *file) unstored() int64 { return max(0, f.size-f.stream.consumed(f)) }
 // is not shorter, begins with the same bytes and has the same ones where f's end was. If it is, isSame also brings up
 // to date what f knows of its bytes: prefix (while that is short), tail and linesEnd. Fields that a scan sets, such as
 // size, stay.
-func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
+func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}

@@ -242,9 +242,9 @@ func (s *stream) startAgain(stored int64) error {
 	return nil
 }
 
-// seek sets the position to the number of stored bytes, which is at least s.base: all bytes of the files before the
-// current one are stored. If the current file has fewer bytes than that, it moves on to the following files. changed
-// says that the state file has other values.
+// seek makes the stream continue after its stored bytes, whose number is at least s.base: the bytes of all files before
+// the current one are stored. If the current file has fewer bytes than are stored of it, the stream moves on to the
+// next files, or takes the file for one that was truncated. changed says that the state file has other values.
 func (s *stream) seek(stored int64) (changed bool, err error) {
 	s.pos = stored
 	for ; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {

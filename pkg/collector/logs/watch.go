@@ -99,8 +99,9 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	}
 }
 
-// sleep waits for d and notes the notices; it returns false once ctx ends. Notices are left in the kernel's queue for a
-// while: there the kernel merges those of one file. They are not left there for long, because then some get lost.
+// sleep waits for the time d, and notes the notices of changes that come meanwhile; it returns false once ctx ends.
+// Notices are left in the kernel's queue for a while, because there the kernel merges those of one file, but not for
+// long, because then some get lost.
 func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
 	for ; d > 0; d -= minGap {
 		timer := time.NewTimer(min(d, minGap))

@@ -260,7 +260,8 @@ var rayLogs = []string{
 }
 
 // isRays says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from
-// the first moment and stays, a file of a port, or a log of its processes. A folder that cannot be read may be Ray's.
+// the first moment and stays, a file of a port, or a log of its processes. A session's folder that cannot be read
+// counts as Ray's.
 func isRays(root *os.Root, session string) bool {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if err != nil {

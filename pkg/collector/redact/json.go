@@ -70,10 +70,10 @@ func hasEscapes(b []byte) bool {
 // feed redacts the complete tokens in b, in place, and returns where they end: the caller passes the rest again, with
 // more data. last says that no more data follows. The error is errNotJSON if b cannot be JSON.
 func (w *walker) feed(b []byte, last bool) (done int, err error) {
-	found := w.r.finder.nextLiteral(b, 0)
+	found := w.r.finder.nextLiteral(b, 0) // where the next text is that may match
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
-		if t.open && !last {
+		if t.open && !last { // it may go on in the data that follows
 			return i, nil
 		}
 		switch {
@@ -89,7 +89,7 @@ func (w *walker) feed(b []byte, last bool) (done int, err error) {
 			w.redactString(content, t.name, w.r.always != 0 || found < t.end || hasEscapes(content))
 		case t.kind == '{' || t.kind == '[':
 			w.depth++
-			if w.named && w.below == 0 {
+			if w.named && w.below == 0 { // all values in this list or object are redacted
 				w.below = w.depth
 			}
 		case t.kind == '}' || t.kind == ']':
@@ -266,7 +266,7 @@ func (w *walker) textAndJSON(text []byte) (matches int) {
 // copyStars overwrites the characters of a string's content that differ between before and after. Both are the content
 // as it is, or both are the content without escapes; an escape is overwritten as a whole.
 func copyStars(content, before, after []byte) {
-	encoded := len(content) == len(before)
+	encoded := len(content) == len(before) // before and after have the escapes as content has them
 	for i, at := 0, 0; i < len(content) && at < len(before); {
 		n, c := nextChar(content[i:])
 		size := utf8.RuneLen(c)

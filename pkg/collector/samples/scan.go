@@ -55,7 +55,7 @@ func (s *scanner) open(c byte) {
 // more says whether an array or object that was opened has a further element, and reads the comma before it or the
 // closing byte.
 func (s *scanner) more(closing byte) bool {
-	first := s.inside
+	first := s.inside // the array or object was just opened
 	s.inside = false
 	if s.steps++; s.steps%stepsPerCheck == 0 && s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)

@@ -112,7 +112,7 @@ func (w *workers) takeShipped() int {
 
 // take removes the next job that may start from the waiting ones, for the caller to ship and release; false if there is
 // none, or the shipper is being closed. The job has the breaker's permit.
-func (w *workers) take(ctx context.Context) (job, bool) {
+func (w *workers) take(ctx context.Context) (next job, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.shipper

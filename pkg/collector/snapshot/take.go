@@ -15,7 +15,8 @@ import (
 
 // take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. final
 // says that no round follows. stored says that a new answer was stored. done says that nothing has to be tried again:
-// the answer is stored, or equal to the stored one, or the dashboard has none.
+// the answer is stored, or equal to the stored one, or the dashboard has none. The hardware figures in an answer are
+// spooled at once, so the answer itself is only stored when something else changed, and at the end.
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
@@ -65,7 +66,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	if err = errors.Join(listErr, err); err != nil {
 		t.reportFailure(ctx, e.url, err)
 	}
-	// Of hardware only the figures changed, which are spooled: its answer is kept for the session's end.
+	// An answer with hardware figures is kept for the session's end if only the figures changed.
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 

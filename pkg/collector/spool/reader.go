@@ -186,7 +186,7 @@ func (s *Spool) openWalk(seg *segment, st *Stream, at int64) (*walk, error) {
 }
 
 // next returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
-func (w *walk) next() (block, int64, error) {
+func (w *walk) next() (next block, dataAt int64, err error) {
 	for len(w.found) == 0 {
 		if behind, ok := w.segment.skip[w.at]; ok { // a part without readable records
 			w.at = behind

@@ -69,7 +69,7 @@ type record struct {
 	table           []byte // valid until the window moves
 }
 
-// blocks iterates over the record's blocks and the file offsets of their data.
+// blocks iterates over the record's blocks, each with the file offset of its data.
 func (r record) blocks() iter.Seq2[block, int64] {
 	return func(yield func(block, int64) bool) {
 		at := r.dataAt

@@ -91,7 +91,7 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 
 // judge returns a cluster's state and the reason in words. Of several states that apply, it is the one about which most
 // has to be done.
-func (f Facts) judge(c kube.Cluster) (State, string) {
+func (f Facts) judge(c kube.Cluster) (state State, why string) {
 	if missing := count(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}

@@ -12,7 +12,8 @@ import (
 // others follow when it runs.
 type CheckCollector func(args, environ []string, complete bool) error
 
-// NewCommand is `collector inject`. backends are the names of the collector's storage backends.
+// NewCommand returns the command `collector inject`. backends are the names of the collector's storage backends; check
+// returns an error if a collector could not use the settings.
 func NewCommand(backends []string, check CheckCollector) *cobra.Command {
 	o := Default()
 	o.Backends = backends

@@ -115,7 +115,7 @@ func fromField(name, path string) any {
 
 // env returns the collector's environment, and the mount of the token with which it asks Ray's dashboard; nil if it
 // needs none.
-func (c cluster) env(role string) ([]any, mount) {
+func (c cluster) env(role string) (variables []any, tokenMount mount) {
 	literal := func(name, value string) any { return map[string]any{"name": name, "value": value} }
 	env := []any{
 		// The label, because KubeRay makes up the name of a RayJob's or RayService's cluster.

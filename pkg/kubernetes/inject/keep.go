@@ -169,7 +169,7 @@ func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any
 	if pod == nil {
 		return template
 	}
-	wanted, _ := mapping(manifest, "spec")
+	wanted, _ := mapping(manifest, "spec") // the manifest's own pod
 	isCollector := func(container map[string]any) bool { return text(container, "name") == containerName }
 	pod["containers"] = without(pod, wanted, "containers", isCollector)
 	pod["initContainers"] = without(pod, wanted, "initContainers", isCollector)

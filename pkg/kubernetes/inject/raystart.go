@@ -31,13 +31,13 @@ func newStart(words []value, vars map[string]value) rayStart {
 		w := words[i]
 		name, given, assigned := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
 		switch {
-		case !strings.HasPrefix(w.text, "-") || strings.Contains(name, unread):
+		case !strings.HasPrefix(w.text, "-") || strings.Contains(name, unread): // no flag whose name is known
 			if !w.known() {
 				s.unread = append(s.unread, w.why)
 			}
 		case assigned:
 			s.flags[name] = value{text: given, why: w.why}
-		case slices.Contains(switches, name) || i+1 == len(words) || strings.HasPrefix(words[i+1].text, "--"):
+		case slices.Contains(switches, name) || i+1 == len(words) || strings.HasPrefix(words[i+1].text, "--"): // alone
 			s.flags[name] = known("true")
 		default:
 			i++

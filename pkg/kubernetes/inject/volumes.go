@@ -82,8 +82,8 @@ func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) 
 	return shared, nil
 }
 
-// warnCommon warns if the volume that holds Ray's folder may be mounted by several pods: their Ray nodes would write
-// the same logs.
+// warnCommon warns if the volume that holds Ray's folder may be mounted by several pods, because their Ray nodes would
+// write the same logs. holder is the mount of that volume, role the group's role.
 func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
 	volumes, _ := list(pod, "volumes") // newVolume or addVolumes says if it is none
 	name := text(holder, "name")

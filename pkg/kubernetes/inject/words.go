@@ -135,8 +135,8 @@ func (s *shell) parameter(p *syntax.ParamExp) value {
 	return unknown(why)
 }
 
-// substituted returns the value of $(…). For a name that is $(NAME), which Kubernetes has replaced before the shell saw
-// it; the output of a command is not known.
+// substituted returns the value of $(…). Where that is $(NAME) with the name of a variable, Kubernetes has put in the
+// variable's value before the shell saw it. The output of a command is not known.
 func (s *shell) substituted(c *syntax.CmdSubst) value {
 	if len(c.Stmts) == 1 {
 		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {

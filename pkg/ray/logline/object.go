@@ -70,7 +70,7 @@ type fields struct {
 // parseObject reads the header of an object of JSON, also of one that is cut.
 func parseObject(b []byte, clock *Clock) (h Header) {
 	var f fields
-	f.members(b[:min(len(b), maxJSON)], 1, nil, 2)
+	f.members(b[:min(len(b), maxJSON)], 1, nil, recordDepth)
 	return f.header(clock)
 }
 
@@ -90,6 +90,9 @@ func (f *fields) header(clock *Clock) (h Header) {
 	}
 	return h
 }
+
+// recordDepth is how many levels of objects are read of a record: its own fields, and those of an object in it.
+const recordDepth = 2
 
 // members reads the members of a JSON object from i on, and returns where the object ends. The object may be cut.
 // parent is the object's key, nil for the record itself. depth is how many levels of objects are read, with this one.

@@ -20,7 +20,7 @@ func Expand(line []byte) []byte {
 		return nil
 	}
 	var f fields
-	f.members(line, 1, nil, 2)
+	f.members(line, 1, nil, recordDepth)
 	level := f.levelOf()
 	if level == Unknown || len(f.message) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func Message(line []byte) string {
 		return ""
 	}
 	var f fields
-	f.members(line, 1, nil, 2)
+	f.members(line, 1, nil, recordDepth)
 	if f.levelOf() == Unknown {
 		return ""
 	}

@@ -25,7 +25,7 @@ type header struct {
 
 // parseText reads the header of a line that is not JSON, and returns where the line's message begins; 0 if the line has
 // no header. whole is the line, of which b is the beginning.
-func parseText(b, whole []byte, clock *Clock) (Header, int) {
+func parseText(b, whole []byte, clock *Clock) (read Header, messageAt int) {
 	h := header{clock: clock, whole: whole}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	indent := len(b) - len(bytes.TrimLeft(b, " "))

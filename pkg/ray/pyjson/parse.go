@@ -172,7 +172,7 @@ func (p *parser) digits() bool {
 	return p.pos > start
 }
 
-// list parses a list, whose [ is next.
+// list parses a list, whose [ is next. It takes the memory of the list and its elements from the parser's limit.
 func (p *parser) list(depth int) (any, error) {
 	p.pos++
 	if err := p.take(listBytes); err != nil {

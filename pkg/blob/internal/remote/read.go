@@ -219,10 +219,10 @@ func Lookup(page []Object, key string) (Object, error) {
 }
 
 // List lists a store page by page. page returns the objects and folders of one page, in any order, and the token of the
-// next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains the
-// key that it starts after, or a folder around it, and may list a folder on each page that has objects below it. A
-// server or proxy that does not understand the token returns the
-// same page again and again: this is an error, not a listing without end.
+// next page, which is "" for the first page and after the last. Servers differ in whether a listing contains the key
+// that it starts after, or a folder around it, and may list a folder on each page that has objects below it: List
+// leaves these out. A server or proxy that does not understand the token returns the same page again and again: this is
+// an error, not a listing without end.
 func List(prefix string, opts blob.ListOptions,
 	page func(token string) (objects []Object, next string, err error)) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
