@@ -86,7 +86,7 @@ func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 	return row
 }
 
-// newRow makes the row of an actor without a snapshot.
+// newRow makes the row of an actor that no saved answer has, from its events.
 func (t *actorTable) newRow(actor *moment.Actor) *pyjson.Object {
 	a := actor.Events
 	row := pyjson.Obj(
@@ -109,9 +109,9 @@ func (t *actorTable) newRow(actor *moment.Actor) *pyjson.Object {
 	return row
 }
 
-// setState sets all fields of a row that depend on the actor's state.
+// setState sets all fields of a row that depend on the actor's state, in place. Figures of its process are removed if
+// they are of another process or it has ended.
 func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
-	// the row's figures are of another process, or of one that has ended
 	if s.Worker.String() != row.Object("address").String("workerId") || s.State != moment.Alive {
 		row.Delete(processFields...)
 		row.Delete(usageFields...)
@@ -156,8 +156,8 @@ var (
 	groupResource  = regexp.MustCompile(`^(.+)_group_([0-9a-zA-Z]+)`)
 )
 
-// originalResources gives resources that a placement group reserved their original names again
-// (parse_pg_formatted_resources_to_original in ray/_private/utils.py).
+// originalResources gives resources that a placement group reserved, such as CPU_group_0_1234, their original names
+// again (parse_pg_formatted_resources_to_original in ray/_private/utils.py). The amount "bundle" is left out.
 func originalResources(resources map[string]float64) map[string]float64 {
 	original := make(map[string]float64, len(resources))
 	for name, amount := range resources {
@@ -175,7 +175,7 @@ func originalResources(resources map[string]float64) map[string]float64 {
 	return original
 }
 
-// allActors is /logical/actors, all or those of ?ids=a,b.
+// allActors is /logical/actors: all actors by ID, or those of ?ids=a,b, of which unknown ones are null.
 func allActors(w http.ResponseWriter, r *Request) error {
 	actors, err := readActors(r)
 	if err != nil {
@@ -186,11 +186,11 @@ func allActors(w http.ResponseWriter, r *Request) error {
 		all.Set(actors.all[i].ID, actors.row(&actors.all[i]))
 	}
 	if r.Query().Has("ids") {
-		asked := &pyjson.Object{}
+		requested := &pyjson.Object{}
 		for id := range strings.SplitSeq(r.Query().Get("ids"), ",") {
-			asked.Set(id, all.Get(id))
+			requested.Set(id, all.Get(id))
 		}
-		all = asked
+		all = requested
 	}
 	return writeOK(w, "All actors fetched.", "actors", all)
 }
@@ -300,7 +300,8 @@ func actorRows(r *Request) (rowSet, error) {
 	return set, nil
 }
 
-// rowOfLogical makes a row of the State API from that of /logical/actors, for an actor without events.
+// rowOfLogical makes a row of the State API's list from that of /logical/actors, for an actor without events that no
+// saved list has.
 func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
 	// in any order: answers are written in the order of actorFields
 	row := pyjson.Obj("node_id", nullable(logical.Object("address").String("nodeId")))

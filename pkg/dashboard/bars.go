@@ -10,7 +10,8 @@ import (
 // barsParams are a range of time, as param.Times reads it, and what is drawn of it; see bars.Question.
 var barsParams = []string{"from", "to", "pixels", "colour", "node_id"}
 
-// answerBars draws tasks and actors over time.
+// answerBars is /api/history/timeline: tasks and actors as bars over time, between from and to (times as people type
+// them) for a screen of so many pixels, coloured by function or by outcome, and of one node if node_id names it.
 func answerBars(w http.ResponseWriter, r *Request) error {
 	query := r.Query()
 	q := bars.Question{Node: query.Get("node_id")}

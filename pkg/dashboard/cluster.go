@@ -35,7 +35,7 @@ var (
 	profilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
 )
 
-// since is savedOr for a route that Ray has from 2.minor on.
+// since is savedOr for a route that Ray has from version 2.minor on; a session of an older Ray gets 404.
 func since(minor int, url string, otherwise any) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		old, err := r.OlderThan(r.Context(), minor)
@@ -103,8 +103,8 @@ func Status(ctx context.Context, m *moment.Moment) (string, error) {
 	return envelope.Object("data").String("clusterStatus"), nil
 }
 
-// savedStatus is the saved answer of the dashboard; nil if there is none. A snapshot that may be later than the moment
-// is used only if it counts the nodes that were alive then according to events.
+// savedStatus returns the saved answer of /api/cluster_status; nil if there is none. A snapshot that may be later than
+// the moment is used only if it counts as many nodes as were alive then.
 func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Object, error) {
 	url := "/api/cluster_status"
 	if asText {

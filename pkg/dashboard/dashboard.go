@@ -80,7 +80,8 @@ type Route struct {
 // retryAfter is the Retry-After of answers when the store could not be read, in seconds.
 const retryAfter = "5"
 
-// answer runs a handler and turns its error into an answer.
+// answer returns what runs a handler and answers with its error, if the handler has not written anything: as Ray does
+// if the request is wrong, otherwise with 503. When the client is gone, nothing is answered.
 func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
 		r.MaxLimit, r.closing = d.opts.MaxLimit, d.closing.Done()
@@ -172,11 +173,12 @@ func (d *Dashboard) Compare(
 }
 
 // DriversOf returns the IDs (hex) of the drivers of a submission; the names of their workers' logs contain these IDs.
-// For a session that was only listed it reads the saved list of jobs, which has the last driver.
+// There are none if the session has no log of the submission. For a session that was only listed it reads the saved
+// list of jobs, which has the last driver.
 func DriversOf(ctx context.Context, m *moment.Moment, submission string) (ids []string, err error) {
 	driver := logsearch.Selection{Submission: submission}
 	if len(driver.Of(m.Session.Logs)) == 0 {
-		return nil, nil // most sessions of a cluster
+		return nil, nil // as for most sessions of a cluster, which did not run it
 	}
 	end := *m
 	end.At = 0 // the IDs do not depend on the moment

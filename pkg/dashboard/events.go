@@ -21,8 +21,9 @@ const (
 	globalEvents = "global" // the group of events without a job
 )
 
-// eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only
-// logs have. jobs has the order of the groups.
+// eventsByJob groups the events by the moment as /events shows them: by the job's ID, in hex, or globalEvents, with
+// keys in camelCase, those of the saved answer first and then those that only logs have, the last maxJobEvents of each.
+// jobs has the order of the groups.
 func eventsByJob(r *Request) (jobs []string, byJob map[string][]*pyjson.Object, err error) {
 	data, _, err := r.SavedData(r.Context(), "/events")
 	if err != nil {

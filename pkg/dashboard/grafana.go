@@ -118,17 +118,17 @@ func (s *Services) grafanaView(view string) handler {
 
 // dashboardOf returns Ray's name for the dashboard whose UID the request's path contains; "" if it is not one of Ray's.
 func dashboardOf(r *Request) string {
-	asked, _, _ := strings.Cut(r.Params["dashboard"], "/")
+	requested, _, _ := strings.Cut(r.Params["dashboard"], "/")
 	for name, uid := range dashboardUIDs.All() {
-		if uid == asked {
+		if uid == requested {
 			return name
 		}
 	}
 	return ""
 }
 
-// ofSession returns the request's query with the session's name. Times relative to now become the session's own
-// beginning and end. Parameters that would refresh the panels are removed.
+// ofSession returns the request's query for a Grafana that shows the session: with the session's name, and without what
+// would refresh the panels. Times relative to now become the session's own beginning and end, or the moment.
 func ofSession(r *Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)

@@ -6,8 +6,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own
-// figures are the last ones; for an earlier moment, no figures are shown that were taken after it.
+// showHardware replaces the nodes' rows by rows with the hardware figures of the requested moment. At the session's end
+// (r.At is 0) the rows' own figures are the last ones. For an earlier moment, figures that were taken after it are
+// removed, and living nodes get those of the stored series.
 func showHardware(r *Request, nodes nodeSummaries) error {
 	if r.At == 0 {
 		return nil
@@ -96,7 +97,8 @@ func percent(usage [2]int64) float64 {
 	return float64(1000*usage[0]/usage[1]) / 10
 }
 
-// gpusWith sets for the snapshot's GPUs a sample's figures; processes are of the snapshot's time and are left out.
+// gpusWith returns a node's saved GPUs with the figures of a sample, by their order; a GPU that is not saved has no
+// name. The saved processes are of another time and are left out.
 func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	shown := make([]any, len(samples))
 	for i, s := range samples {
@@ -112,8 +114,9 @@ func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	return shown
 }
 
-// hardwareOf sets in a node's details the figures of its summary, which are those of the requested moment. Figures that
-// the summary lacks are not known. Only the details have what the node's processes used.
+// hardwareOf returns a node's details with the figures of its summary, which are those of the requested moment; it may
+// change detail. Figures that the summary lacks are not known and are removed. What the node's processes used is only
+// in the details, and is removed if it was taken after the moment. At the session's end (at is 0) details stay.
 func hardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 	if at == 0 {
 		return detail
@@ -164,7 +167,8 @@ func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
 // could not query a process, for example one that has just ended, and for figures that Linux does not have. In answers
 // to browsers these are left out; tools get what Ray said.
 
-// withoutNulls returns a node's summary or details without the nulls that empty the page.
+// withoutNulls returns a copy of a node's summary or details in which no null stands that makes Ray's frontend show an
+// empty page: it is left out, or is 0 or an empty list.
 func withoutNulls(node *pyjson.Object) *pyjson.Object {
 	node = node.Clone()
 	for _, f := range []string{"mem", "disk", "diskIo", "loadAvg", "gpus", "tpus", "cmdline"} {
@@ -199,7 +203,8 @@ func withoutNulls(node *pyjson.Object) *pyjson.Object {
 	return node
 }
 
-// processWithoutNulls returns one process of a node's details; actor is the one that runs in it, or nil.
+// processWithoutNulls returns a copy of a process of a node's details without nulls, as withoutNulls. actor is the one
+// that runs in it, or nil. If Ray has no statistics of an actor's process, the copy has one entry made from the actor.
 func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	process = process.Clone()
 	memory := pyjson.Obj()

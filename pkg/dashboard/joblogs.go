@@ -83,8 +83,9 @@ func incomplete(text []byte) int {
 	return cutCharacter(text)
 }
 
-// submissionOutput opens the log of the submission that a request names. If there is no such job or Ray has no log of
-// it, it answers the request itself and returns ok false. The log has no file if nothing of it is stored.
+// submissionOutput opens the log of the submission that a request names. If there is no such job, or it is a driver, of
+// which Ray shows no log, it answers the request itself and returns ok false. The log has no file if nothing of it is
+// stored.
 func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err error) {
 	id := r.Params["job_or_submission_id"]
 	jobs, err := r.Jobs(r.Context())

@@ -84,14 +84,17 @@ var driverFields = func() []field[shownJob] {
 	return fields
 }()
 
-// readJobs returns the rows of jobs as /api/jobs/ shows them: of all, or of the one with an ID; none if there is no
-// such job.
+// readJobs returns the rows of jobs as /api/jobs/ shows them: of all jobs if id is "", otherwise of the one with this
+// ID of a driver or submission; none if there is no such job.
 func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 	jobs, err := r.Jobs(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	nodes, err := r.Nodes(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	if id != "" {
 		one := moment.FindJob(jobs, id)
 		if jobs = nil; one != nil {
@@ -102,7 +105,7 @@ func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 		j := &shownJob{&jobs[i], nodes}
 		rows = append(rows, j.row())
 	}
-	return rows, err
+	return rows, nil
 }
 
 // row is the job's row: the saved one with what events have changed, or a new one.
@@ -123,7 +126,7 @@ func answerJobs(w http.ResponseWriter, r *Request) error {
 	id, one := r.Params["job_or_submission_id"]
 	rows, err := readJobs(r, id)
 	if err == nil {
-		rows, err = redactRows(r, withLogNodes(r, rows))
+		rows, err = redactRows(r, nameLogNodes(r, rows))
 	}
 	switch {
 	case err != nil:
@@ -136,9 +139,10 @@ func answerJobs(w http.ResponseWriter, r *Request) error {
 	return writeJSON(w, http.StatusOK, rows[0])
 }
 
-// withLogNodes adds, for browsers, the node with the log to submissions that never had a driver. Ray sends null; then
-// its frontend shows "Failed to load" and does not request the log, which has the reason.
-func withLogNodes(r *Request, rows []*pyjson.Object) []*pyjson.Object {
+// nameLogNodes replaces, for browsers, the rows of submissions that never had a driver by rows that name, as the
+// driver's node, the node that has the submission's log. Ray sends null; then its frontend shows "Failed to load" and
+// does not request the log, which says why the submission failed.
+func nameLogNodes(r *Request, rows []*pyjson.Object) []*pyjson.Object {
 	if !FromBrowser(r.Request) {
 		return rows
 	}
@@ -159,8 +163,8 @@ func jobRows(r *Request) (rowSet, error) {
 	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
 }
 
-// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the
-// end.
+// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver ran at the
+// requested moment, and when the last one ended. The saved answer is sent if no driver began or ended after it.
 func activities(w http.ResponseWriter, r *Request) error {
 	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
 	if err != nil {

@@ -95,8 +95,8 @@ var metricColumn = lazyregexp.New(`^ray_data_[a-z_]{1,60}$`)
 // datasetFigure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
 type datasetFigure struct{ dataset, operator, column, name string }
 
-// datasetRows returns the rows of datasets and operators, which carry the same columns, each with the names that its
-// figures have in common.
+// datasetRows yields the rows of datasets and of their operators, which have the same columns. With each comes the part
+// of a figure's key that all its figures share: the dataset's name, and the operator's.
 func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] {
 	return func(yield func(datasetFigure, *pyjson.Object) bool) {
 		for _, dataset := range moment.Objects(saved.List("datasets")) {
@@ -113,7 +113,8 @@ func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] 
 	}
 }
 
-// emptyColumns returns the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
+// emptyColumns returns the names of the columns that Ray fills from a Prometheus, if all their figures are 0; none if a
+// Prometheus filled any of them while the cluster ran.
 func emptyColumns(saved *pyjson.Object) map[string]bool {
 	columns := make(map[string]bool)
 	for _, row := range datasetRows(saved) {
@@ -133,8 +134,9 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	return columns
 }
 
-// figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is
-// the maximum of the complete session, so that a dataset which ended long before the cluster has one too.
+// figures queries the columns' figures by PromQL, for datasets and operators, and writes them as Prometheus does. Ray
+// looks back an hour for the maximum; here it is the maximum of the complete session, so that a dataset which ended
+// long before the cluster has one too.
 func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
 	found := make(map[datasetFigure]string)
 	begin, end := r.Life(r.Context())
@@ -161,7 +163,7 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 	return found, nil
 }
 
-// withFigures returns a copy that has the figures found.
+// withFigures returns a copy of a saved answer in which the figures found replace those that are there.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
 	same := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
 	filled := pyjson.Rewrite(saved, same).(*pyjson.Object)
@@ -179,7 +181,8 @@ func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.O
 	return filled
 }
 
-// trainRuns is /api/train/v2/runs and /api/train/v2/runs/v1.
+// trainRuns makes the handler of /api/train/v2/runs or /api/train/v2/runs/v1: runs of Train's second or first
+// interface.
 func trainRuns(url string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		runs, _, err := r.SavedTrainRuns(r.Context(), url)

@@ -37,25 +37,25 @@ func LogEnd(ctx context.Context, m *moment.Moment, node rayid.Node, file string)
 	return cut.end, err
 }
 
-// cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process
-// that wrote the log, the times at which its chunks were stored, the times in its lines, and the places in it where the
-// output of later tasks begins.
+// cutAt finds out where log, whose file is f, ended at the moment. All that was stored by then is before the end. All
+// of the log is if its writer had ended by then, and nothing if it had not begun. Otherwise the end is found by the
+// times in the lines that were stored later and, in the log of a worker, by where the output of later tasks begins.
 func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}
 	stored := f.StoredBy(m.At)
 	if m.At == 0 || stored == whole.end {
 		return whole, nil
 	}
-	over, begun, err := writerAt(ctx, m, log)
+	ended, begun, err := writerAt(ctx, m, log)
 	switch {
 	case err != nil:
 		return cutPoint{}, err
 	case !begun:
 		return cutPoint{}, nil
-	case over:
+	case ended:
 		return whole, nil
 	}
-	clock, err := Clock(ctx, m)
+	clock, err := LogClock(ctx, m)
 	if err != nil {
 		return cutPoint{}, err
 	}
@@ -67,9 +67,9 @@ func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log momen
 	return tasksCut(ctx, m, log.Path, cut)
 }
 
-// writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and
-// whether it had begun.
-func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, begun bool, err error) {
+// writerAt says whether the process that wrote a log had ended by the moment, as far as that is known, and whether it
+// had begun, which it has unless the opposite is known.
+func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (ended, begun bool, err error) {
 	if n := m.Session.Node(log.Node); n != nil {
 		state, existed := moment.NodeAt(n, m.At)
 		if !existed || state.State == moment.Dead {
@@ -94,8 +94,8 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 	return m.EndedActorWorkers()[output.Worker], true, nil
 }
 
-// tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested
-// moment. If no task runs at that moment, nothing else was written in between.
+// tasksCut moves the cut of a worker's log back to where the output of the first task begins that ran after the moment.
+// If no task ran at the moment, nothing was written between the two, so the cut is sure. Other logs' cuts stay.
 func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (cutPoint, error) {
 	output, ok := logname.ParseOutput(path.Base(log))
 	if !ok || output.Rotated {
@@ -153,7 +153,7 @@ func outputsAt(ctx context.Context, m *moment.Moment) (map[string]*workerOutput,
 		})
 }
 
-// add adds an attempt that ran from start to end, 0 if it did not end.
+// add adds an attempt that ran from start to end, Unix nanoseconds; end is 0 if it did not end. at is the moment.
 func (w *workerOutput) add(r tasktable.Row, at, start, end int64) {
 	if start <= at {
 		w.runs = w.runs || end == 0 || end > at
@@ -178,27 +178,29 @@ const (
 type lineSearch struct {
 	ctx    context.Context
 	f      *sessionlogs.File
-	at     int64
+	at     int64 // the moment, Unix nanoseconds
 	clock  logline.Clock
-	budget int64
+	budget int64 // bytes that may still be read
 }
 
 // timedLine is a line that carries a time.
 type timedLine struct {
-	start int64
-	at    int64
+	start int64 // its offset
+	at    int64 // Unix nanoseconds
 }
 
-// cut searches the part after from; all before it is known to be earlier.
+// cut returns where the first line begins that is later than s.at, or the log's end. It searches behind the offset
+// from: all before it is known to be earlier. The cut is unsure if lines without a time stand before it, or if s.budget
+// was not enough.
 func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	low, high, end := from, s.f.Size(), s.f.Size()
 	for high-low > searchBlock {
 		middle := low + (high-low)/2
-		line, err := s.next(middle, high, func(timedLine) bool { return true })
+		line, err := s.find(middle, high, func(timedLine) bool { return true })
 		switch {
 		case err != nil:
 			return cutPoint{}, err
-		case line == nil: // none has a time
+		case line == nil: // no line in the upper half has a time
 			high = middle
 		case line.at > s.at:
 			end, high = line.start, middle
@@ -206,7 +208,7 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 			low = line.start
 		}
 	}
-	first, err := s.next(low, high, func(l timedLine) bool { return l.at > s.at })
+	first, err := s.find(low, high, func(l timedLine) bool { return l.at > s.at })
 	if err != nil {
 		return cutPoint{}, err
 	}
@@ -217,9 +219,9 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	return cutPoint{end: end, unsure: !sure || s.budget <= 0}, err
 }
 
-// next finds the first wanted line with a time that starts in [from, to), after the line that contains from; nil if
-// there is none, or if it is too far away.
-func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
+// find returns the first line with a time that wanted accepts, of those that start in [from, to) but behind the line
+// that contains from; nil if there is none, or if s.budget was used up before it was found.
+func (s *lineSearch) find(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
 	for pos := from; pos < to && s.budget > 0; {
 		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
 		if err != nil {
@@ -262,8 +264,8 @@ func lineStart(b []byte, i int, first bool) int {
 	return len(b)
 }
 
-// lastIsTimed says whether the last line before end carries a time, so that it was surely written before what follows.
-// Of lines before from that is known already.
+// lastIsTimed says whether the last line before the offset end has a time, so that it was surely written before the
+// moment. Lines before the offset from were, with or without a time.
 func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	if end <= from {
 		return true, nil
@@ -285,7 +287,7 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 // LogOffset returns where the first line of one of the session's logs begins that is not before a time (Unix
 // nanoseconds), by the times in the lines.
 func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at int64) (int64, error) {
-	clock, err := Clock(ctx, m)
+	clock, err := LogClock(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -294,9 +296,9 @@ func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at in
 	return cut.end, err
 }
 
-// Clock returns what completes the times in a session's logs, which often have no zone, year or date: the zone of the
-// cluster at the moment, and the time in which the session ran. It reads only the session's snapshots.
-func Clock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
+// LogClock returns what completes the times in a session's logs, which often have no zone, year or date: the zone of
+// the cluster at the moment, and the time in which the session ran. It reads only the session's snapshots.
+func LogClock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
 	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// askedNode finds a node of the session by its ID or, if that is empty, by its address: of several nodes one that is
-// alive, otherwise the last one.
-func askedNode(r *Request, id, ip string) (rayid.Node, error) {
+// findNode finds a node of the session by its ID in hex or, if that is empty, by its address: of several nodes one that
+// is alive, otherwise the last one. An unknown node is Ray's error.
+func findNode(r *Request, id, ip string) (rayid.Node, error) {
 	if id == "" {
 		nodes, err := r.Nodes(r.Context())
 		if err != nil {
@@ -98,7 +98,9 @@ func openPart(r *Request, log moment.LogFile) (p part, ok bool, err error) {
 	return part{file: f, name: path.Base(log.Path), end: cut.end, unsure: cut.unsure, open: true}, err == nil, err
 }
 
-// resolveLog finds the log that a request means (resolve_filename in ray/dashboard/modules/log/log_manager.py).
+// resolveLog finds the log, or the part of one, that a request's options mean: by an actor, a task, a submission, a
+// process of a node or a file's name (resolve_filename in ray/dashboard/modules/log/log_manager.py). A log that is not
+// found is Ray's error.
 func resolveLog(r *Request, o *options) (part, error) {
 	switch {
 	case o.actorID != "":
@@ -112,7 +114,7 @@ func resolveLog(r *Request, o *options) (part, error) {
 		}
 		return namedLog(r, node, moment.SubmissionLog(o.submissionID))
 	}
-	node, err := askedNode(r, o.nodeID, o.nodeIP)
+	node, err := findNode(r, o.nodeID, o.nodeIP)
 	if err != nil {
 		return part{}, err
 	}
@@ -125,8 +127,8 @@ func resolveLog(r *Request, o *options) (part, error) {
 	return namedLog(r, node, name)
 }
 
-// namedLog finds a log by its name: a path below the node's logs folder, or its path on the node's disk. Files outside
-// the folder are not found, because they are not stored.
+// namedLog opens a log of a node by its name: a path below the node's logs folder, or its path on the node's disk.
+// Files outside the folder are not found, because they are not stored.
 func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 	full := name
 	if !path.IsAbs(name) {
@@ -140,11 +142,11 @@ func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 			break
 		}
 	}
-	asked, ok, err := openPart(r, moment.LogFile{Node: node, Path: below})
+	found, ok, err := openPart(r, moment.LogFile{Node: node, Path: below})
 	if err == nil && !ok {
 		err = noSuchLog("A file is not found at: %s", full)
 	}
-	return asked, err
+	return found, err
 }
 
 // actorLog finds the log of an actor's process: the last one that left a log (_resolve_actor_filename).
@@ -219,20 +221,20 @@ func taskLog(r *Request, o *options) (part, error) {
 	if len(file) == 0 {
 		return part{}, noSuchLog("Missing log filename info for task %s,attempt %d", o.taskID, o.attempt)
 	}
-	asked, err := namedLog(r, log.Node, string(file))
+	lines, err := namedLog(r, log.Node, string(file))
 	if err != nil {
 		return part{}, err
 	}
 	if start != nil {
-		asked.start = *start
+		lines.start = *start
 	}
 	if end != nil {
 		// An attempt's end in the log is known once the attempt has ended, which was before the moment: then no line is
 		// in doubt, unless what is shown of the log ends before it.
-		asked.unsure = asked.unsure && asked.end < *end
-		asked.end, asked.open = min(asked.end, *end), false
+		lines.unsure = lines.unsure && lines.end < *end
+		lines.end, lines.open = min(lines.end, *end), false
 	}
-	return asked, nil
+	return lines, nil
 }
 
 // rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are
@@ -253,7 +255,7 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	if id == "" && ip == "" {
 		return badRequest("Both node id and node ip are not provided. Please provide at least one of them.")
 	}
-	node, err := askedNode(r, id, ip)
+	node, err := findNode(r, id, ip)
 	if err != nil {
 		return err
 	}
@@ -270,8 +272,8 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "", "result", categorise(files))
 }
 
-// globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders,
-// folders end in "/".
+// globLogs returns, sorted, the files of paths and the folders that a glob matches as Python's Path.glob does: ** is
+// any number of folders. Folders end in "/"; those are there that Ray makes in any logs folder, and those of the paths.
 func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
 	match, err := pathglob.Parse(glob)
 	if err != nil {

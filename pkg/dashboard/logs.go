@@ -25,9 +25,9 @@ import (
 func oneLog(w http.ResponseWriter, r *Request) error {
 	o, err := parseOptions(r)
 	if err == nil {
-		var asked part
-		if asked, err = resolveLog(r, &o); err == nil {
-			return sendLog(w, r, &o, asked)
+		var found part
+		if found, err = resolveLog(r, &o); err == nil {
+			return sendLog(w, r, &o, found)
 		}
 	}
 	var refused *rayError
@@ -37,18 +37,19 @@ func oneLog(w http.ResponseWriter, r *Request) error {
 	return err
 }
 
-// sendLog sends the last lines of a part of a log (StreamLog in ray/dashboard/modules/log/log_agent.py).
-func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
-	ctx, start := r.Context(), asked.start
+// sendLog sends the last lines of a part of a log, as many as the options say, and for a stream of a running session
+// what is stored of the log later (StreamLog in ray/dashboard/modules/log/log_agent.py).
+func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
+	ctx, start := r.Context(), log.start
 	if o.lines != -1 {
-		tail, err := asked.file.TailStart(ctx, asked.end, o.lines, asked.end) // as Ray does, however long they are
+		tail, err := log.file.TailStart(ctx, log.end, o.lines, log.end) // as Ray does, however long they are
 		if err != nil {
 			return err
 		}
 		start = max(start, tail)
 	}
-	following := o.mediaType == "stream" && asked.open && r.Runs(ctx)
-	if start >= asked.end && !following {
+	following := o.mediaType == "stream" && log.open && r.Runs(ctx)
+	if start >= log.end && !following {
 		// Ray before 2.58 fails to send nothing: its clients expect an error.
 		if old, err := r.OlderThan(r.Context(), 58); err != nil || old {
 			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
@@ -56,7 +57,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	w.Header().Set("Content-Disposition", Attachment(cmp.Or(o.downloadName, asked.name)))
+	w.Header().Set("Content-Disposition", Attachment(cmp.Or(o.downloadName, log.name)))
 	answer := &Answer{ResponseWriter: w}
 	var out io.Writer = answer
 	if following {
@@ -70,10 +71,10 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	if o.filterANSI {
 		out = filter
 	}
-	err := asked.write(ctx, out, start, r.At)
+	err := log.write(ctx, out, start, r.At)
 	if err == nil && following {
 		// A task may begin beyond what is stored: what is stored next is of the tasks before it.
-		err = follow(ctx, asked.file, max(start, asked.end), r, out)
+		err = follow(ctx, log.file, max(start, log.end), r, out)
 	}
 	if err != nil {
 		return cutAnswer(answer, r, err)
@@ -110,7 +111,8 @@ type options struct {
 	filterANSI                                        bool
 }
 
-// parseOptions reads the parameters of GET /api/v0/logs (ray/dashboard/modules/state/state_head.py).
+// parseOptions reads the parameters of GET /api/v0/logs/{media_type} and refuses those that Ray refuses
+// (ray/dashboard/modules/state/state_head.py). timeout and interval are checked, but have no effect.
 func parseOptions(r *Request) (o options, err error) {
 	q := r.Query()
 	get := func(name, otherwise string) string {
@@ -151,7 +153,8 @@ func parseOptions(r *Request) (o options, err error) {
 	return o, o.check()
 }
 
-// check refuses what GetLogOptions refuses.
+// check refuses, with Ray's messages, options that do not say which log is meant, or are none that Ray knows
+// (GetLogOptions in ray/util/state/common.py).
 func (o *options) check() error {
 	byOwner := o.actorID != "" || o.taskID != ""
 	switch {
@@ -179,7 +182,7 @@ func noSuchLog(format string, args ...any) error {
 	return &rayError{status: http.StatusInternalServerError, text: fmt.Sprintf(format, args...)}
 }
 
-// noLog is Ray's error if nothing matches.
+// noLog is Ray's error if no log matches the options. node is the ID of the node that was looked at, "" if none was.
 func (o *options) noLog(node string) error {
 	or := func(s string) string {
 		if s == "" {
@@ -196,8 +199,8 @@ func (o *options) noLog(node string) error {
 // followEvery is how often the stream of a log looks for what its running session has stored since.
 const followEvery = 2 * time.Second
 
-// follow sends the stored bytes of a log after from, until the session has ended, the client has gone or the server
-// ends.
+// follow sends the bytes of a log behind the offset from as they are stored, until the session has ended, the client
+// has gone or the server ends. Only the first of these is no error.
 func follow(ctx context.Context, f *sessionlogs.File, from int64, r *Request, out io.Writer) error {
 	wait := time.NewTicker(followEvery)
 	defer wait.Stop()
@@ -233,7 +236,8 @@ var (
 	colourBegun = lazyregexp.New(`\x1b(\[[0-9;()]*)?$`)
 )
 
-// withoutColours removes colours from what is written. A possible beginning of one waits until more is known.
+// withoutColours returns a writer that passes on to w what is written to it, without terminal colours. It holds back
+// the last bytes while they may be the beginning of a colour.
 func withoutColours(w io.Writer) *characters {
 	return &characters{pass: func(text []byte) error {
 		_, err := w.Write(colour().ReplaceAll(text, nil))

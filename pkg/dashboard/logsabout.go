@@ -16,16 +16,17 @@ import (
 // LogsAboutParams are the parameters that name what LogsAbout is about.
 var LogsAboutParams = []string{"task_id", "attempt_number", "actor_id", "job_id", "submission_id"}
 
-// LogsAbout are the logs that tell of a task, an actor or a job, and when that began (Unix nanoseconds, 0: not known):
-// of its worker what it printed, of its driver, and of the raylet of its node or, of a job, the GCS. There are none if
-// no such thing is stored.
+// LogsAbout returns the stored logs that tell of the task, actor or job that form names, and when that began (Unix
+// nanoseconds; 0: not known). Of a task or an actor these are its worker's output, the raylet's log of its node, and
+// its driver's log; of a job its driver's log, and those of the GCS and the raylet. There are none if no such thing is
+// stored.
 func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []moment.LogFile, began int64,
 	err error) {
 	jobs, err := m.Jobs(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	about, stored, err := aboutOf(ctx, m, form)
+	subject, stored, err := subjectOf(ctx, m, form)
 	if err != nil || !stored {
 		return nil, 0, err
 	}
@@ -37,23 +38,23 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 			}
 		}
 	}
-	node, began := about.node, about.began
-	if !about.worker.Nil() {
+	node, began := subject.node, subject.began
+	if !subject.worker.Nil() {
 		for _, suffix := range []string{"err", "out"} {
-			add(node, findWorkerLog(m.Session.Logs, node, about.worker.String(), "", suffix))
+			add(node, findWorkerLog(m.Session.Logs, node, subject.worker.String(), "", suffix))
 		}
 		add(node, "raylet.out")
 	}
 	submission := form.Get("submission_id")
 	for _, j := range jobs {
-		if !j.DrivenBy(about.job) && (submission == "" || j.SubmissionID != submission) {
+		if !j.DrivenBy(subject.job) && (submission == "" || j.SubmissionID != submission) {
 			continue
 		}
 		if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {
 			add(driver, moment.SubmissionLog(j.SubmissionID))
 			node = driver
 		}
-		if about.worker.Nil() {
+		if subject.worker.Nil() {
 			began = j.Start
 			add(node, "gcs_server.out", "raylet.out")
 		}
@@ -70,55 +71,57 @@ type logSubject struct {
 	began  int64        // Unix ns, 0: not known
 }
 
-// aboutOf reads what logs are asked for: a task, an actor or a job. It is not stored if the task or actor is unknown.
-func aboutOf(ctx context.Context, m *moment.Moment, form url.Values) (about logSubject, stored bool, err error) {
+// subjectOf reads what logs are asked for: a task, an actor or a job. It is not stored if the task or actor is unknown.
+func subjectOf(ctx context.Context, m *moment.Moment, form url.Values) (subject logSubject, stored bool, err error) {
 	switch {
 	case form.Get("task_id") != "":
-		return taskAbout(m, form)
+		return taskSubject(m, form)
 	case form.Get("actor_id") != "":
-		return actorAbout(ctx, m, form.Get("actor_id"))
+		return actorSubject(ctx, m, form.Get("actor_id"))
 	}
 	return logSubject{job: form.Get("job_id")}, true, nil
 }
 
-func taskAbout(m *moment.Moment, form url.Values) (about logSubject, stored bool, err error) {
+// taskSubject finds the task attempt that form names; stored is false if there is none.
+func taskSubject(m *moment.Moment, form url.Values) (subject logSubject, stored bool, err error) {
 	id, err := rayid.Parse[rayid.Task](form.Get("task_id"))
 	if err != nil {
-		return about, false, &param.Error{Name: "task_id", Value: form.Get("task_id"),
+		return subject, false, &param.Error{Name: "task_id", Value: form.Get("task_id"),
 			Want: "the ID of a task, in hex"}
 	}
 	numbers := param.Form{Values: form}
 	attempt := numbers.Number("attempt_number", 0, math.MaxInt32) // the first one, if none is named
 	if numbers.Err != nil {
-		return about, false, numbers.Err
+		return subject, false, numbers.Err
 	}
 	log, stored, err := m.Session.Tasks.Log(id, int(attempt), m.At)
 	return logSubject{log.Node, log.Worker, id.Job().String(), log.Started}, stored, err
 }
 
-func actorAbout(ctx context.Context, m *moment.Moment, id string) (about logSubject, stored bool, err error) {
+// actorSubject finds an actor by its ID in hex, with its last process; stored is false if there is none.
+func actorSubject(ctx context.Context, m *moment.Moment, id string) (subject logSubject, stored bool, err error) {
 	actors, err := m.Actors(ctx)
 	if err != nil {
-		return about, false, err
+		return subject, false, err
 	}
 	i := slices.IndexFunc(actors, func(a moment.Actor) bool { return a.ID == id })
 	if i < 0 {
-		return about, false, nil
+		return subject, false, nil
 	}
-	about.began = actors[i].Started
+	subject.began = actors[i].Started
 	if processes := actors[i].Processes(); len(processes) > 0 {
-		about.node, about.worker = processes[0].Node, processes[0].Worker
+		subject.node, subject.worker = processes[0].Node, processes[0].Worker
 	}
 	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
-		about.job = parsed.Job().String()
+		subject.job = parsed.Job().String()
 	}
-	return about, true, nil
+	return subject, true, nil
 }
 
 // LogWriters says what wrote a log of a session, by its name.
 type LogWriters struct{ actors map[string]string } // names, by worker
 
-// LogWritersOf are those of a session at a moment.
+// LogWritersOf returns which actors wrote the logs of a session's workers, as far as that is known at the moment.
 func LogWritersOf(ctx context.Context, m *moment.Moment) (w LogWriters, err error) {
 	actors, err := m.Actors(ctx)
 	if err != nil {

@@ -53,7 +53,8 @@ func camelCase(s string) string {
 	return strings.Join(parts, "")
 }
 
-// pythonTitle is str.title: a letter after what is no letter is upper case, every other lower case.
+// pythonTitle is Python's str.title: a letter at the start, or after what is no letter, is upper case, any other lower
+// case.
 func pythonTitle(s string) string {
 	inWord := false
 	return strings.Map(func(r rune) rune {

@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// detailedSummaries are the summaries with all that is known of the nodes' processes.
+// detailedSummaries returns the nodes with their rows, as readSummaries, and completes the rows of nodes that no saved
+// answer has by what is known of their processes.
 func detailedSummaries(r *Request) (nodeSummaries, error) {
 	all, err := readSummaries(r)
 	unsaved := func(n *moment.Node) bool { return n.Saved == nil }
@@ -29,7 +30,7 @@ func detailedSummaries(r *Request) (nodeSummaries, error) {
 	}
 	for _, n := range all.All {
 		if unsaved(n) {
-			all.rows[n.ID] = complete(all.rows[n.ID], facts[n.Events.ID], workers[n.ID])
+			all.rows[n.ID] = withProcesses(all.rows[n.ID], facts[n.Events.ID], workers[n.ID])
 		}
 	}
 	return all, nil
@@ -107,17 +108,17 @@ func oneNode(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	on, err := readActors(r)
+	actors, err := readActors(r)
 	if err != nil {
 		return err
 	}
 	saved, onNode := detail.Object("actors"), &pyjson.Object{}
-	onThis := func(p moment.ActorProcess) bool { return p.Node.String() == id }
-	for i := range on.all {
-		a := &on.all[i]
-		row := on.row(a)
+	ranHere := func(p moment.ActorProcess) bool { return p.Node.String() == id }
+	for i := range actors.all {
+		a := &actors.all[i]
+		row := actors.row(a)
 		// Ray still lists an actor on its node after it was restarted on another one.
-		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), onThis) {
+		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), ranHere) {
 			if row = googleStyle(row); r.At == 0 {
 				row = fuller(row, saved.Object(a.ID))
 			}
@@ -131,7 +132,8 @@ func oneNode(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Node details fetched.", "detail", detail)
 }
 
-// nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
+// nodeDetail returns a node's details: its own saved answer, with the state and figures of the moment, if there is one,
+// otherwise row, its summary, with an entry for each of its processes.
 func nodeDetail(r *Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object, error) {
 	data, taken, err := r.SavedData(r.Context(), "/nodes/"+n.ID)
 	if err != nil {
@@ -176,7 +178,7 @@ type nodeSummaries struct {
 	rows map[string]*pyjson.Object // by ID in hex
 }
 
-// readSummaries returns all nodes with their rows.
+// readSummaries returns the nodes that existed at the moment, with their rows as /nodes?view=summary shows them.
 func readSummaries(r *Request) (nodeSummaries, error) {
 	nodes, err := r.Nodes(r.Context())
 	if err != nil {
@@ -217,8 +219,8 @@ func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	}
 }
 
-// newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left
-// out where Ray's frontend would draw a full bar for them.
+// newSummary makes the row of a node that no saved answer has, from its events. Hardware figures, which no event has,
+// are zeros, or left out where Ray's frontend would draw a full bar for them.
 func newSummary(s *session.Session, node *moment.Node) *pyjson.Object {
 	n, state := node.Events, &node.ByEvents
 	tmp := "/tmp/ray/" + s.Ref.Name

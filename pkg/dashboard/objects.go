@@ -34,7 +34,8 @@ type objectGroup struct {
 	states, attempts, refTypes *pyjson.Object
 }
 
-// countObjects counts objects by call site (ObjectSummaries in ray/util/state/common.py).
+// countObjects makes the summary of objects from their rows: for each call site how many there are, of which kinds, and
+// their size (ObjectSummaries in ray/util/state/common.py).
 func countObjects(rows []*pyjson.Object) *pyjson.Object {
 	groups := map[string]*objectGroup{}
 	var sites []string
@@ -70,7 +71,7 @@ func (g *objectGroup) add(row *pyjson.Object) float64 {
 	g.workers[strings.TrimSpace(string(pyjson.Append(nil, row.Get("pid"))))] = true
 	g.nodes[row.String("ip")] = true
 	size := row.Int("object_size")
-	if size == -1 {
+	if size == -1 { // Ray does not know it
 		return 0
 	}
 	mb := float64(size) / (1 << 20)

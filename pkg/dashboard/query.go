@@ -45,9 +45,9 @@ func parseSummaryQuery(r *Request) (tasktable.Query, error) {
 // maxFilters is how many filters a request may have. Each takes memory and time for all rows; Ray refuses none.
 const maxFilters = 100
 
-// parseFilters checks the timeout, which nothing needs, and pairs filter_keys, filter_predicates and filter_values in
-// order; a filter without a predicate is dropped, as by Ray. Keys are lower-cased. Ray's own store, and the conversion
-// of values, know only keys that are written so: Filter.Source.
+// parseFilters sets q.Filters: it pairs filter_keys, filter_predicates and filter_values in order. A filter without a
+// predicate is dropped, as by Ray. Keys are lower-cased; Ray's own store, and the conversion of values, know only those
+// that were written so (Filter.Source). It also checks timeout, which has no effect.
 func parseFilters(r *Request, q *tasktable.Query) error {
 	if _, err := intOr(r, "timeout", 0); err != nil {
 		return err
@@ -78,8 +78,9 @@ type typedFilter struct {
 	value any
 }
 
-// convertFilters refuses what Ray's own store refuses, and converts values to the type of their column, where Ray does
-// (convert_filters_type): both only of keys that were written in small letters (Filter.Source).
+// convertFilters returns the filters with their values converted to the type of their column, as Ray does
+// (convert_filters_type). It refuses values that cannot be converted, and those that Ray's own store refuses. Both only
+// concern keys that were written in small letters (Filter.Source).
 func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, error) {
 	for _, f := range filters {
 		if check := set.checks[f.Key]; check != nil && f.Source && !f.Not {
@@ -142,7 +143,8 @@ func (f typedFilter) fails(row *pyjson.Object) bool {
 	return !ok
 }
 
-// matches says whether a row passes all filters. Ray checks a filter's column only when it gets to it.
+// matches says whether a row passes all filters. The error is Ray's refusal of a filter, which Ray checks only when it
+// comes to it: a filter behind one that the row does not pass is not checked.
 func (set rowSet) matches(row *pyjson.Object, filters []typedFilter) (bool, error) {
 	for _, f := range filters {
 		i := slices.IndexFunc(set.columns, func(c column) bool { return c.filterable && c.name == f.Key })
@@ -159,7 +161,8 @@ func (set rowSet) matches(row *pyjson.Object, filters []typedFilter) (bool, erro
 	return true, nil
 }
 
-// unknownColumn is Ray's refusal of a filter; it lists a Python set, whose order means nothing, sorted.
+// unknownColumn is Ray's refusal of a filter by a column that there is not. It lists the columns that there are; Ray
+// lists a Python set, in no order, so here they are sorted.
 func unknownColumn(columns []column, key string) error {
 	var names []string
 	for _, c := range columns {
@@ -173,9 +176,9 @@ func unknownColumn(columns []column, key string) error {
 		"Supported filter columns: {%s}", key, strings.Join(names, ", "))
 }
 
-// match compares one column with the filter's value. Strings match regardless of case. A string is converted to the
-// type of what it is compared with for "=" but not for "!=", where values of different types always differ: that is
-// what Ray does.
+// match says whether a row passes the filter: whether its column is equal to the filter's value or, with Not, is not.
+// Strings match regardless of case. For "=" a string is converted to the type of what it is compared with, which may
+// fail; for "!=" it is not, so values of different types always differ. That is what Ray does.
 func (f typedFilter) match(row *pyjson.Object) (bool, error) {
 	datum, equal := row.Get(f.Key), false
 	switch value := f.value.(type) {

@@ -247,7 +247,7 @@ func (f *finite) WriteHeader(status int) {
 	f.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a part of an answer.
+// Write passes on a part of an answer; in JSON, what add makes of its bytes.
 func (f *finite) Write(p []byte) (int, error) {
 	if !f.begun {
 		f.WriteHeader(http.StatusOK)
@@ -265,7 +265,8 @@ func (f *finite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add passes on a byte of JSON outside of NaN, Infinity and -Infinity, and null in their place.
+// add appends the next byte of JSON to f.out, and null in the place of NaN, Infinity and -Infinity, which Python writes
+// and browsers refuse. A minus is held back until the next byte shows what it begins.
 func (f *finite) add(c byte) {
 	switch {
 	case f.inString:

@@ -146,7 +146,8 @@ func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
 }
 
-// answerSaved makes a handler that answers with what saved returns of a URL; otherwise answers if nothing is saved.
+// answerSaved makes a handler that answers with what saved, a method of Moment, returns for a URL. If nothing is saved,
+// it answers with what otherwise returns.
 func answerSaved(
 	saved func(*moment.Moment, context.Context, string) (any, int64, error), url string,
 	otherwise func(*Request) (any, error),
@@ -243,7 +244,8 @@ func redactDeep(o *pyjson.Object) *pyjson.Object {
 	}).(*pyjson.Object)
 }
 
-// redactRuntimeEnv keeps the names of environment variables: one can still see which are set.
+// redactRuntimeEnv returns a runtime environment with the values of its environment variables masked. Their names stay,
+// so one can still see which are set.
 func redactRuntimeEnv(env *pyjson.Object) *pyjson.Object {
 	vars := env.Object(secretField)
 	if vars == nil {

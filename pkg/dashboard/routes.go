@@ -16,7 +16,8 @@ type route struct {
 	handle handler
 }
 
-// routes are all requests that are answered, each with the package that answers it. HEAD is answered like GET.
+// routes are the paths of Ray's dashboard that are answered, for GET and HEAD, with their handlers. Large answers are
+// weighed: memory is reserved for them first.
 func (d *Dashboard) routes() []route {
 	m := &d.opts.Services
 	return []route{
@@ -106,7 +107,7 @@ var refusals = []refusal{
 	{http.MethodGet, "/memory_profile", processesEnded},
 }
 
-// Routes lists everything a dashboard answers.
+// Routes lists everything a dashboard answers: Ray's paths, our own, and those that are refused.
 func (d *Dashboard) Routes() []Route {
 	var all []Route
 	for _, known := range d.routes() {
@@ -143,8 +144,8 @@ const (
 	littleBytes = 1 << 20
 )
 
-// weighed reserves memory for an answer of so many rows that also reads the snapshots of some URLs, before its handler
-// builds it.
+// weighed is the handler h, which runs once memory for its answer is reserved. rows says how many rows the answer may
+// have; saved are the paths of the snapshots that it reads.
 func weighed(h handler, rows func(*session.Session) int, saved ...string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		bytes := int64(rows(r.Session)) * rowBytes

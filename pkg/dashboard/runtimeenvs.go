@@ -79,7 +79,8 @@ type nodeEnvs struct {
 	changes []envChange
 }
 
-// loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
+// loggedRuntimeEnvs returns the runtime environments that the nodes' agents had at the requested moment, by their logs,
+// as rows of the State API.
 func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
 	nodes, err := moment.Cached[envCache](&r.Moment).envs.GetFor(r.Context(), version,
@@ -114,7 +115,8 @@ func readRuntimeEnvs(ctx context.Context, m *moment.Moment) ([]nodeEnvs, error) 
 	return moment.ReadEach(ctx, "the log of runtime environments of node ", m.Session.Logs.Nodes(), readNode)
 }
 
-// parseEnvLog reads what an agent's log says about environments.
+// parseEnvLog reads what an agent's log says about environments, in the log's order. Its times have no zone; zone is
+// the one they are in. Lines without a time belong to the line before: after a failure they are its traceback.
 func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	var changes []envChange
 	envs := map[string]string{} // those that were read: most lines are about the same few
@@ -157,7 +159,8 @@ func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	return changes
 }
 
-// envSaid returns which of the known sentences a line contains, and about which environment; "" for any other line.
+// envSaid returns which of the known sentences, such as envCreated, a line of an agent's log has, and the environment
+// that it is about, as JSON. what is "" for any other line. That an agent gave up says nothing of the environment.
 func envSaid(said string) (what, env string) {
 	if strings.HasPrefix(said, envGaveUp) {
 		return envGaveUp, ""
@@ -177,12 +180,13 @@ func envSaid(said string) (what, env string) {
 
 // envState is an environment as its agent holds it.
 type envState struct {
-	env         string
-	number      int   // of its first change
-	asked, made int64 // Unix ns
-	done, ok    bool
-	references  int
-	failure     string
+	env        string
+	number     int   // of its first change
+	begun      int64 // when its creation began, Unix ns; 0: that was not logged
+	made       int64 // when its creation ended, well or not, Unix ns; 0: not yet
+	ok         bool
+	references int
+	failure    string
 }
 
 // at returns the environments that an agent had at a moment (0: the end), as rows of the State API.
@@ -199,15 +203,15 @@ func (n nodeEnvs) at(at int64) []*pyjson.Object {
 		}
 		switch c.what {
 		case envCreating:
-			s.asked = c.at
+			s.begun = c.at
 		case envCreated:
-			s.made, s.done, s.ok, s.references = c.at, true, true, s.references+1
+			s.made, s.ok, s.references = c.at, true, s.references+1
 		case envUsedAgain:
 			s.references++
 		case envReleased:
 			s.references--
 		case envGaveUp:
-			s.made, s.done, s.failure = c.at, true, c.failure
+			s.made, s.failure = c.at, c.failure
 		case envRemoved:
 			delete(states, c.env)
 		}
@@ -222,14 +226,15 @@ func (n nodeEnvs) at(at int64) []*pyjson.Object {
 	return rows
 }
 
-// row is nil for an environment that is still being made or whose beginning was not logged.
+// row returns the environment as a row of the State API; nil if it is still being made, or if it was not logged when
+// that began.
 func (s *envState) row(node rayid.Node) *pyjson.Object {
 	parsed, err := pyjson.ParseObject([]byte(s.env))
-	if !s.done || err != nil {
+	if s.begun == 0 || s.made == 0 || err != nil {
 		return nil
 	}
 	return pyjson.Obj(
-		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.asked)),
+		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.begun)),
 		"node_id", node.String(),
 		"ref_cnt", numberString(max(s.references, 0)), "error", nullable(s.failure),
 	)

@@ -13,7 +13,7 @@ import (
 )
 
 // agentLog is what the agent of Ray 2.60 logs: an environment made, used again and released, one that fails three
-// times, one removed.
+// times, one removed, one that is being made, and one of which the beginning is lost.
 const agentLog = `2026-11-20 23:20:26,699	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"A": "1"}} with timeout 600 seconds.
 2026-11-20 23:20:26,713	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
 2026-11-20 23:20:27,000	INFO runtime_env_agent.py:632 -- Runtime env already created successfully. Env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
@@ -32,6 +32,7 @@ second
 2026-11-20 23:20:32,000	INFO runtime_env_agent.py:284 -- Unused runtime env {"env_vars": {"B": "1"}}.
 2026-11-20 23:20:32,001	INFO runtime_env_agent.py:446 -- Runtime env {"env_vars": {"B": "1"}} removed from env-level cache.
 2026-11-20 23:20:33,000	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"C": "1"}} with timeout 600 seconds.
+2026-11-20 23:20:34,000	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"D": "1"}}, context: {}
 `
 
 func TestLoggedRuntimeEnvs(t *testing.T) {

@@ -69,7 +69,8 @@ const (
 	follows            // replaces the saved one, if events are newer: the field depends on the thing's state
 )
 
-// rowOf is the row of a thing: the saved one with what events have changed, or a new one.
+// rowOf returns the row of a thing: a copy of the saved one with the fields that its events decide, the saved one
+// itself if there are none, or a new one if saved is nil. newer says that the events are newer than the saved row.
 func rowOf[T any](fields []field[T], thing *T, saved *pyjson.Object, newer bool) *pyjson.Object {
 	row := saved
 	for _, f := range fields {
@@ -123,8 +124,9 @@ type rowSet struct {
 	added []column
 }
 
-// adaptColumns adapts the columns to those that this session's Ray had, as the rows of a saved list show, which were
-// requested with detail. Without rows they stay.
+// adaptColumns adapts the columns to those that this session's Ray had, by the first row of a saved list, which was
+// requested with all columns: newer ones that it lacks are left out, and others that it has are added. Without a row
+// they stay.
 func (set *rowSet) adaptColumns(list *pyjson.Object) {
 	rows := moment.Objects(list.List("result"))
 	if len(rows) == 0 {
@@ -177,8 +179,8 @@ func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*
 // rowsOf returns the rows of one entity.
 type rowsOf func(*Request) (rowSet, error)
 
-// pick reads the rows and selects those that a request's query, which parse reads, asks for, with the columns that this
-// session's Ray had. A wrong query is refused before rows are read.
+// pick reads the rows and selects those that a request asks for, with the columns that this session's Ray had. parse
+// reads the request's query; a wrong query is refused before rows are read.
 func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
 	q, err := parse(r)
 	if err != nil {
@@ -229,7 +231,7 @@ type selection struct {
 	rows             []*pyjson.Object
 }
 
-// query filters, sorts and cuts the rows as do_filter and its callers do.
+// query filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its callers).
 func (set rowSet) query(q tasktable.Query) (selection, error) {
 	filters, err := set.convertFilters(q.Filters)
 	if err != nil {

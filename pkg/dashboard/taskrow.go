@@ -168,7 +168,7 @@ func (e *taskEncoder) appendFallback(b []byte) []byte {
 	return appendObjectOr(b, e.Fallback(), `{"options": []}`)
 }
 
-// appendStates appends the states that the attempt was in, with their times.
+// appendStates appends the column events: the states that the attempt entered, with their times in milliseconds.
 func (e *taskEncoder) appendStates(b []byte) []byte {
 	b = append(b, '[')
 	for i, s := range e.states {
@@ -198,7 +198,8 @@ func appendMillis(b []byte, ns int64) []byte {
 	return append(b, ".0"...)
 }
 
-// appendProfile appends the profile events of the attempt; {} if there are none.
+// appendProfile appends the column profiling_data: the attempt's profile events, with times in milliseconds; {} if
+// there are none.
 func (e *taskEncoder) appendProfile(b []byte) []byte {
 	if !e.Profile(&e.profile) {
 		return append(b, "{}"...)
@@ -246,7 +247,8 @@ func readExtra(extra []byte) *pyjson.Object {
 	return &pyjson.Object{}
 }
 
-// appendLogInfo appends where in its worker's logs the attempt's lines are; null if that is not known.
+// appendLogInfo appends the column task_log_info: where in its worker's logs the attempt's output is; null if that is
+// not known. What is not known of it is left out.
 func (e *taskEncoder) appendLogInfo(b []byte) []byte {
 	info, ok := e.LogInfo()
 	if !ok {
@@ -281,8 +283,9 @@ func (e *taskEncoder) appendLogInfo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendRuntimeEnv writes runtime_env_info. Events hold only the environment itself; the rest is what Ray derives from
-// it (get_runtime_env_info in ray/_private/utils.py).
+// appendRuntimeEnv appends the column runtime_env_info of an environment as an event has it, serialized as JSON. The
+// rest of the column is what Ray derives from it (get_runtime_env_info in ray/_private/utils.py). Tasks share few
+// environments, so what was written is kept.
 func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 	info, known := e.envs[string(serialized)]
 	if !known {

@@ -117,7 +117,7 @@ func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	return writeState(w, r, l)
 }
 
-// taskSummary counts tasks by name, or by function, and state.
+// taskSummary answers with the number of tasks in each state, by their name, or with byFunction by their function.
 func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, error) {
 	s, err := r.Session.Tasks.Summarize(q, byFunction)
 	if err != nil {
@@ -134,7 +134,7 @@ func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, er
 	return taskSummaryReply(streamed(func(out *stream) { out.object(groups) }), "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
-// taskLineage counts tasks in a tree of what submitted what.
+// taskLineage answers with the tasks as a tree of what submitted what, with the number of attempts in each state.
 func taskLineage(r *Request, q tasktable.Query) (stateReply, error) {
 	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) },
 		maxLineageChildren)
@@ -202,7 +202,7 @@ func stateCounts(states []tasktable.StateCount) *pyjson.Object {
 	return o
 }
 
-// lineageTree writes a list of the tree's nodes, one after the other.
+// lineageTree writes nodes, and what is below them, as a JSON list while it is sent.
 func lineageTree(nodes []*tasktable.Node) streamed {
 	return func(s *stream) {
 		s.list(len(nodes), func(i int) {

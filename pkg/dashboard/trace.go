@@ -105,7 +105,8 @@ func (t *trace) add(event *pyjson.Object) {
 	t.buf = pyjson.Append(t.buf, event)
 }
 
-// task adds the profile events of an attempt to the trace of its process.
+// task adds the profile events of an attempt to the trace: its node is a process, its worker or driver a thread, which
+// are numbered when they are met first.
 func (t *trace) task(r tasktable.Row) {
 	p := &t.profile
 	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" {
@@ -130,8 +131,9 @@ func (t *trace) task(r tasktable.Row) {
 	}
 }
 
-// event adds a profile event of an attempt.
-func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number int) {
+// event adds a profile event of an attempt, which happened in a thread of a process. Its extra data may give it another
+// name and colour.
+func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, thread int) {
 	extra := &pyjson.Object{}
 	if len(e.Extra) > len("{}") {
 		extra = readExtra(e.Extra)
@@ -149,7 +151,7 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number
 		"task_id", r.ID().String(), "job_id", r.Job().String(), "attempt_number", r.Attempt(),
 		"func_or_class_name", string(r.Function()), "actor_id", nullable(hex.EncodeToString(r.Actor())),
 	)
-	t.add(pyjson.Obj("cat", string(e.Name), "name", name, "pid", process, "tid", number, "ts", from, "dur", to-from,
+	t.add(pyjson.Obj("cat", string(e.Name), "name", name, "pid", process, "tid", thread, "ts", from, "dur", to-from,
 		"cname", colour, "args", extra, "ph", "X"))
 }
 

@@ -92,7 +92,7 @@ func dropsWorker(f typedFilter, row *pyjson.Object) bool {
 const noJob = "ffff"
 
 // livingWorkers returns the core workers that are alive at the requested moment, by their node in hex, each as the
-// summary of a node has it (CoreWorkerStats in common.proto), without what it counts.
+// summary of a node has it (CoreWorkerStats in common.proto), without the figures, which no event has.
 func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 	actors := map[string]*entities.Actor{} // that are alive, by their worker
 	ports := map[string]int32{}
@@ -134,7 +134,8 @@ const (
 	runtimeEnvAgentTitle = "ray::RuntimeEnvAgent"
 )
 
-// workerProcess makes the row of a worker's process in a node's details.
+// workerProcess makes the row of a worker's process in a node's details. stats is the worker as livingWorkers returns
+// it; of an actor and a driver it is known when they started and what they run.
 func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
 	started, cmdline := 0.0, []any{}
 	if id, err := rayid.Parse[rayid.Actor](stats.String("actorId")); err == nil {
@@ -165,8 +166,8 @@ func agentProcess(pid int64, title string) *pyjson.Object {
 	return row
 }
 
-// nodeProcesses returns the rows of a node's processes in a snapshot, without the core workers that had ended at the
-// requested moment, and with those that have started since the snapshot, if there are events about them.
+// nodeProcesses returns the rows of a node's processes: those of a saved answer, without the core workers that had
+// ended by the requested moment, and core workers that it lacks. Only workers with events are left out or added.
 func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 	living, err := livingWorkers(r)
 	if err != nil {
@@ -229,7 +230,7 @@ type factsCache struct {
 	nodes shared.Value[map[rayid.Node]facts]
 }
 
-// factsOf returns the facts of every node that has logs.
+// factsOf returns, for every node that has logs, the numbers that its logs tell: see factLines.
 func factsOf(r *Request) (map[rayid.Node]facts, error) {
 	paths := make([]string, len(factLines))
 	for i, fact := range factLines {
@@ -273,8 +274,9 @@ func readFacts(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) (fac
 	return found, nil
 }
 
-// complete adds to the summary of a node without a snapshot what logs and the list of workers say about its processes.
-func complete(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjson.Object {
+// withProcesses returns the row of a node that no saved answer has, with what its logs, f, and the list of living
+// workers say about its processes.
+func withProcesses(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjson.Object {
 	row, raylet := row.Clone(), row.Object("raylet").Clone()
 	for name, n := range f {
 		if name != runtimeEnvAgent {

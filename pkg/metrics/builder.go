@@ -153,6 +153,7 @@ func (b *builder) addTarget(labels []samples.Label) int {
 	id, err := b.names.target(labels)
 	if err != nil {
 		b.fail(err)
+		return -1
 	}
 	if i, known := b.ofID[id]; known {
 		return i
@@ -178,7 +179,8 @@ func (b *builder) Wants(name string) bool { return b.err == nil && b.selects(nam
 // Metric implements samples.Visitor.
 func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
 
-// Series implements samples.Visitor.
+// Series implements samples.Visitor: it adds a series to the table and returns its place there, by which reads name it;
+// -1 if the series is not wanted, if another target has the same one, or if the reading has failed.
 func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	t := b.table[target]
 	if b.err != nil || !b.take(tableSeriesBytes) {
@@ -211,14 +213,14 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	return len(b.tableSeries) - 1
 }
 
-// Read implements samples.Visitor.
+// Read implements samples.Visitor: it adds a read of a target to the block.
 func (b *builder) Read(r *samples.Read) {
 	if b.err != nil {
 		return
 	}
 	table := &b.table[r.Target]
 	target := &b.targets[table.target]
-	at := uint16(len(target.times))
+	at := uint16(len(target.times)) // the number of this read
 	switch {
 	case len(target.times) == maxReads:
 		b.fail(errTooManyReads)
@@ -259,7 +261,8 @@ func (b *builder) expose(series int32, at uint16, v float64) {
 	b.change(t.place, at, v)
 }
 
-// link puts a series of the table first among the exposed ones that are the same series.
+// link puts a series of the table first in the list of the exposed ones that are the same series: lines may name one
+// series several times, in tables that follow each other. The list is of one period of the target only.
 func (b *builder) link(series int32) {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
@@ -276,7 +279,7 @@ func (b *builder) link(series int32) {
 	s.period, s.exposed = period, series
 }
 
-// unlink removes a series of the table from those that are exposed. False: it was not exposed.
+// unlink removes a series of the table from the list of exposed ones, see link. It returns false if it was not exposed.
 func (b *builder) unlink(series int32) bool {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
@@ -325,7 +328,8 @@ func (b *builder) end(place int32, at uint16) {
 	}
 }
 
-// change records a value of a series at a read, unless it is the value before. A read counts once: its last value wins.
+// change records the value v of a series at a read, unless it is the value before. Of several values at one read the
+// last one counts. place is the series' place in b.series.
 func (b *builder) change(place int32, at uint16, v float64) {
 	s := &b.series[place]
 	switch {
@@ -344,7 +348,7 @@ func (b *builder) change(place int32, at uint16, v float64) {
 	b.setCurrent(place, !value.IsStaleNaN(v))
 }
 
-// setCurrent puts a series among its target's current ones, or removes it.
+// setCurrent puts a series among its target's current ones, those that have a value, or removes it from them.
 func (b *builder) setCurrent(place int32, current bool) {
 	s := &b.series[place]
 	list := &b.targets[s.target].current
@@ -359,7 +363,8 @@ func (b *builder) setCurrent(place int32, current bool) {
 	}
 }
 
-// block returns the finished block.
+// block returns the block of what was read: targets by their numbers, series by theirs, and the changes of each series
+// next to each other.
 func (b *builder) block() (*block, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -93,7 +93,8 @@ func (d *Database) lock(ctx context.Context) error {
 	return nil
 }
 
-// Hours lists the stored hours, in order of time.
+// Hours returns the stored hours, in order of time. They are listed again when the last list is too old, unless nothing
+// more is expected to be stored. The list must not be changed.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	if err := d.lock(ctx); err != nil {
 		return nil, err
@@ -134,8 +135,9 @@ func (d *Database) outdated(ctx context.Context) error {
 // its index after the first query, and stores recover.
 const retryIndex = time.Minute
 
-// indexed returns the index if there is a valid one, otherwise the reason why the existing one is not.
-func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
+// indexed returns the index if there is a valid one. Otherwise unfit is why an existing one is not used, nil if there
+// is none.
+func (d *Database) indexed(ctx context.Context) (index *metricsIndex, unfit, err error) {
 	hours, err := d.Hours(ctx)
 	if err != nil || d.openIndex == nil {
 		return nil, nil, err
@@ -145,11 +147,11 @@ func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	}
 	defer d.listing.Release(1)
 	if len(hours) > 0 && (d.looked.IsZero() || d.index == nil && time.Since(d.looked) >= retryIndex) {
-		index, err := d.openIndex(ctx, hours)
+		opened, err := d.openIndex(ctx, hours)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		d.setIndex(index, unfitIndex(err))
+		d.setIndex(opened, unfitIndex(err))
 	}
 	return d.index, d.unfit, nil
 }
@@ -181,8 +183,8 @@ func unfitIndex(reason error) error {
 	return fmt.Errorf("the index of the session's metrics cannot be used; the server reads its chunks: %w", reason)
 }
 
-// Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in
-// held. The error is ErrTooMuch, the store's or the context's.
+// Select returns the series of each selection, in no order, and the reasons why some could not be read. The series
+// count in memory. The error is ErrTooMuch, the store's or the context's.
 func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
 	damaged []error,
 	err error) {
@@ -210,14 +212,15 @@ func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections .
 	return found, damaged, err
 }
 
-// selectOfHours is Select from chunks, which are read once for all selections.
-func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selections []Selection) (found [][]*Series,
+// selectOfHours is Select from the hours' chunks, which are read once for all selections. If chunks were joined since
+// they were listed, they are listed and read once more.
+func (d *Database) selectOfHours(ctx context.Context, memory *QueryMemory, selections []Selection) (found [][]*Series,
 	damaged []error, err error) {
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range selections {
 		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
 	}
-	most := max(0, d.maxBytes-held.bytes)
+	limit := max(0, d.maxBytes-memory.bytes) // bytes that the query may still take
 	wants := func(name string) bool {
 		return slices.ContainsFunc(selections, func(s Selection) bool {
 			if ctx.Err() != nil {
@@ -227,24 +230,25 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 			return matches || err != nil // find returns the error
 		})
 	}
-	kept := newAllowance(most)
-	blocks, damaged, err := d.load(ctx, mint, maxt, kept, wants)
+	changeMemory := newAllowance(limit)
+	blocks, damaged, err := d.load(ctx, mint, maxt, changeMemory, wants)
 	if err == nil && slices.ContainsFunc(damaged, chunks.Changed) { // chunks were joined since they were listed
 		if err := d.outdated(ctx); err != nil {
 			return nil, nil, err
 		}
-		kept = newAllowance(most)
-		blocks, damaged, err = d.load(ctx, mint, maxt, kept, wants)
+		changeMemory = newAllowance(limit)
+		blocks, damaged, err = d.load(ctx, mint, maxt, changeMemory, wants)
 	}
 	if err != nil {
 		return nil, damaged, err
 	}
-	own := (most - kept.left.Load()) * blockChangeBytes / changeBytes // in blocks that the database does not keep
-	err = d.hold(held, func(free *allowance) error {
+	// what blocks take that the database does not keep
+	own := (limit - changeMemory.left.Load()) * blockChangeBytes / changeBytes
+	err = d.hold(memory, func(free *allowance) error {
 		if err := free.take(own); err != nil {
 			return err
 		}
-		if found, err = d.find(ctx, blocks, selections, held.Copies, free); held.Copies {
+		if found, err = d.find(ctx, blocks, selections, memory.Copies, free); memory.Copies {
 			free.giveBack(own)
 		}
 		return err
@@ -252,7 +256,8 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 	return found, damaged, err
 }
 
-// find returns the series of each selection that blocks have.
+// find returns the series of each selection that blocks have, and takes their memory from free. With copies they do not
+// refer to the blocks.
 func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Selection, copies bool,
 	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
@@ -284,7 +289,8 @@ func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Sel
 	return found, nil
 }
 
-// Metrics returns what targets say about their metrics, by name, from the hours that were read.
+// Metrics returns what targets say about their metrics (type and help), by name: all of an index, otherwise those of
+// the hours that were read so far.
 func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, error) {
 	if err := d.lock(ctx); err != nil {
 		return nil, err
@@ -303,7 +309,9 @@ func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, erro
 	return maps.Clone(d.names.metrics), nil
 }
 
-// series collects a series from the blocks; nil if there are no samples.
+// series collects the parts of the series with a number from the blocks, which are in the order of nodes and times, and
+// puts a part with the end of the series where its target was gone. It leaves out parts without samples from mint to
+// maxt (Unix milliseconds); nil if there are no others.
 func (d *Database) series(number uint32, hours hourBlocks, mint, maxt int64) *Series {
 	key := d.names.of(number)
 	s := &Series{labels: key.labels}

@@ -49,7 +49,8 @@ func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer pro
 	return d
 }
 
-// Of returns the database of a session, and forgets those used longest ago.
+// Of returns the database of a session. It then forgets those used longest ago if all take too much memory. A running
+// session has another database than an ended one, because its hours are listed again and it has no index.
 func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -49,7 +49,8 @@ func newDictionary(maxBytes int64) *dictionary {
 	}
 }
 
-// target numbers a target. The error says that there is no room for it.
+// target returns the number of a target, by its labels, which are sorted, and numbers it if it is new. The error says
+// that there is no memory for it.
 func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
 	var s strings.Builder
 	for _, l := range targetLabels {
@@ -74,8 +75,8 @@ func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
 	return id, nil
 }
 
-// add numbers a series of a target, if it is one of those that the dictionary takes. The error says that there is no
-// room for it.
+// add returns the number of a series of a target, by its name and labels, its own and the target's, and numbers it if
+// it is new. taken is false if the dictionary is only for other series. The error says that there is no memory for it.
 func (d *dictionary) add(
 	target uint32, targetLabels []samples.Label, name string, own []samples.Label,
 ) (number uint32, taken bool, err error) {
@@ -119,8 +120,8 @@ func (d *dictionary) describe(m samples.Metric) {
 	}
 }
 
-// find returns the numbers of the series that match, in no order. A large expression takes long for each series, so it
-// ends with ctx.
+// find returns the numbers of the series that a selection matches, in no order. Matching one series against a large
+// regular expression may take long, so it looks at ctx before each.
 func (d *dictionary) find(ctx context.Context, s Selection) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -173,9 +174,9 @@ func onlyName(matchers []*labels.Matcher) (name string, only bool) {
 	return "", false
 }
 
-// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed
-// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none. Series that are the
-// same have the same labels, in order of their names.
+// merge returns a target's labels and those of a series of it, sorted by name. If both have a label of one name, the
+// series' is renamed exported_{name}, as Prometheus does unless honor_labels is set. A series' label without a value is
+// left out; it is the same as none.
 func merge(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))
 	inTarget := make(map[string]bool, len(target))

@@ -29,7 +29,8 @@ type hardware struct {
 	machines machines
 }
 
-// listHardware lists the hours of hardware figures, and the dashboard's answers that describe the machines.
+// listHardware lists a session's hours of hardware figures, each with the dashboard's answers that describe the
+// machines.
 func listHardware(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
 	hours, err := listKind(ctx, store, layout.SeriesPrefix(root, ref), layout.Series, root, ref)
 	if err != nil || len(hours) == 0 {
@@ -45,8 +46,9 @@ func listHardware(ctx context.Context, store blob.Lister, root string, ref layou
 	return hours, nil
 }
 
-// visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them. Each node is a target,
-// as with metrics.
+// visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them: each node is a target.
+// It reads the hour twice. work is the memory for this; damaged is called for what cannot be read, with its object's
+// key.
 func (h Hour) visitHardware(
 	ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error),
 ) error {
@@ -122,7 +124,8 @@ type figureSeries struct {
 
 var errUnknownNode = errors.New("a node that was not there when the figures were read first")
 
-// pass passes one sample to the visitor. A sample that is not newer than the node's last one was stored twice.
+// pass passes the figures of one sample to the visitor as a read of its node, and tells which figures of the read
+// before are missing now. A sample that is not newer than the node's last one was stored twice and is left out.
 func (t *hardwareSamples) pass(id rayid.Node, s layout.Sample) error {
 	node := t.nodes[id]
 	if node == nil {
@@ -143,7 +146,7 @@ func (t *hardwareSamples) pass(id rayid.Node, s layout.Sample) error {
 			}
 			node.series[f.figureKey] = series
 		}
-		if series.last = s.Time; series.number >= 0 {
+		if series.last = s.Time; series.number >= 0 { // wanted
 			r.Series, r.Values = append(r.Series, series.number), append(r.Values, f.value)
 		}
 	}
@@ -194,7 +197,8 @@ var figureHelp = map[string]string{
 	"ray_resources":             "Logical Ray resources broken per state",
 }
 
-// figures returns the values of a sample, without those that were not known when it was taken.
+// figures returns the values of a sample of a machine under the names of Ray's metrics, without those that were not
+// known when it was taken.
 func figures(s layout.Sample, m machine) []figure {
 	list := make([]figure, 0, 24)
 	add := func(name string, value float64) {
@@ -262,7 +266,8 @@ func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	}
 }
 
-// labels returns the labels that all series of a node have.
+// labels returns the labels that all series of a node have besides their own: the session's, and the node's if the
+// machine is known.
 func (m machine) labels(ref layout.Session) []samples.Label {
 	labels := []samples.Label{{Name: "SessionName", Value: ref.Name}}
 	if m.ip == "" {

@@ -35,7 +35,8 @@ func newReadMemory(share int64, whole *allowance) *readMemory {
 	return &readMemory{slots: semaphore.NewWeighted(hoursAtOnce), share: share, whole: whole}
 }
 
-// use calls read with the share of an hour, and if that was not enough, alone with the whole.
+// use calls read with the memory for one of hoursAtOnce hours. If read returns errLargeHour, use waits until no other
+// hour is read, and calls it again with the whole memory.
 func (m *readMemory) use(ctx context.Context, read func(workMemory *allowance) error) error {
 	for _, alone := range []bool{false, true} {
 		slots, workMemory := int64(1), newAllowance(m.share)
@@ -68,9 +69,10 @@ type hourBlocks struct {
 	until int64
 }
 
-// load returns the blocks of the hours that may have samples from mint to maxt, in order of node and time. Hours that
-// fit in the database's memory are read whole and stay there for later queries. Of others only the series whose names
-// are wanted are read, for this query; their changes take memory from changeMemory.
+// load returns the blocks of the hours that may have samples from mint to maxt (Unix milliseconds), in order of node
+// and time, and what of them is damaged. Hours that fit in the database's memory are read whole and stay there for
+// later queries. Of others only the series whose names are wanted are read, for this query; their changes take memory
+// from changeMemory.
 func (d *Database) load(
 	ctx context.Context, mint, maxt int64, changeMemory *allowance, wants func(string) bool,
 ) (hours hourBlocks, damaged []error, err error) {
@@ -152,9 +154,10 @@ type hourReader struct {
 // errNotKept says that an hour was read, but not kept: chunks of it were joined after they were listed.
 var errNotKept = errors.New("chunks have changed")
 
-// hour returns one hour, from memory if it is there. It is read once for all that ask at the same time.
+// hour returns one hour, from memory if it is there and nothing of it was stored since. It is read once for all that
+// ask at the same time. An hour that does not fit in the database's memory is read for this query alone, see load.
 func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
-	if r.large.Load() { // a query reads what it wants of it
+	if r.large.Load() { // the session's hours do not fit in memory
 		return r.read(ctx, h, r.wants, r.changeMemory)
 	}
 	key := hourKey{h.Node, h.Start.Unix()}
@@ -194,7 +197,8 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 	return l
 }
 
-// build makes the block of an hour, of the series whose names are wanted.
+// build reads an hour and makes its block, with the series whose names are wanted. The block's changes take memory from
+// changeMemory, reading it from workMemory, which is given back.
 func (d *Database) build(
 	ctx context.Context, h Hour, wants func(string) bool, changeMemory, workMemory *allowance,
 ) (l loaded) {

@@ -40,7 +40,7 @@ func List(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 	return listHardware(ctx, store, root, ref)
 }
 
-// listKind lists the hours of one kind.
+// listKind lists the hours that objects of one kind below a prefix make up, in the order of time and node.
 func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout.Kind, root string,
 	ref layout.Session) ([]Hour, error) {
 	var hours []Hour
@@ -97,7 +97,9 @@ type lineReader interface {
 	Lost()
 }
 
-// lines reads an hour.
+// lines passes the lines of an hour to d. Lines longer than maxLine bytes, and bytes that are not stored, are left out,
+// and d is told that something is lost. damaged is called for these, and for lines that d refuses, with the key of the
+// object, once for each. work is memory for long lines; errLargeHour says that it is not enough.
 func (h Hour) lines(
 	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance,
 	damaged func(key string, err error),
@@ -124,7 +126,7 @@ func (h Hour) lines(
 		}
 		if errors.Is(err, bufio.ErrBufferFull) || len(long.text) > 0 {
 			if len(long.text) <= maxLine {
-				if err := long.add(line); err != nil {
+				if err := long.append(line); err != nil {
 					return err
 				}
 			}
@@ -168,8 +170,9 @@ type longLine struct {
 	text  []byte
 }
 
-// add appends bytes of a line. The memory for a larger buffer is taken before it is made.
-func (l *longLine) add(text []byte) error {
+// append adds bytes to the line. The memory for a larger buffer is taken before it is made, and that of the smaller one
+// given back afterwards; errLargeHour says that there is not enough.
+func (l *longLine) append(text []byte) error {
 	if need := len(l.text) + len(text); need > cap(l.text) {
 		size := max(2*cap(l.text), need)
 		if l.work.take(int64(size)) != nil { // beside the buffer before

@@ -58,7 +58,8 @@ func openIndex(
 	return nil, err
 }
 
-// open reads the list of series. errStaleIndex: the index is of another version, or was made of other objects.
+// open reads the list of series, the table with this key, and the footer of the samples. It returns errStaleIndex if
+// the index is of another version, or was made of objects with another fingerprint.
 func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
 	free := newAllowance(x.maxBytes)
 	series, err := x.table(ctx, key, free)
@@ -106,7 +107,8 @@ func (x *metricsIndex) table(ctx context.Context, key string, free *allowance) (
 
 var errIndexForm = errors.New("not the tables of an index of metrics")
 
-// readSeries reads the names and labels of all series, and where their samples are.
+// readSeries reads the names and labels of all series, sorted by name, and in which rows of the samples each has its
+// own.
 func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error {
 	if err := t.ReadAll(ctx); err != nil {
 		return err
@@ -136,7 +138,8 @@ func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error
 	return nil
 }
 
-// checkSamples checks that the table of samples is the one that the table of series belongs to.
+// checkSamples checks that the table of samples is the one that the table of series belongs to, and notes its columns
+// and the rows of its groups.
 func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	f := x.samples
 	if generation, _ := f.Lookup(generationKey); generation != facts.Generation {
@@ -153,7 +156,8 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	return nil
 }
 
-// find returns the series that match. It ends with ctx, like the find of a dictionary.
+// find returns the series that a selection matches, in the order of the index. Like find of a dictionary it looks at
+// ctx before each.
 func (x *metricsIndex) find(ctx context.Context, s Selection) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
 		if ctx.Err() != nil {
@@ -225,8 +229,9 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 	return found, err
 }
 
-// samplesOf reads the samples of series, several row groups at the same time. Both the row groups and the series are in
-// the order of their rows, so each row group is read once. Series without samples from mint to maxt are left out.
+// samplesOf reads the samples of series, several row groups at the same time, with memory from free. Both the row
+// groups and the series are in the order of their rows, so each row group is read once. Series without samples from
+// mint to maxt (Unix milliseconds) are left out.
 func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64,
 	free *allowance) (series []*Series, err error) {
 	gathered := &gatherer{mint: mint, maxt: maxt, free: free}
@@ -288,7 +293,8 @@ func (x *metricsIndex) readGroups(ctx context.Context, groups []int, free *allow
 	return read, taken, parallel.Wait()
 }
 
-// groupsOf returns the row groups that have rows of series.
+// groupsOf returns the numbers of the row groups that have rows of series, in order. The series are in the order of
+// their rows.
 func (x *metricsIndex) groupsOf(found []foundSeries) (groups []int) {
 	for _, s := range found {
 		if s.from == s.to {
@@ -310,7 +316,7 @@ type groupRows struct {
 	values []float64
 }
 
-// groupBytes returns how much memory reading a row group takes at most.
+// groupBytes returns how many bytes of memory reading row group g takes at most.
 func (x *metricsIndex) groupBytes(g int) int64 {
 	group := &x.samples.Groups[g]
 	n := int64(group.Rows) * indexedRowBytes
@@ -324,7 +330,7 @@ func (x *metricsIndex) groupBytes(g int) int64 {
 	return n
 }
 
-// readGroup reads the times and values of a group of rows.
+// readGroup reads the times and values of row group g.
 func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err error) {
 	group := &x.samples.Groups[g]
 	times, values := &group.Chunks[x.columns.time], &group.Chunks[x.columns.value]
@@ -364,7 +370,8 @@ var errOrder = errors.New("samples are not in order of time")
 // timeBytes and indexedChangeBytes are what a time and a change take.
 const timeBytes, indexedChangeBytes = 8, 16
 
-// add adds rows to the current series.
+// add adds rows to the current series: those from g.mint to g.maxt, with memory from g.free. Rows that are not in the
+// order of time are errOrder.
 func (g *gatherer) add(times []int64, values []float64) error {
 	from := sort.Search(len(times), func(i int) bool { return times[i] >= g.mint })
 	to := sort.Search(len(times), func(i int) bool { return times[i] > g.maxt })
@@ -391,7 +398,8 @@ func (g *gatherer) add(times []int64, values []float64) error {
 // maxKnownTimes is how many lists of times are compared with those of a series, because there are few targets.
 const maxKnownTimes = 64
 
-// sharedTimes returns the times of the current series, in the memory of an earlier one that has the same.
+// sharedTimes returns the times of the current series. If an earlier series has the same ones, as series of one target
+// have, it returns those, and the memory for the others is given back.
 func (g *gatherer) sharedTimes() []int64 {
 	i := slices.IndexFunc(g.known, func(times []int64) bool { return slices.Equal(times, g.times) })
 	if i >= 0 {

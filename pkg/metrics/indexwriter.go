@@ -64,7 +64,8 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 	return err
 }
 
-// write is Write without another try. It writes nothing if there is a valid index, unless force is set.
+// write makes the index of a session's metrics and stores its two tables, once: Write tries again if objects have
+// changed meanwhile. It writes nothing if there is a valid index, unless force is set, or if there are no metrics.
 func (w *IndexWriter) write(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
@@ -135,22 +136,23 @@ type indexPass struct {
 // errTooManyRows is more samples than the server's reader of Parquet takes, or than stored bytes of usual metrics have.
 var errTooManyRows = errors.New("too many samples for an index")
 
-// write writes the table of samples, some names at a time, and gathers that of the series.
+// write writes the table of samples to file, and gathers that of the series. It reads the hours in several passes, each
+// for so many names as fit in memory. A name that has too many samples for one pass is divided into parts.
 func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 	if err := p.count(ctx); err != nil {
 		return err
 	}
 	out := parquet.NewGenericWriter[sampleRow](file, parquet.CreatedBy("rayhistory", "", ""),
 		parquet.KeyValueMetadata(generationKey, p.facts.Generation), parquet.MaxRowsPerRowGroup(indexGroupRows))
-	passes, most := uint64(0), p.maxBytes/indexedChangeBytes
+	passes, maxChanges := uint64(0), p.maxBytes/indexedChangeBytes
 	for names := slices.Sorted(maps.Keys(p.changes)); len(names) > 0; {
-		changes, n := p.changes[names[0]], 1
-		for n < len(names) && changes+p.changes[names[n]] <= most {
+		changes, n := p.changes[names[0]], 1 // of the first n names
+		for n < len(names) && changes+p.changes[names[n]] <= maxChanges {
 			changes += p.changes[names[n]]
 			n++
 		}
-		parts := uint64(changes/most) + 1
-		if changes > most {
+		parts := uint64(changes/maxChanges) + 1
+		if changes > maxChanges {
 			parts *= 2 // they are not equally large
 		}
 		if passes += parts; passes > maxPasses {
@@ -166,7 +168,8 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 	return out.Close()
 }
 
-// count finds the names, and how much there is of each.
+// count reads all hours once, and counts the most changes that the series of each name can have. It also gathers what
+// targets say about their metrics.
 func (p *indexPass) count(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
@@ -185,7 +188,8 @@ func (p *indexPass) count(ctx context.Context) error {
 	return nil
 }
 
-// countHour adds an hour to the counts. What it finds that other hours do not have takes memory of found.
+// countHour adds an hour to the counts. Names and metrics that earlier hours did not have take memory from found.
+// Damage ends it: a session with damaged metrics gets no index.
 func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowance) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -285,7 +289,7 @@ func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
 	return len(c.series) - 1
 }
 
-// Read implements samples.Visitor: it counts the most changes that a series can have in this table.
+// Read implements samples.Visitor: it counts, by name, the most changes that the series can have in this table.
 func (c *changeCounter) Read(r *samples.Read) {
 	for _, n := range r.Series {
 		s := &c.series[n]
@@ -294,7 +298,8 @@ func (c *changeCounter) Read(r *samples.Read) {
 			if _, known := c.changes[s.name]; !known && !c.take(int64(len(s.name))+nameBytes) {
 				return
 			}
-			c.changes[s.name] += 2 // stale markers that no line names: after a failed read, and before the next table
+			const unnamed = 2 // stale markers that no line names: after a failed read, and before the next table
+			c.changes[s.name] += unnamed
 		}
 		c.changes[s.name]++
 	}
@@ -305,7 +310,8 @@ func (c *changeCounter) Read(r *samples.Read) {
 	}
 }
 
-// writeNames writes the samples of one of so many parts of the series of some names, which are sorted.
+// writeNames writes the samples of the series with some names, which are sorted, and adds these series to p.series. If
+// parts is more than 1, it does so only for the series of one part, a number below parts.
 func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[sampleRow], names []string, part,
 	parts uint64) error {
 	// The bound is for blocks while they are built, which two are at a time: most take what a change takes afterwards.
@@ -381,7 +387,7 @@ func spellLabels(l labels.Labels) (string, error) {
 	return string(text), err
 }
 
-// seriesTable returns the list of series as Parquet.
+// seriesTable returns the table of series as a Parquet file, whose footer has the facts about the index.
 func (p *indexPass) seriesTable() ([]byte, error) {
 	facts, err := json.Marshal(p.facts)
 	if err != nil {

@@ -24,9 +24,9 @@ func (d *Database) KnownInterval() time.Duration {
 	return known
 }
 
-// Interval returns the usual time between two reads of a node's metrics, as some stored reads show it; 0: they do not,
-// or the session has only hardware figures, whose times between reads vary. It reads once for all that ask. What the
-// hours did not show, as the store may have been slow, is looked for again a minute later.
+// Interval returns the usual time between two reads of a node's metrics, as some stored reads show it. It is 0 if they
+// do not show it, or if the session has only hardware figures, whose times between reads vary. It reads once for all
+// that ask. If the reads did not show it, as when the store is slow, it reads again a minute later.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	if known := d.KnownInterval(); known > 0 {
 		return known, nil
@@ -37,14 +37,15 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
 		return 0, err
 	}
-	key := time.Now().Format("15:04 ") + fingerprintOf(hours)
+	key := time.Now().Format("15:04 ") + fingerprintOf(hours) // another one each minute
 	return d.interval.GetFor(ctx, key, func(ctx context.Context) (time.Duration, error) {
 		// The largest hour: a short one may have too few reads.
 		return d.intervalOf(ctx, slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) }))
 	})
 }
 
-// intervalOf is the interval that an hour shows; 0 if it does not, or not in time and in a share of the memory.
+// intervalOf returns the interval that an hour shows: the median of the times between some reads. It is 0 if the hour
+// shows none within intervalWait and an eighth of the memory.
 func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error) {
 	reading, stop := context.WithTimeout(ctx, intervalWait)
 	defer stop()

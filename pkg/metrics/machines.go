@@ -55,8 +55,8 @@ type machines struct {
 	known     shared.Value[map[rayid.Node]machine]
 }
 
-// listNodes returns the keys of the stored lists of nodes that are read: the last one first, and others from all of the
-// session.
+// listNodes returns the keys of the stored lists of nodes that are to be read, at most maxSnapshots: the last one
+// first, and then others from all of the session's time.
 func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
 	var found []layout.Object
 	keyAt := make(map[int64]string)
@@ -77,10 +77,11 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 	return keys, nil
 }
 
-// read returns what is known of nodes. What is damaged is left out, and reported to one of those that wait for it.
+// read returns what is known of the nodes' machines, which is read once for all that ask. What is damaged is left out,
+// and reported to one of those that ask, by damaged.
 func (m *machines) read(ctx context.Context, store chunks.Store,
 	damaged func(key string, err error)) (map[rayid.Node]machine, error) {
-	var found []func() // reports what is damaged
+	var found []func() // they report what is damaged; only the caller that reads gets any
 	known, err := m.known.Get(ctx, func(ctx context.Context) (map[rayid.Node]machine, error) {
 		known, texts := make(map[rayid.Node]machine), newAllowance(maxMachines)
 		for _, key := range m.snapshots {
@@ -128,7 +129,8 @@ type damagedNodes struct{ error }
 
 func (d *damagedNodes) Unwrap() error { return d.error }
 
-// readNodes adds what a stored list of nodes says to what is known from later ones, whose texts take of an allowance.
+// readNodes adds to known what a stored list of nodes says that later lists did not. The texts take memory from texts.
+// A list that cannot be read to its end is a damagedNodes; what was read of it stays.
 func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine,
 	texts *allowance) error {
 	object, err := store.Get(ctx, key, 0, -1)
@@ -182,7 +184,7 @@ func (m machine) bytes() int64 {
 // gpuBytes is what the name of a GPU takes besides its letters.
 const gpuBytes = 16
 
-// with adds what is not known yet.
+// with returns the machine with what a row of a list of nodes says of it that is not known yet.
 func (m machine) with(row nodeRow) machine {
 	if m.ip == "" {
 		m.ip, m.port, m.head = row.Raylet.Address, row.Raylet.MetricsExportPort, row.Raylet.IsHeadNode

@@ -49,6 +49,8 @@ type openMetrics struct {
 	buf     []byte
 }
 
+// write writes the samples of hours, which are in the order of time, as OpenMetrics. damaged is called for what cannot
+// be read, done after each hour.
 func (o *openMetrics) write(ctx context.Context, hours []Hour, damaged func(error), done func(Hour)) error {
 	for _, h := range hours {
 		newest := make(map[string]int64)
@@ -59,7 +61,7 @@ func (o *openMetrics) write(ctx context.Context, hours []Hour, damaged func(erro
 		for _, err := range found {
 			damaged(err)
 		}
-		if err := o.follow(newest); err != nil {
+		if err := o.noteWritten(newest); err != nil {
 			return err
 		}
 		done(h)
@@ -118,8 +120,8 @@ func (o *openMetrics) hour(ctx context.Context, h Hour, some someSeries, newest 
 	return l.damaged, nil
 }
 
-// follow says that an hour with these last reads was written.
-func (o *openMetrics) follow(newest map[string]int64) error {
+// noteWritten records that an hour was written with these last reads, by target: later hours are written from there on.
+func (o *openMetrics) noteWritten(newest map[string]int64) error {
 	for target, at := range newest {
 		last, known := o.last[target]
 		if !known && o.targets.take(int64(len(target))+targetBytes) != nil {
@@ -132,7 +134,7 @@ func (o *openMetrics) follow(newest map[string]int64) error {
 	return nil
 }
 
-// series writes a line for each sample of a series after a time.
+// series writes a line for each sample of a series after a time (Unix milliseconds).
 func (o *openMetrics) series(ctx context.Context, s *Series, after int64) error {
 	o.buf = appendSeries(o.buf[:0], s.labels)
 	begin := len(o.buf)

@@ -53,7 +53,8 @@ type copier struct {
 	times map[*int64][]int64 // copies, by the first of the block's
 }
 
-// copy replaces the memory of a series' parts with copies.
+// copy replaces what a series' parts refer to by copies, which take memory from c.free. Parts with the same times share
+// one copy of them.
 func (c *copier) copy(s *Series) error {
 	for i := range s.parts {
 		p := &s.parts[i]

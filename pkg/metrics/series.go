@@ -46,8 +46,9 @@ func (s *Series) Values(see func(v float64) bool) {
 	}
 }
 
-// End ends the series at a time, or right after its last read. It returns how much memory that takes.
-func (s *Series) End(at int64) (bytes int64) {
+// EndAt ends the series at a time (Unix milliseconds), or right after its last read if that is later, by a stale
+// marker. It returns how many bytes of memory that takes.
+func (s *Series) EndAt(at int64) (bytes int64) {
 	last := s.parts[len(s.parts)-1].times
 	s.parts = append(s.parts, part{times: []int64{max(at, last[len(last)-1]+1)}, ended: true})
 	return foundPartBytes + timeBytes
@@ -90,8 +91,8 @@ func (i *iterator[millis]) Next() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// step goes to the next read that has a sample, or over those at which the series is not exposed. It reports whether
-// there is a sample to return.
+// step goes to the next read of a part, or over all at which the series is not exposed. It reports whether there is a
+// sample to return, in i.time and i.value: not if the series is not exposed, or if a part before had one as late.
 func (i *iterator[millis]) step(p *part) bool {
 	changed := i.next < len(p.at) && int(p.at[i.next]) == i.read
 	switch {

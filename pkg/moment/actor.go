@@ -17,7 +17,8 @@ type Actor struct {
 	ActorState // of a saved row without what only its events tell
 }
 
-// Actors returns the actors: those with events in the order of their start, then the others.
+// Actors returns the actors that existed at the moment: those with events in the order of their first one, then those
+// that only the saved answer has, in its order.
 func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	data, taken, err := m.SavedData(ctx, "/logical/actors")
 	if err != nil {
@@ -63,7 +64,8 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	return actors, nil
 }
 
-// actorOf joins an actor's events with its saved row.
+// actorOf returns an actor with the state that counts, see Moment.Overrides. What neither events nor the saved row have
+// is zero.
 func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
 	a := Actor{thing, thing.ByEvents}
 	if thing.Newer { // its events are newer than its saved row, or it has none
@@ -131,9 +133,9 @@ type ActorProcess struct {
 	Begun, Left int64
 }
 
-// ActorAt returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and
-// times kept, as GcsActorManager does: the start is the first time the actor was alive; the process stays known after
-// death, but not while the actor is restarting.
+// ActorAt returns an actor's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether the
+// actor existed then. Restarts are counted, and times kept, as GcsActorManager does: the start is the first time the
+// actor was alive; the process stays known after death, but not while the actor is restarting.
 func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State, existed = Unready, len(a.Transitions) == 0
 	for _, t := range a.Transitions {
@@ -150,7 +152,7 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 		}
 		switch t.State {
 		case Alive:
-			s.place(t)
+			s.setProcess(t)
 		case Restarting:
 			s.restart(t)
 		case Dead:
@@ -161,8 +163,9 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	return s, existed
 }
 
-// place applies a transition that says in which process the actor is.
-func (s *ActorState) place(t entities.ActorTransition) {
+// setProcess applies a transition to the state ALIVE, which says in which process the actor is. The process before it,
+// if it was another one, is then a former one.
+func (s *ActorState) setProcess(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
 		if s.Worker != t.Worker {
 			if !s.Worker.Nil() {

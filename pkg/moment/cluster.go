@@ -30,8 +30,8 @@ var (
 	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
 )
 
-// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log. Once found it stays; until
-// then it is looked for again when the session has changed.
+// Build finds the versions of Ray and Python that the session ran: in the snapshots, or that of Ray in the GCS's log.
+// What is not found is "". Once found they stay; until then they are looked for again when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
 	build := &Cached[buildCache](m).build
 	found, _ := build.Loaded()
@@ -116,7 +116,8 @@ func (m *Moment) Times(ctx context.Context) param.Times {
 	return times
 }
 
-// findInLogs searches for a line at the beginnings of logs, until it is found.
+// findInLogs searches the beginnings of the logs whose paths in accepts, in the order of nodes and paths, and returns
+// what the expression and its groups match in the first log that has such a line; nil if none has.
 func (m *Moment) findInLogs(ctx context.Context, line *regexp.Regexp, in func(path string) bool) ([]string, error) {
 	for _, node := range m.Session.Logs.Nodes() {
 		for _, path := range m.Session.Logs.Paths(node) {

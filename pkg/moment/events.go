@@ -27,8 +27,8 @@ type eventCache struct {
 	events shared.Value[[]*pyjson.Object]
 }
 
-// ClusterEvents returns the session's cluster events in the order of nodes and files, each once, with keys as they were
-// written.
+// ClusterEvents returns the cluster events that Ray wrote to logs by the moment, in the order of nodes and files, each
+// once, with keys as they were written.
 func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	var version strings.Builder
 	for _, log := range m.LogNames().Events {
@@ -50,7 +50,8 @@ func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	return until, nil
 }
 
-// readEvents reads the events of all files, as many as take maxBytes of memory.
+// readEvents reads the events of all files, whatever their time. Those beyond maxBytes of memory are left out, with a
+// warning in the log.
 func (m *Moment) readEvents(ctx context.Context, maxBytes int64) ([]*pyjson.Object, error) {
 	all := eventReader{left: maxBytes, seen: map[string]bool{}}
 	for _, log := range m.LogNames().Events {
@@ -78,8 +79,8 @@ type eventReader struct {
 	left   int64 // bytes of memory that further events may take
 }
 
-// addLines adds the events of a file; false means that no more are added. Lines that are not JSON are left out, as Ray
-// does.
+// addLines adds the events of a file, one on each line; false means that there is no memory for more. Lines that are
+// not JSON are left out, as Ray does, and so are events that were added before.
 func (e *eventReader) addLines(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
@@ -114,8 +115,9 @@ type PlatformEvent struct {
 	Saved *pyjson.Object // its row in the dashboard's list, if that has the last delivery
 }
 
-// PlatformEvents returns the events of the platform, each once, the newest first: from events and the saved answer. If
-// both have an event, the later delivery counts; if the deliveries are the same, the saved one counts.
+// PlatformEvents returns the events of the platform, such as those of Kubernetes, by the moment, each once and the
+// newest first: from events and the saved answer. If both have an event, the later delivery counts; if the deliveries
+// are the same, the saved one counts.
 func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	saved, err := m.savedPlatformEvents(ctx)
 	if err != nil {
@@ -126,7 +128,7 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	add := func(e PlatformEvent) {
 		i, known := byID[e.ID]
 		switch {
-		case !m.existed(e.Time):
+		case !m.includes(e.Time):
 		case !known:
 			byID[e.ID] = len(all)
 			all = append(all, e)

@@ -41,14 +41,14 @@ type Job struct {
 	Newer bool
 }
 
-// endAs sets what became of the job to what another says of it.
-func (j *Job) endAs(o *Job) {
+// copyEnd sets what became of the job to what another says of it.
+func (j *Job) copyEnd(o *Job) {
 	j.Status, j.Message, j.ErrorType, j.ExitCode, j.End = o.Status, o.Message, o.ErrorType, o.ExitCode, o.End
 }
 
-// drive gives a submission its drivers, of which Ray shows the last one. A saved row may know a later one, of which
-// there are no events.
-func (j *Job) drive(drivers []*entities.Job) {
+// setDrivers gives a submission its drivers, of which Ray shows the last one. A saved row may know a later one, of
+// which there are no events.
+func (j *Job) setDrivers(drivers []*entities.Job) {
 	n := len(drivers)
 	if n > 0 && drivers[n-1].ID.String() >= j.ID {
 		n--
@@ -74,9 +74,9 @@ func (j *Job) Drivers() (ids []string) {
 	return ids
 }
 
-// FindJob looks up a job as Ray does: by the ID of a driver, or by a submission's ID (find_job_by_ids in
-// ray/dashboard/modules/job/utils.py). A submission that is found by the ID of an earlier driver is shown with that
-// driver. It is nil if there is none.
+// FindJob looks up a job as Ray does: by the ID of a driver, in hex, or by a submission's ID (find_job_by_ids in
+// ray/dashboard/modules/job/utils.py). A submission that is found by the ID of an earlier driver is returned as a copy
+// with that driver. The result is nil if no job has the ID.
 func FindJob(jobs []Job, id string) *Job {
 	if id == "" {
 		return nil
@@ -102,14 +102,14 @@ func FindJob(jobs []Job, id string) *Job {
 	return submitted
 }
 
-// Jobs returns all jobs as /api/jobs/ lists them: submissions first, then drivers without a submission. Ray up to 2.60
-// sends no events of submissions: see submission.go.
+// Jobs returns the jobs that existed at the moment, as /api/jobs/ lists them: submissions first, then drivers without a
+// submission. Ray up to 2.60 sends no events of submissions: see submission.go.
 func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	snapshot, taken, err := m.savedJobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := jobBuilder{m: m, taken: taken, drivers: map[string][]*entities.Job{}, goOn: map[string]bool{}}
+	b := jobBuilder{m: m, taken: taken, drivers: map[string][]*entities.Job{}, laterDriver: map[string]bool{}}
 	if b.nodes, err = m.Nodes(ctx); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 		if _, existed := DriverAt(j, m.At); existed {
 			b.drivers[id] = append(b.drivers[id], j)
 		} else {
-			b.goOn[id] = true
+			b.laterDriver[id] = true
 		}
 	}
 	b.runs = m.At == 0 && m.Runs(ctx)
@@ -152,17 +152,17 @@ func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error)
 
 // jobBuilder puts jobs together.
 type jobBuilder struct {
-	m        *Moment
-	zone     *time.Location // the cluster's
-	nodes    Nodes
-	taken    int64                      // when the saved rows were saved
-	drivers  map[string][]*entities.Job // of submissions, by submission ID, in their order
-	goOn     map[string]bool            // submissions of which another driver began after the moment
-	runs     bool                       // the session, which is shown as it is now
-	evidence map[string]*evidence
+	m           *Moment
+	zone        *time.Location // the cluster's
+	nodes       Nodes
+	taken       int64                      // when the saved rows were saved
+	drivers     map[string][]*entities.Job // of submissions, by submission ID, in their order
+	laterDriver map[string]bool            // submissions of which another driver began after the moment
+	runs        bool                       // the session runs, and the moment is now
+	evidence    map[string]*evidence
 }
 
-// savedJob reads a saved row.
+// savedJob reads a job from a saved row of /api/jobs/.
 func savedJob(row *pyjson.Object) Job {
 	j := Job{
 		ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"),
@@ -176,7 +176,8 @@ func savedJob(row *pyjson.Object) Job {
 	return j
 }
 
-// plainDrivers returns the drivers without a submission.
+// plainDrivers returns the drivers without a submission, by their IDs: first those of which there are events, then
+// those that only the saved list, snapshot, has.
 func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	var plain []entities.Job
 	for _, j := range b.m.Session.Jobs {
@@ -229,17 +230,18 @@ func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
 	return j
 }
 
-// submissions returns all submissions, those of the snapshot first, in its order.
+// submissions returns the submissions that existed at the moment: those of the saved list, snapshot, first, in its
+// order, then the others by their IDs.
 func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object) ([]Job, error) {
-	var open []string
-	known := map[string]bool{}
+	var overridden []string // rows that events and logs may replace; whether they show another state is not known yet
+	saved := map[string]bool{}
 	for _, row := range snapshot {
 		if row.String("type") == "SUBMISSION" {
 			id := row.String("submission_id")
-			known[id] = true
-			// its events and logs count, unless they show the same state, which is not known before they are read
-			if b.m.Overrides(b.taken, false, jobstatus.Ended(row.String("status"))) && !b.onlyInSnapshot(id) {
-				open = append(open, id)
+			saved[id] = true
+			const same = false
+			if b.m.Overrides(b.taken, same, jobstatus.Ended(row.String("status"))) && !b.isOnlySaved(id) {
+				overridden = append(overridden, id)
 			}
 		}
 	}
@@ -247,9 +249,9 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	for id := range b.drivers {
 		ids[id] = nil
 	}
-	maps.DeleteFunc(ids, func(id string, _ *evidence) bool { return known[id] })
-	more := slices.Sorted(maps.Keys(ids))
-	byEvents, err := b.jobsByEvents(ctx, append(open, more...))
+	maps.DeleteFunc(ids, func(id string, _ *evidence) bool { return saved[id] })
+	unsaved := slices.Sorted(maps.Keys(ids))
+	byEvents, err := b.jobsByEvents(ctx, append(overridden, unsaved...))
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +263,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 			}
 		}
 	}
-	for _, id := range more {
+	for _, id := range unsaved {
 		if j := byEvents[id]; j != nil {
 			jobs = append(jobs, *j)
 		}
@@ -269,31 +271,31 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	return jobs, nil
 }
 
-// submission joins the saved row of a submission with byEvents, what its events and logs show: nil if there are none,
-// or if it did not exist yet.
+// submission joins j, a submission by its saved row, with byEvents, the same one by its events and logs, which is nil
+// if there are none or if they show that it did not exist at the moment. existed says whether it did.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	drivers := b.drivers[j.SubmissionID]
-	if (len(drivers) > 0 || b.goOn[j.SubmissionID]) && !b.m.InTime(b.taken) {
+	if (len(drivers) > 0 || b.laterDriver[j.SubmissionID]) && !b.m.InTime(b.taken) {
 		j.ID = "" // it may be that of a driver that began after the moment
 	}
-	j.drive(drivers)
+	j.setDrivers(drivers)
 	same := byEvents != nil && byEvents.Status == j.Status
 	newer := b.m.Overrides(b.taken, same, jobstatus.Ended(j.Status))
 	if byEvents == nil {
-		return j, !newer || b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
+		return j, !newer || b.isOnlySaved(j.SubmissionID) && b.m.includes(j.Start)
 	}
 	j.AgentAddress = cmp.Or(j.AgentAddress, byEvents.AgentAddress)
 	if j.Node.Nil() {
 		j.Node = byEvents.Node
 	}
 	if j.Newer = newer; newer {
-		j.endAs(byEvents)
+		j.copyEnd(byEvents)
 	}
 	return j, true
 }
 
-// onlyInSnapshot says whether a submission is known only from a snapshot.
-func (b *jobBuilder) onlyInSnapshot(id string) bool {
+// isOnlySaved says whether a submission is known only from a snapshot.
+func (b *jobBuilder) isOnlySaved(id string) bool {
 	return b.evidence[id] == nil && b.drivers[id] == nil
 }
 
@@ -310,7 +312,8 @@ func (s *DriverState) status() string {
 	return jobstatus.Running
 }
 
-// DriverAt returns a driver's state at a moment and whether it was there at all.
+// DriverAt returns a driver's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it
+// existed then.
 func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
 	existed = len(j.Transitions) == 0
 	for _, t := range j.Transitions {

@@ -48,12 +48,13 @@ func (m *Moment) SavedData(ctx context.Context, url string) (*pyjson.Object, int
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList returns the result of a saved State API list. Of the answers for path, however its query was written, the
-// last one with all columns counts, if there is one, and of those of which it is not known when they were given, the
-// one with the most rows. Nil if there is none.
+// SavedList returns the result of a saved State API list and when it was given (Unix nanoseconds; 0: not known); nil if
+// none is saved. Path was asked for with several queries. Of their answers those count that have all columns, if there
+// are any, of these the last one before the moment, and where it is not known when they were given, the one with the
+// most rows.
 func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, int64, error) {
 	var best string
-	var most []int64 // detail, time, rows
+	var bestRank []int64 // all columns (1) or not (0), when it was given, rows: the greater the better
 	for _, u := range m.Session.Snapshots.URLs(path) {
 		_, query, _ := strings.Cut(u, "?")
 		detail, rows, whole := layout.ListedBy(query)
@@ -64,15 +65,15 @@ func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, in
 		if err != nil {
 			return nil, 0, err
 		}
-		has := []int64{0, last.Taken, int64(rows)}
+		rank := []int64{0, last.Taken, int64(rows)}
 		if detail {
-			has[0] = 1
+			rank[0] = 1
 		}
 		if m.At != 0 && last.Taken > m.At {
-			has[1] = -last.Taken // after the moment, the sooner the better
+			rank[1] = -last.Taken // after the moment, the sooner the better
 		}
-		if best == "" || slices.Compare(has, most) > 0 {
-			best, most = u, has
+		if best == "" || slices.Compare(rank, bestRank) > 0 {
+			best, bestRank = u, rank
 		}
 	}
 	if best == "" {
@@ -113,18 +114,19 @@ type Stored[E, S any] struct {
 // kind says how the saved rows and the events of one kind of thing belong together.
 type kind[E, S any] struct {
 	events []E
-	id     func(*E) string
+	id     func(*E) string                     // as in Stored
 	find   func(id string) *E                  // nil if there are no events
 	at     func(*E, int64) (s S, existed bool) // at a moment, see Moment.At
 
-	savedID func(row *pyjson.Object) string
-	began   func(row *pyjson.Object) int64 // Unix ns; 0: not known
-	ended   func(row *pyjson.Object) bool
+	savedID func(row *pyjson.Object) string     // as in Stored
+	began   func(row *pyjson.Object) int64      // Unix ns; 0: not known
+	ended   func(row *pyjson.Object) bool       // the row shows that the thing has ended
 	agrees  func(row *pyjson.Object, s *S) bool // the row shows the state
 }
 
-// join puts together what is stored of all things that existed at the moment: those that have a saved row, in its
-// order, then the others.
+// join puts together what is stored of all things of a kind that existed at the moment: those that have a saved row, in
+// the rows' order, then the others, in the order of k.events. taken is when the rows were saved, Unix nanoseconds, 0 if
+// that is not known.
 func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E, S] {
 	var joined []Stored[E, S]
 	seen := map[string]bool{}
@@ -140,7 +142,7 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 		seen[thing.ID] = true
 		existed := false
 		if thing.Events = k.find(thing.ID); thing.Events == nil {
-			existed = m.existed(k.began(row))
+			existed = m.includes(k.began(row))
 		} else if thing.ByEvents, existed = k.at(thing.Events, m.At); existed {
 			thing.Newer = m.Overrides(taken, k.agrees(row, &thing.ByEvents), k.ended(row))
 		}

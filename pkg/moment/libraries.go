@@ -35,7 +35,7 @@ type Application struct {
 // Deployment is a deployment of an application.
 type Deployment struct{ Name, Status, Trigger, Message string }
 
-// Applications returns the applications of Serve.
+// Applications returns the applications of Serve, as the last answer before the moment shows them.
 func (m *Moment) Applications(ctx context.Context) (apps []Application, err error) {
 	details, taken, err := m.SavedServe(ctx)
 	for name, v := range details.Object("applications").All() {
@@ -72,7 +72,7 @@ func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err e
 // trainRunLists are the addresses of Ray's two lists of Train's runs.
 var trainRunLists = []string{"/api/train/v2/runs", "/api/train/v2/runs/v1"}
 
-// TrainRuns returns the runs of Train.
+// TrainRuns returns the runs of Train that had begun by the moment, those of both of its interfaces.
 func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 	for _, url := range trainRunLists {
 		saved, taken, err := m.SavedTrainRuns(ctx, url)
@@ -111,8 +111,9 @@ func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
-// savedRows returns a saved answer as of the moment. Without a snapshot of that time it is the next one, with its list
-// as rowsAt makes it.
+// savedRows returns the last answer to url that was saved before the moment, and when it was saved; nil if none is
+// saved. If all were saved later, it is the first of them, and each row of its field list is what rowAt makes of it for
+// the moment; rows that rowAt makes nil are left out.
 func (m *Moment) savedRows(ctx context.Context, url, list string,
 	rowAt func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)
@@ -142,7 +143,8 @@ func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Obje
 	return existed
 }
 
-// dataset is a row of a dataset as it was at a moment. One that ran has no figures.
+// dataset returns a dataset's row, which was saved after a moment (Unix nanoseconds), as it was then; nil if the
+// dataset had not begun. If it ran then, its figures are 0, because they were not saved.
 func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	began, ended := seconds(row, "start_time"), seconds(row, "end_time")
 	switch {
@@ -169,8 +171,9 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	return row
 }
 
-// trainRun is a run or an attempt of Train as it was at a moment. A run of Train's first interface has a "run_status",
-// milliseconds, and a text for its detail, not null (ray/train/_internal/state/schema.py).
+// trainRun returns the row of a run or an attempt of Train, which was saved after a moment (Unix nanoseconds), as it
+// was then; nil if it had not begun. A run of Train's first interface has a "run_status", milliseconds, and a text for
+// its detail, not null (ray/train/_internal/state/schema.py).
 func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
 	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)

@@ -60,7 +60,8 @@ func SubmissionOf(path string) (id string, ok bool) {
 	return strings.TrimSuffix(name, suffix), ok
 }
 
-// LogNames returns what the names of the session's logs show.
+// LogNames returns what the names of the session's logs show: which logs have cluster events, and which submissions,
+// supervisors and workers have logs, and on which node. It must not be changed.
 func (m *Moment) LogNames() *LogNames {
 	s := m.Session
 	// Nothing is read: it cannot fail.
@@ -77,7 +78,8 @@ func (m *Moment) LogNames() *LogNames {
 	return names
 }
 
-// add sorts a log by its name: Ray's names say whose log it is.
+// add records a log of a node under what Ray's names say of it: that it has cluster events, or is that of a submission,
+// a supervisor or a worker. Other logs are left out.
 func (n *LogNames) add(node rayid.Node, path string) {
 	if isEventFile(path) {
 		n.Events = append(n.Events, LogFile{node, path})
@@ -119,7 +121,8 @@ const RuntimeEnvAgent = "runtime_env_agent.log"
 // readers is how many things have their logs read at a time.
 const readers = 16
 
-// ReadEach reads the logs of several things, some at a time. A panic becomes an error that names what was read.
+// ReadEach calls read for several things, some at a time, and returns the results in the order of things. A panic
+// becomes an error that names what and the thing. After an error the results are not complete.
 func ReadEach[T, R any](
 	ctx context.Context, what string, things []T, read func(ctx context.Context, i int, thing T) (R, error),
 ) ([]R, error) {
@@ -212,7 +215,8 @@ var (
 	timestampNs   = lazyregexp.New(`timestamp_ns=(\d+)`)
 )
 
-// logFactsOf reads the logs of a submission, again only where they have changed.
+// logFactsOf returns what the logs of a submission show: its own and its supervisor's. They are read again only when
+// the parts that are looked at have changed. zone is that of times in logs.
 func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location) (logFacts, error) {
 	cached, _ := Cached[jobCache](m).facts.LoadOrStore(id, &shared.Value[logFacts]{})
 	value := cached.(*shared.Value[logFacts])
@@ -280,7 +284,8 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 	return nil
 }
 
-// readExit looks for the end in the supervisor's log (run in ray/dashboard/modules/job/job_supervisor.py).
+// readExit reads the exit code, and when the submission ended, from the end of the supervisor's log (run in
+// ray/dashboard/modules/job/job_supervisor.py).
 func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogFile) error {
 	tail, err := readTail(ctx, logs, log, supervisorLines, 1<<20)
 	if err != nil {

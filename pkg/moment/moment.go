@@ -51,11 +51,12 @@ func NewEnv(log logrus.FieldLogger, memory *budget.Budget) *Env {
 // Runs says whether the session still runs.
 func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.Running(ctx) }
 
-// existed says whether a time, Unix nanoseconds, is not after the moment.
-func (m *Moment) existed(t int64) bool { return m.At == 0 || t <= m.At }
+// includes says whether a time, Unix nanoseconds, is not after the moment, so that what happened then had happened.
+func (m *Moment) includes(t int64) bool { return m.At == 0 || t <= m.At }
 
-// Life returns when the session began and when it ended, up to the moment. Its events may begin before and end after
-// the times that its collectors stored.
+// Life returns the time that the moment shows of the session: from when it began until the moment, or else until it
+// ended or, if it still runs, until now. Its events may begin before and end after the times that its collectors
+// stored. If nothing says when it began, that is an hour before the end.
 func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	begin, end = m.Session.Life.Start, m.Session.Life.End
 	if end.IsZero() {
@@ -123,7 +124,8 @@ type derivations struct {
 	of map[weak.Pointer[session.Origin]]*derived
 }
 
-// get returns what was derived from a session. It lives as long as the session is in memory.
+// get returns what was derived from a session; empty at first. It lives as long as the session, or one that it became
+// by a refresh, is in memory.
 func (d *derivations) get(s *session.Session) *derived {
 	origin := s.Origin()
 	key := weak.Make(origin)

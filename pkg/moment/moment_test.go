@@ -191,7 +191,7 @@ func TestLearn(t *testing.T) {
 		},
 	} {
 		var e evidence
-		if e.learn("a", pyjson.Obj("message", message, "timestamp", pyjson.Number("7"))); e != want {
+		if e.addEvent("a", pyjson.Obj("message", message, "timestamp", pyjson.Number("7"))); e != want {
 			t.Errorf("%s: %+v, want %+v", message, e, want)
 		}
 	}

@@ -37,7 +37,8 @@ func (n Nodes) IP(id string) string {
 	return ""
 }
 
-// Nodes returns the nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
+// Nodes returns the nodes that existed at the moment, in the order of Ray's list (get_all_node_summary in
+// ray/dashboard/modules/node/datacenter.py), then those that it lacks.
 func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 	data, taken, err := m.SavedData(ctx, "/nodes?view=summary")
 	if err != nil {
@@ -65,7 +66,7 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 // groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
 const groupLabel = "ray.io/node-group"
 
-// nodeOf joins a node's events with its saved row.
+// nodeOf returns a node with what its saved row and its events say of it, the state as Moment.Overrides decides.
 func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
 	raylet := thing.Saved.Object("raylet")
 	death := raylet.Object("deathInfo")
@@ -142,7 +143,8 @@ type NodeState struct {
 	Ended           int64              // Unix ns, 0: alive
 }
 
-// NodeAt returns a node's state at a moment (0: the end) and whether it was there at all.
+// NodeAt returns a node's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it had
+// begun by then.
 func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
 	existed = at == 0 || n.Start <= at && (n.Start != 0 || len(n.Transitions) == 0)

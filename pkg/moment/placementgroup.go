@@ -25,7 +25,7 @@ type Group struct {
 	Placed                       bool              // it is, or was
 }
 
-// Groups returns the placement groups.
+// Groups returns the placement groups that existed at the moment: those of the saved list first.
 func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 	list, taken, err := m.SavedList(ctx, "/api/v0/placement_groups")
 	if err != nil {
@@ -53,7 +53,8 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 // requested is when a group was requested, in the stats of a saved row.
 const requested = "creation_request_received_ns"
 
-// groupOf joins a placement group's events with its saved row.
+// groupOf returns a placement group with what its saved row and its events say of it, the state as Moment.Overrides
+// decides.
 func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
 	stats := thing.Saved.Object("stats")
 	g := Group{
@@ -74,7 +75,7 @@ func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
 	}
 	e := thing.Events
 	if e == nil {
-		return g.placedNow()
+		return g.withPlaced()
 	}
 	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, thing.ByEvents.Created)
 	if thing.Saved == nil {
@@ -91,10 +92,11 @@ func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
 	if thing.Newer {
 		g.State = thing.ByEvents.State
 	}
-	return g.placedNow()
+	return g.withPlaced()
 }
 
-func (g Group) placedNow() Group {
+// withPlaced returns the group with Placed set if its state says that it is placed now.
+func (g Group) withPlaced() Group {
 	g.Placed = g.Placed || g.State == "CREATED"
 	return g
 }
@@ -106,8 +108,9 @@ type GroupState struct {
 	Created, Started, Placed int64
 }
 
-// groupAt returns a placement group's state at a moment (0: the end), and whether it was there at all: from when it was
-// requested, or if no event says that, from its first transition. Bundles stay placed until placed again.
+// groupAt returns a placement group's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and
+// whether it existed then: from when it was requested or, if no event says that, from its first transition. Bundles
+// stay placed until placed again.
 func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	existed = at == 0 || g.Created <= at && (g.Created != 0 || len(g.Transitions) == 0)

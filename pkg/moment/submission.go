@@ -44,7 +44,8 @@ type evidence struct {
 	failure    string // why its job manager let it fail; "" if it did not
 }
 
-// jobEvidence collects the evidence about submissions, by their IDs.
+// jobEvidence collects what the session has of each submission besides saved rows and drivers, whatever the moment, by
+// the submission's ID. One of which there is only a log has an empty evidence.
 func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) {
 	return Cached[jobCache](m).evidence.GetFor(ctx, StateOf(m.Session),
 		func(ctx context.Context) (map[string]*evidence, error) {
@@ -77,16 +78,16 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			for _, event := range events {
 				if id := event.Object("custom_fields").String("submission_id"); event.String("source_type") == "JOBS" &&
 					id != "" {
-					evidenceOf(id).learn(id, event)
+					evidenceOf(id).addEvent(id, event)
 				}
 			}
 			return found, nil
 		})
 }
 
-// learn reads what a line of event_JOBS.log says about a submission (JobManager in
+// addEvent reads what a line of event_JOBS.log says about a submission (JobManager in
 // ray/dashboard/modules/job/job_manager.py).
-func (e *evidence) learn(id string, event *pyjson.Object) {
+func (e *evidence) addEvent(id string, event *pyjson.Object) {
 	at := event.Int("timestamp") * int64(time.Second)
 	message := event.String("message")
 	if strings.HasPrefix(message, "Started a ray job") {
@@ -131,7 +132,7 @@ func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 	if e.own == nil {
 		return other
 	}
-	own := b.fromOwnEvents(e.own)
+	own := b.byOwnEvents(e.own)
 	if own == nil || other == nil {
 		return own
 	}
@@ -139,7 +140,7 @@ func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 		own.Entrypoint, own.Metadata, own.RuntimeEnv = other.Entrypoint, other.Metadata, other.RuntimeEnv
 	}
 	if !e.hasEnd() && jobstatus.Ended(other.Status) {
-		own.endAs(other)
+		own.copyEnd(other)
 	}
 	return own
 }
@@ -156,9 +157,9 @@ func (e *evidence) hasEnd() bool {
 // did not exist at the moment.
 func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Job {
 	j := &Job{SubmissionID: id, Newer: true} // no saved row is read
-	j.drive(b.drivers[id])
-	b.decide(j, e, facts)
-	if !b.m.existed(j.Start) {
+	j.setDrivers(b.drivers[id])
+	b.setOutcome(j, e, facts)
+	if !b.m.includes(j.Start) {
 		return nil
 	}
 	j.Start, j.End = millis(j.Start), millis(j.End)
@@ -177,14 +178,14 @@ func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Jo
 	return j
 }
 
-// fromOwnEvents returns a submission from its own events; nil if it did not exist at the moment.
-func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
+// byOwnEvents returns a submission by its own events alone; nil if it did not exist at the moment.
+func (b *jobBuilder) byOwnEvents(s *entities.Submission) *Job {
 	j := &Job{SubmissionID: s.ID, Entrypoint: s.Entrypoint, Metadata: s.Metadata, RuntimeEnv: s.RuntimeEnv,
 		Newer: true}
-	j.drive(b.drivers[s.ID])
+	j.setDrivers(b.drivers[s.ID])
 	j.Status = jobstatus.Pending
 	for i, t := range s.Transitions {
-		if !b.m.existed(t.Time) {
+		if !b.m.includes(t.Time) {
 			if i == 0 {
 				return nil
 			}
@@ -216,35 +217,35 @@ var statusMessages = map[string]string{
 // EndNotRecorded is the message of a submission of which only the end of its driver is known.
 const EndNotRecorded = "The driver ended; its exit code was not recorded."
 
-// decide derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts most,
-// then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
+// setOutcome derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts
+// most, then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
 // driver, unless its submission went on.
-func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
+func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	j.Status, j.Node, j.Start = jobstatus.Pending, facts.node, e.started
-	b.supervised(j, e.supervisor)
-	driverEnded := b.driven(j)
+	b.setBySupervisor(j, e.supervisor)
+	driverEnded := b.setByDriver(j)
 	j.Start = cmp.Or(facts.started, j.Start)
 	if facts.entrypoint != "" {
 		j.Entrypoint = facts.entrypoint
-		if e.supervisor == nil && b.m.existed(j.Start) {
+		if e.supervisor == nil && b.m.includes(j.Start) {
 			j.Status = jobstatus.Running // only its log shows that it ran
 		}
 	}
 	switch {
-	case facts.exited && b.m.existed(facts.ended):
-		j.exit(facts)
+	case facts.exited && b.m.includes(facts.ended):
+		j.setExit(facts)
 		return
-	case e.status != "" && b.m.existed(e.completed):
+	case e.status != "" && b.m.includes(e.completed):
 		j.Status, j.End = e.status, cmp.Or(j.End, max(driverEnded, e.completed))
 		if e.failure != "" {
 			j.Message, j.ErrorType = e.failure, failureType(e.failure)
 			return
 		}
-	case facts.refused != "" && b.m.existed(j.Start):
+	case facts.refused != "" && b.m.includes(j.Start):
 		j.Status, j.End, j.Message, j.ErrorType = jobstatus.Failed, j.Start, facts.refused,
 			"JOB_SUPERVISOR_ACTOR_START_FAILURE"
 		return
-	case driverEnded != 0 && !b.goesOn(j.SubmissionID, e, facts):
+	case driverEnded != 0 && !b.stillRuns(j.SubmissionID, e, facts):
 		j.Status, j.End, j.Message = jobstatus.Succeeded, driverEnded, EndNotRecorded
 		return
 	case j.End != 0:
@@ -254,12 +255,13 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 	j.Message = statusMessages[j.Status]
 }
 
-// goesOn says whether a submission ran on at the moment, whose driver had ended: its entrypoint may run more programs
-// after the one that was the driver.
-func (b *jobBuilder) goesOn(id string, e *evidence, facts logFacts) bool {
-	after := func(t int64) bool { return !b.m.existed(t) }
+// stillRuns says whether a submission whose driver had ended still ran at the moment: its entrypoint may run more
+// programs after the one that was the driver. Something that happened to it later shows that, or a supervisor that
+// lives and is known to die later or is looked at now.
+func (b *jobBuilder) stillRuns(id string, e *evidence, facts logFacts) bool {
+	after := func(t int64) bool { return !b.m.includes(t) }
 	switch {
-	case b.goOn[id], facts.exited && after(facts.ended), after(e.completed):
+	case b.laterDriver[id], facts.exited && after(facts.ended), after(e.completed):
 		return true
 	case e.supervisor == nil:
 		return false
@@ -269,8 +271,8 @@ func (b *jobBuilder) goesOn(id string, e *evidence, facts logFacts) bool {
 	return now.State == Alive && (b.runs || last.State == Dead)
 }
 
-// exit completes the outcome of a job whose exit code is known, as the supervisor reports it to Ray.
-func (j *Job) exit(facts logFacts) {
+// setExit completes the outcome of a job whose exit code is known, as the supervisor reports it to Ray.
+func (j *Job) setExit(facts logFacts) {
 	j.ExitCode, j.End = facts.exitCode, facts.ended
 	if facts.exitCode == 0 {
 		j.Status, j.Message = jobstatus.Succeeded, statusMessages[jobstatus.Succeeded]
@@ -298,8 +300,9 @@ func failureType(failure string) string {
 	return ""
 }
 
-// supervised takes the state of the supervisor actor: pending until it is alive, over when it is dead.
-func (b *jobBuilder) supervised(j *Job, a *entities.Actor) {
+// setBySupervisor sets the submission's status and times by its supervisor actor, if a has events: the submission is
+// pending until the actor is alive, and over when it is dead.
+func (b *jobBuilder) setBySupervisor(j *Job, a *entities.Actor) {
 	if a == nil || len(a.Transitions) == 0 {
 		return
 	}
@@ -315,8 +318,8 @@ func (b *jobBuilder) supervised(j *Job, a *entities.Actor) {
 	j.Node = state.Node // nil if it never ran: Ray then names no node, whoever wrote the log
 }
 
-// driven takes the state of the driver, and returns when it ended (0: not yet).
-func (b *jobBuilder) driven(j *Job) int64 {
+// setByDriver sets the status and times of a submission by its last driver, and returns when that ended (0: not yet).
+func (b *jobBuilder) setByDriver(j *Job) int64 {
 	d := j.Driver
 	if d == nil {
 		return 0

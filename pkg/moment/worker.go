@@ -33,8 +33,8 @@ type Worker struct {
 	PID         int64
 }
 
-// Workers returns the workers: those of the saved list and of events, and those of which only drivers' and actors'
-// events and the names of log files tell (Ray sends worker events from 2.58).
+// Workers returns the workers that existed at the moment: those of the saved list and of events, then drivers that only
+// the jobs' events tell of, then workers that only the names of log files tell of (Ray sends worker events from 2.58).
 func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	list, taken, err := m.SavedList(ctx, "/api/v0/workers")
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		t.add(m.workerOf(k))
 	}
 	for i := range m.Session.Workers {
-		// of one that did not exist yet, its log does not tell that it did
+		// The events of a worker that did not exist yet count more than its log, which does not say when it began.
 		t.seen[m.Session.Workers[i].ID.String()] = true
 	}
 	for i := range m.Session.Jobs {
@@ -73,7 +73,8 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	return t.workers, nil
 }
 
-// workerOf returns a worker that the saved list or events tell of.
+// workerOf returns a worker that the saved list or events tell of, with the state that counts, see Overrides. If only
+// the saved row tells of it, and its end there is after the moment, the worker is alive.
 func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 	if thing.Saved == nil {
 		return Worker{Stored: thing, WorkerState: thing.ByEvents, Type: thing.Events.Type,
@@ -89,7 +90,7 @@ func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 	switch {
 	case thing.Newer: // its events are newer than the saved row
 		w.WorkerState = thing.ByEvents
-	case thing.Events == nil && !m.existed(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
+	case thing.Events == nil && !m.includes(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
 		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
 	}
 	return w
@@ -107,7 +108,8 @@ func (t *workerTable) add(w Worker) {
 	t.workers = append(t.workers, w)
 }
 
-// addDriver takes a job's driver, whose worker ID is the job's followed by 0xff.
+// addDriver adds a job's driver, unless it is there already or did not exist at the moment. Its worker ID is the job's
+// followed by 0xff.
 func (t *workerTable) addDriver(j *entities.Job) {
 	id := DriverWorker(j.ID)
 	state, existed := DriverAt(j, t.m.At)
@@ -135,22 +137,23 @@ func DriverWorker(j rayid.Job) string {
 	return w.String()
 }
 
-// addLogged adds the workers that only have a log. When they started is unknown, and shown as 0; they count as dead if
-// their node or their actor is.
+// addLogged adds the workers of which there is only a log. When they started is not known, so Started is 0. They count
+// as dead if their node or their actor is.
 //
-// list is a snapshot of Ray's workers at the time taken (Unix ns), in order of their IDs. A worker that it lacks,
-// though it goes beyond its ID, is added only if events say that it ran something later. A list that was cut short says
-// nothing about IDs behind its last row.
+// list is Ray's list of workers, sorted by ID and saved at the time taken (Unix nanoseconds). A worker is missing from
+// the list if it is complete, or if its last row has a greater ID. Then Ray no longer knew the worker, and it is added
+// only if events say that it ran something after taken. A list that was cut says nothing about IDs behind its last row:
+// these workers are added.
 func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.Object, taken int64) error {
 	saved := list.List("result")
-	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered")
+	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered") // rows before Ray's limit cut the list
 	last := ""
 	if len(saved) > 0 {
 		row, _ := saved[len(saved)-1].(*pyjson.Object)
 		last = row.String("worker_id")
 	}
 	names := t.m.LogNames()
-	missing := map[string]bool{} // from the list, though it would have them
+	missing := map[string]bool{}
 	for _, logged := range names.Workers {
 		if !t.seen[logged.ID] && (complete || logged.ID < last) {
 			missing[logged.ID] = true
@@ -182,9 +185,9 @@ type workerCache struct{ later, ended shared.Value[map[string]bool] }
 // workersKey is what workerCache holds depends on.
 func (m *Moment) workersKey() string { return fmt.Sprint(StateOf(m.Session), " ", m.At) }
 
-// workersAfter are those workers of missing, by their IDs in hex, in which, by events, an actor or a task began after a
-// list of workers was saved that does not have them. Where it is not known when the list was saved, there are none. It
-// goes through all tasks, so only where a worker is missing, and once for a moment:
+// workersAfter returns the workers of missing, by their IDs in hex, in which an actor or a task began, by its events,
+// after saved: the time (Unix nanoseconds) when a list of workers was saved that lacks them. If that time is 0, not
+// known, there are none. It goes through all tasks, so it does so only if a worker is missing, and once for a moment:
 // missing depends on nothing else.
 func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[string]bool) (map[string]bool, error) {
 	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) {
@@ -199,7 +202,7 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 		}
 		for i := range m.Session.Actors {
 			for _, t := range m.Session.Actors[i].Transitions {
-				if t.Time > saved && m.existed(t.Time) {
+				if t.Time > saved && m.includes(t.Time) {
 					add(t.Worker.String())
 				}
 			}
@@ -247,7 +250,8 @@ type WorkerState struct {
 	ExitType, ExitDetail             string
 }
 
-// WorkerAt returns a worker's state at a moment and whether it was there at all.
+// WorkerAt returns a worker's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it
+// existed then.
 func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: noTime, Launched: noTime}
 	existed = len(w.Transitions) == 0

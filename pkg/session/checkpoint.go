@@ -37,7 +37,8 @@ func (s *source) checkpoint(tasks *tasktable.Table, defined entities.Definitions
 		More: s.warnings.more, Paused: tasks.PausedAttempts()}
 }
 
-// encodeCheckpoint returns the session's checkpoint; nil if it has none because its tables come from an index.
+// encodeCheckpoint returns the session's checkpoint as JSON; nil if there is none, because the tables were taken
+// unchanged from an index.
 func (s *Session) encodeCheckpoint() []byte {
 	if s.checkpoint == nil {
 		return nil
@@ -86,8 +87,9 @@ func (s *Session) IndexedBytes() int64 { return s.source.indexedBytes.Load() }
 // AcceptIndex says that an index of the session, as it was read, is stored by now.
 func (s *Session) AcceptIndex() { s.source.indexedBytes.Store(s.EventBytes()) }
 
-// loadCheckpoint makes a session of an older index and the events stored since. It returns nil if the index cannot be
-// continued.
+// loadCheckpoint makes a session of an older index, from, and the events stored since. If the index cannot be
+// continued, the session and the error are nil: because an object that it was made of has changed, or because the index
+// is damaged, which is reported to the index's owner. The source is then as before any event was read.
 func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Tables) (*Session, error) {
 	var c checkpoint
 	if err := json.Unmarshal(from.Checkpoint, &c); err != nil {
@@ -109,17 +111,17 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 	}
 	s.state = state{done: done, counts: c.Counts, first: from.Start, last: from.End,
 		warnings: warnings{list: c.Warnings, more: c.More}}
-	grown := s.grown(found.events)
+	grown := s.grownStreams(found.events)
 	s.expect(grown)
 	tables.Reserve = s.opts.Reserve
-	unreadable, err := tables.Restore(ctx, &from.Stored, c.Paused, s.listed+s.entities.MemoryBytes())
+	damage, err := tables.Restore(ctx, &from.Stored, c.Paused, s.listed+s.entities.MemoryBytes())
 	switch {
 	case err != nil:
 		return nil, err
-	case unreadable != nil && ctx.Err() != nil:
+	case damage != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
-	case unreadable != nil:
-		s.rejectIndex(from.Fingerprint, unreadable)
+	case damage != nil:
+		s.rejectIndex(from.Fingerprint, damage)
 		s.forget()
 		return nil, nil
 	}
@@ -142,23 +144,24 @@ func (s *source) expect(streams []*chunks.Stream) {
 	p.BytesTotal.Store(bytes)
 }
 
-// progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false
-// if one of the objects was deleted or replaced since, or if one came before another.
+// progressBefore computes how far each stream was read when only these objects existed. consumed has the bytes that
+// were read of a stream, by its key. unchanged is false if one of the objects was deleted or replaced since, or if a
+// chunk was stored since before one of them: then done is of no use.
 func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 	consumed map[string]int64) (done map[string]progressOf, unchanged bool) {
-	known := make(map[string]blob.Object, len(objects))
+	missing := make(map[string]blob.Object, len(objects)) // those not found yet
 	for _, o := range objects {
-		known[o.Key] = o
+		missing[o.Key] = o
 	}
 	done = make(map[string]progressOf)
 	for _, stream := range streams {
 		var p progressOf
 		for _, c := range stream.Chunks {
-			if o, ok := known[c.Object.Key]; ok {
+			if o, ok := missing[c.Object.Key]; ok {
 				if !sameObject(c.Object, o) {
 					return nil, false
 				}
-				delete(known, o.Key)
+				delete(missing, o.Key)
 				p.chunks = append(p.chunks, c)
 			}
 		}
@@ -166,19 +169,21 @@ func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 			continue
 		}
 		p.consumed = consumed[stream.Key]
-		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || !p.begins(stream) || last.Compression == layout.Plain &&
-			p.consumed > last.Offset+last.Object.Size {
+		last := p.chunks[len(p.chunks)-1]
+		beyond := last.Compression == layout.Plain && p.consumed > last.Offset+last.Object.Size
+		if p.consumed < 0 || beyond || !p.isStartOf(stream) {
 			return nil, false
 		}
 		done[stream.Key] = p
 	}
-	return done, len(known) == 0
+	return done, len(missing) == 0
 }
 
-// grown returns the streams that have chunks not read yet, and can be read.
-func (s *source) grown(streams []*chunks.Stream) []*chunks.Stream {
+// grownStreams returns the streams that have more chunks than were read, or others. A stream of which reading panicked
+// is left out unless its chunks are others by now.
+func (s *source) grownStreams(streams []*chunks.Stream) []*chunks.Stream {
 	return slices.DeleteFunc(slices.Clone(streams), func(stream *chunks.Stream) bool {
 		done := s.done[stream.Key]
-		return done.begins(stream) && (done.consumed == unreadable || len(done.chunks) == len(stream.Chunks))
+		return done.isStartOf(stream) && (done.consumed == unreadable || len(done.chunks) == len(stream.Chunks))
 	})
 }

@@ -8,37 +8,39 @@ import (
 type block struct {
 	data []byte // not replayed yet
 	last bool   // the stream, or the part before a gap, ends here
-	// lines: one event per line. Otherwise the events are elements of an array, with line breaks anywhere. known: lines
-	// is decided.
-	lines, known bool
+	// lines: one event per line. Otherwise the events are elements of an array, with line breaks anywhere. formKnown:
+	// lines is decided.
+	lines, formKnown bool
 	// lost: it is not known where the next event begins, after damage or because the work item may begin within an
 	// event.
 	lost bool
 	// strict: the search for the next event accepts only text that is certainly the beginning of one, see startsEvent.
 	strict bool
 	// left is the number of bytes before the work item's end. Events that begin after it belong to the next item.
-	left int64
-	over bool // the item's end was reached
+	left    int64
+	itemEnd bool // the item's end was reached
 	// enough is how many bytes decoding waits for, after it has found that the event is cut: stores give a few
 	// kilobytes at a time, and each time the event is decoded from its beginning.
 	enough int
 }
 
+// drop removes the first n bytes, which are replayed or skipped.
 func (b *block) drop(n int) {
 	b.data = b.data[n:]
 	b.left -= int64(n)
 }
 
 // separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends
-// arrays to arrays.
+// arrays to arrays. The first of these bytes also decides about lines, if that is not known yet: a stream that begins
+// with an event has one on each line.
 func (b *block) separators() int {
 	for i, ch := range b.data {
 		switch ch {
 		case ' ', '\t', '\r', '\n':
 		case '[', ']', ',':
-			b.known = true
+			b.formKnown = true
 		default:
-			b.lines, b.known = b.lines || !b.known, true
+			b.lines, b.formKnown = b.lines || !b.formKnown, true
 			return i
 		}
 	}
@@ -90,8 +92,10 @@ func indexEvent(data []byte) int {
 	}
 }
 
-// recover skips to the next place where an event may begin, and reports whether there is one.
-func (b *block) recover() bool {
+// skipToEvent skips, after damage, to the next place where an event may begin: the next line, or a text that is
+// certainly an event's beginning, see strict. If there is none, it returns false and keeps only the last bytes, which
+// may be the first ones of such a text.
+func (b *block) skipToEvent() bool {
 	i := -1
 	if !b.strict {
 		i = bytes.IndexByte(b.data, '\n')

@@ -27,7 +27,8 @@ type sourceHash struct {
 
 func newSourceHash() *sourceHash { return &sourceHash{hash: sha256.New()} }
 
-// add adds an object to the hash. Of a log only its name counts, and objects from which no table is made do not.
+// add adds an object, b, whose key says that it is o. Objects must come in the order of their keys. Of a log only its
+// name counts; objects from which no table is made do not count.
 func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	h.buf = h.buf[:0]
 	if o.Kind == layout.Metadata && o.Path == layout.Joined+".json" {

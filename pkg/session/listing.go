@@ -51,7 +51,8 @@ func (s *source) list(ctx context.Context) (*listing, error) {
 	return s.sortObjects(ctx, s.store.List(ctx, layout.Prefix(s.root, s.ref), blob.ListOptions{}))
 }
 
-// sortObjects sorts listed objects into events, logs and snapshots.
+// sortObjects sorts the listed objects, which come in the order of their keys, into events, logs and snapshots. From
+// time to time it checks that the names fit into the memory for the load.
 func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object, error]) (*listing, error) {
 	root, ref := s.root, s.ref
 	found := &listing{logs: sessionlogs.New(s.store),

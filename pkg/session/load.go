@@ -111,7 +111,7 @@ func (s *source) load(ctx context.Context, trustSettled bool) (*Session, error) 
 	return out, nil
 }
 
-// read makes the tables from the index if it is valid, or else from the events. trustSettled is as of load.
+// read makes a session from the index if it is valid, or else from the events. trustSettled is as of load.
 func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) {
 	index, err := s.listIndex(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) 
 		return nil, err
 	}
 	found.sources.Index = index
-	if err := s.equip(ctx, found); err != nil {
+	if err := s.completeListing(ctx, found); err != nil {
 		return nil, err
 	}
 	if out, err := s.loadIndex(ctx, found); out != nil || err != nil {
@@ -138,9 +138,9 @@ func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) 
 	return s.loadEvents(ctx, found)
 }
 
-// equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold,
-// so that they are not parsed again.
-func (s *source) equip(ctx context.Context, found *listing) error {
+// completeListing reads the lists of empty logs, records the listing's memory in s.listed, and takes over what the
+// snapshots of the latest session hold, so that they are not parsed again.
+func (s *source) completeListing(ctx context.Context, found *listing) error {
 	if err := found.readLists(ctx, s.latest, s.opts.Reserve); err != nil {
 		return err
 	}
@@ -161,7 +161,8 @@ func (s *source) loadEvents(ctx context.Context, found *listing) (*Session, erro
 	return s.assemble(ctx, found, tables)
 }
 
-// replayAll replays streams, several at a time.
+// replayAll replays what was not read yet of some streams into tables, several streams at a time, and records in
+// s.state how far each was read. A panic while a stream is read becomes a warning.
 func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables *tasktable.Builder) error {
 	items, err := s.workItems(ctx, streams)
 	if err != nil {
@@ -173,13 +174,14 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 	var next atomic.Int64
 	results := make([]replayed, len(items))
 	readers := min(s.opts.Concurrency, len(items))
-	beside := func() int64 { return int64(readers)*readerBytes + s.listed + s.entities.MemoryBytes() }
+	// what the load holds besides the tasks' rows
+	besideTasks := func() int64 { return int64(readers)*readerBytes + s.listed + s.entities.MemoryBytes() }
 	for range readers {
 		g.Go(func() error {
 			r := &replayer{
 				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
 					s.ref.Name),
-				afterBlock: func() error { return tables.Fit(ctx, beside()) },
+				afterBlock: func() error { return tables.SpillIfOverBudget(ctx, besideTasks()) },
 			}
 			for {
 				i := int(next.Add(1)) - 1
@@ -203,7 +205,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.counts.Add(r.d.Counts)
-			s.widen(r.d.First, r.d.Last)
+			s.widenTimes(r.d.First, r.d.Last)
 			return nil
 		})
 	}
@@ -235,14 +237,15 @@ func (s *source) warn(format string, args ...any) {
 	s.warnings.add(format, args...)
 }
 
-func (s *state) widen(first, last int64) {
+// widenTimes includes the times first and last in those of the session; 0 is no time.
+func (s *state) widenTimes(first, last int64) {
 	if first != 0 && (s.first == 0 || first < s.first) {
 		s.first = first
 	}
 	s.last = max(s.last, last)
 }
 
-// assemble makes a session of all that was read.
+// assemble makes a session of all that was read: the listing, the tasks in tables, and the source's other entities.
 func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable.Builder) (*Session, error) {
 	out := s.session(found)
 	out.Start, out.End = s.first, s.last

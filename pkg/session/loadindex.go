@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// loadIndex loads a listed session from its index. It returns nil if no index can be used.
+// loadIndex loads a listed session from its index, and what was stored since from the events. The session is nil if no
+// index can be used.
 func (s *source) loadIndex(ctx context.Context, found *listing) (*Session, error) {
 	if s.opts.Index == nil {
 		return nil, nil
@@ -91,8 +92,8 @@ func (s *source) refuseIndex(out *Session) {
 // made after the session settled is therefore trusted at first: only the folders besides those of events are listed.
 // Verify lists the rest later.
 
-// loadSettled makes a session of such an index, whose objects are stored. It returns nil if the index was made before
-// the session settled.
+// loadSettled makes a session of such an index, whose objects are stored. The session is nil if there is no index, if
+// it was made before the session settled or cannot be used, or if no end of the session is stored.
 func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Session, error) {
 	if len(stored) == 0 {
 		return nil, nil
@@ -105,7 +106,7 @@ func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Sessio
 	if err != nil || found.life.End.IsZero() {
 		return nil, err
 	}
-	if err := s.equip(ctx, found); err != nil {
+	if err := s.completeListing(ctx, found); err != nil {
 		return nil, err
 	}
 	found.sources.Fingerprint = tables.Fingerprint
@@ -114,7 +115,7 @@ func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Sessio
 	return out, err
 }
 
-// listIndex lists the objects of the session's index.
+// listIndex lists the objects of the session's index; none if the options have no Index.
 func (s *source) listIndex(ctx context.Context) (stored []blob.Object, err error) {
 	if s.opts.Index == nil {
 		return nil, nil
@@ -128,7 +129,8 @@ func (s *source) listIndex(ctx context.Context) (stored []blob.Object, err error
 	return stored, nil
 }
 
-// listWithoutEvents lists a session's objects without the events.
+// listWithoutEvents lists the objects below a session's prefix, or below a node's folder of the newer layout, without
+// the folders of events. The order of keys is that of one listing.
 func listWithoutEvents(ctx context.Context, store blob.Reader, prefix string) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		for o, err := range store.List(ctx, prefix, blob.ListOptions{Delimited: true}) {

@@ -9,9 +9,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
-// Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s
-// itself does not change. Only bytes that were not read before are read. Exception: where objects that were read are
-// gone or others by now, as when they were joined, the session is loaded anew.
+// Refresh returns the session with all that is stored by now: a new Session, or the one that the last Refresh returned
+// if nothing was stored since. s itself does not change. Only bytes that were not read before are read. Exception:
+// where objects that were read are gone or others by now, as when they were joined, the session is loaded anew.
 //
 // A session that has ended is refreshed like any other, because workers store their last events after the end. The
 // caller decides for how long that is worth a listing.
@@ -29,16 +29,17 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if found.version == src.version {
 		return latest, nil
 	}
-	if err := src.equip(ctx, found); err != nil {
+	if err := src.completeListing(ctx, found); err != nil {
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
-	grown := src.grown(found.events)
+	grown := src.grownStreams(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
 	case src.indexed && changed, src.replaced(grown):
-		// continues from the index, or from a newer one; the events are listed again
+		// The new source continues from the index, or from a newer one, and lists the events again.
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
+		// The tables stay; only the names of logs and snapshots, and the times in Life, are others.
 		next := *latest
 		next.relist(found)
 		src.latest, src.version = &next, found.version
@@ -55,7 +56,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	return next, nil
 }
 
-// readGrown makes a session of the latest one and what the grown streams have more.
+// readGrown makes a session of the latest one and of what was stored since in the grown streams.
 func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
 	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its
 	// fingerprint.
@@ -76,10 +77,11 @@ func sameObject(a, b blob.Object) bool { return a.Key == b.Key && a.Size == b.Si
 // replaced reports whether one of these streams has other chunks than those that were read. Such a stream cannot be
 // read again into the same tables: its events and warnings would count twice.
 func (s *source) replaced(streams []*chunks.Stream) bool {
-	return slices.ContainsFunc(streams, func(stream *chunks.Stream) bool { return !s.done[stream.Key].begins(stream) })
+	return slices.ContainsFunc(streams,
+		func(stream *chunks.Stream) bool { return !s.done[stream.Key].isStartOf(stream) })
 }
 
-// begins reports whether the chunks that were read are the first ones of the stream.
-func (p progressOf) begins(stream *chunks.Stream) bool {
+// isStartOf reports whether the chunks that were read are the first ones of the stream; true if none were.
+func (p progressOf) isStartOf(stream *chunks.Stream) bool {
 	return len(p.chunks) <= len(stream.Chunks) && slices.EqualFunc(p.chunks, stream.Chunks[:len(p.chunks)], sameChunk)
 }

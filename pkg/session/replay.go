@@ -44,15 +44,17 @@ type replayed struct {
 	cut      bool  // the last event is not complete
 }
 
-// replay reads all events of a work item. It closes the reader.
+// replay reads the events of a work item, block by block, and passes them on. It closes the reader. Bytes that are not
+// stored, and events that are damaged, are skipped; warn is called for the former.
 func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 	warn func(format string, args ...any)) (out replayed, err error) {
 	defer in.Close()
 	if r.buf == nil {
 		r.buf = make([]byte, blockBytes)
 	}
-	b := block{data: r.buf[:0], lines: item.lines, known: item.split, lost: item.split && item.from > 0, strict: true}
-	for !b.last && !b.over {
+	b := block{data: r.buf[:0], lines: item.lines, formKnown: item.split, lost: item.split && item.from > 0,
+		strict: true}
+	for !b.last && !b.itemEnd {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
@@ -75,7 +77,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 		out.consumed = in.Offset() - int64(len(b.data))
 		if isGap {
 			// The bytes after a gap do not continue the event before it.
-			b = block{data: r.buf[:0], lines: b.lines, known: b.known, lost: !b.lines}
+			b = block{data: r.buf[:0], lines: b.lines, formKnown: b.formKnown, lost: !b.lines}
 		}
 	}
 	return out, nil
@@ -95,14 +97,15 @@ func (r *replayer) makeSpace(data []byte) []byte {
 	return r.buf[:copy(r.buf, data)]
 }
 
-// block replays the complete events in b and leaves the rest.
+// block replays the complete events in b, and counts in out what is damaged or cut. It leaves in b the beginning of an
+// event whose end is still to be read, and sets b.itemEnd when an event belongs to the next work item.
 func (r *replayer) block(b *block, out *replayed) {
 	if len(b.data) < b.enough && !b.last {
 		return
 	}
 	b.enough = 0
 	for {
-		if b.lost && !b.recover() {
+		if b.lost && !b.skipToEvent() {
 			return
 		}
 		b.drop(b.separators())
@@ -112,7 +115,7 @@ func (r *replayer) block(b *block, out *replayed) {
 		if b.left <= 0 { // the end of the work item: only the rest of an event that began in it still belongs to it
 			switch starts, enough := startsEvent(b.data); {
 			case starts:
-				b.over = true
+				b.itemEnd = true
 				return
 			case !enough && !b.last:
 				return
@@ -121,7 +124,7 @@ func (r *replayer) block(b *block, out *replayed) {
 		text, complete := b.next()
 		n, err := r.d.Decode(text)
 		cut := errors.Is(err, eventjson.ErrCut) && !complete
-		switch {
+		switch { // the event is read; cut, and its rest is still to come; cut at the stream's end; damaged
 		case err == nil:
 			b.drop(n)
 		case cut && !b.last && len(b.data) < maxEventBytes:

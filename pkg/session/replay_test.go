@@ -55,7 +55,7 @@ func TestCutEventIsNotReadAgainAtOnce(t *testing.T) {
 	r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, events}, tables.Strings, tables.States, testSession.Name)}
 	for _, separator := range []string{"\n", ","} {
 		text := []byte(event + separator)
-		b := block{left: toEnd, lines: separator == "\n", known: true}
+		b := block{left: toEnd, lines: separator == "\n", formKnown: true}
 		var out replayed
 		for _, step := range []struct {
 			bytes int

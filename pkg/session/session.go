@@ -51,8 +51,9 @@ type Session struct {
 	stored     time.Time   // see LastStored
 }
 
-// boundTimes bounds Start and End where clocks of nodes were wrong by more than a day: when the session began is known,
-// and when its newest object was stored.
+// boundTimes corrects Start and End where clocks of nodes were wrong by more than a day. An End more than a day after
+// the newest object was stored becomes that time. A Start more than a day before the one in the session's name becomes
+// the stored start of the session, or End if that is earlier or no start is stored.
 func (s *Session) boundTimes() {
 	stored := s.stored.UnixNano()
 	if s.Start < stored && s.End > s.stored.AddDate(0, 0, 1).UnixNano() {

@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// ends returns when jobs ended and workers died, in whole milliseconds as in Ray's own tables.
+// ends returns when jobs ended and workers died, in whole milliseconds as in Ray's own tables. If both an event and a
+// snapshot tell of a worker's death, the event counts. t is the table of strings that the result's numbers belong to.
 func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktable.Ends, err error) {
 	jobs, workers := make(map[rayid.Job]int64), make(map[stringtable.ID]tasktable.Death)
 	for i := range s.Jobs {
@@ -48,8 +49,8 @@ func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
 	return d
 }
 
-// savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has
-// no events of them, and later ones may be lost.
+// savedDeaths adds to workers, by their interned IDs, the deaths in the last snapshot of the State API's list of
+// workers: Ray before 2.58 has no events of them, and later ones may be lost. A damaged or missing snapshot adds none.
 func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table,
 	workers map[stringtable.ID]tasktable.Death) error {
 	for _, url := range s.Snapshots.URLs("/api/v0/workers") {

@@ -13,9 +13,9 @@ type Activity struct {
 	Running, Failed []int
 }
 
-// Activity divides the time between the session's first and last event into slices, and counts the attempts that ran
-// and that failed in each. An attempt without an end ran until the session's end. A session without times has no
-// slices.
+// Activity divides the time between the session's first and last event into equal slices, and counts the attempts that
+// ran and that failed in each. An attempt without an end ran until the session's end. A session without times has no
+// slices. An error says that rows could not be read, so counts are missing.
 func (s *Session) Activity(slices int) (Activity, error) {
 	a := Activity{From: s.Start, To: s.End}
 	// the difference of damaged times may overflow, and is negative then

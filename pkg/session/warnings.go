@@ -50,7 +50,8 @@ func (w *warnings) addReplayed(key string, r replayed) {
 	}
 }
 
-// all returns the warnings, sorted, then those about the counts. The first damage entries are about damaged objects.
+// all returns the warnings, sorted, and then one for each count of c that is not 0. The first damage of them are about
+// damaged or missing data; those behind are about what this version does not know.
 func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
 	all = slices.Sorted(slices.Values(w.list))
 	if w.more > 0 {

@@ -29,7 +29,7 @@ const (
 	itemBytes = 8 << 20
 )
 
-// workItems divides streams into work items, the largest first.
+// workItems divides what was not read yet of some streams into work items, the largest first.
 func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]workItem, error) {
 	var items []workItem
 	for _, stream := range streams {
@@ -69,8 +69,8 @@ func divisible(stream *chunks.Stream) bool {
 		!slices.ContainsFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Compression != layout.Plain })
 }
 
-// hasLines reports, by the stream's first byte, whether it is JSON Lines. If there is no such byte any more, replay
-// will warn.
+// hasLines reports whether a stream with bytes is JSON Lines, by the first of them: a "{" begins an event, anything
+// else an array. If there is no such byte any more, the result is true, and replay will warn.
 func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, error) {
 	i := slices.IndexFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Object.Size > 0 })
 	key := stream.Chunks[i].Object.Key // a divisible stream is not empty

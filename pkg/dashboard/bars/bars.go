@@ -137,7 +137,8 @@ type drawer struct {
 	total    []int // attempts, by group
 }
 
-// Draw draws a session's tasks and actors up to a moment. An error is that of the store, or of the context.
+// Draw draws a session's tasks and actors up to a moment, each attempt as a bar or, where bars would be too small, as a
+// share of cells. An error is that of the store, of the context, or budget.ErrBusy.
 func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	began, ended := m.Life(ctx)
 	d := &drawer{
@@ -184,7 +185,8 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 
 func milliseconds(ns int64) float64 { return float64(ns/1000) / 1000 }
 
-// addNodes adds a lane for each known node, the head first.
+// addNodes adds the nodes, the head first and then in the order of their start: all of them up to maxNodes, or the one
+// whose ID only is, if that is not "".
 func (d *drawer) addNodes(only string) {
 	all := slices.Clone(d.known.All)
 	slices.SortStableFunc(all, func(a, b *moment.Node) int {
@@ -227,7 +229,8 @@ func (d *drawer) addNode(n Node) int {
 	return len(d.Nodes) - 1
 }
 
-// nodeOf is the number of a node by its number in the table's strings; -1: it is not drawn.
+// nodeOf returns the place in d.Nodes of the node with an ID, of which id is the number in the table's strings; -1 if
+// it is not drawn because another one was asked for. Nodes that are not known, or too many, share one place.
 func (d *drawer) nodeOf(id stringtable.ID) int {
 	if n, ok := d.nodes[id]; ok {
 		return n
@@ -251,7 +254,8 @@ func (d *drawer) nodeOf(id stringtable.ID) int {
 	return n
 }
 
-// add adds an attempt.
+// add draws an attempt, row n of the table. One that has no end runs until sessionEnd, Unix nanoseconds. One outside of
+// the time range, or of another node than the one asked for, is left out.
 func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	start, end, ok := r.Span()
 	if !ok {
@@ -285,10 +289,11 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	d.onNode[node].add(a)
 	bar := Bar{Start: milliseconds(start), End: milliseconds(end), Group: group, State: state, row: n}
 	d.addLongest(bar, r, node, workerID)
+	const barPixels = 2 // a shorter bar would hardly be seen
 	lane := d.lane(node, workerID, start)
 	switch {
 	case lane == nil:
-	case a.end-a.start >= 2 && d.bars < maxBars:
+	case a.end-a.start >= barPixels && d.bars < maxBars:
 		d.bars++
 		lane.Bars = append(lane.Bars, bar)
 	default:
@@ -299,7 +304,8 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	}
 }
 
-// addLongest lists an attempt if fewer than maxLongest took as long.
+// addLongest puts an attempt into d.Longest, which has the longest attempts first, if it is one of the maxLongest
+// longest so far.
 func (d *drawer) addLongest(b Bar, r tasktable.Row, node int, worker stringtable.ID) {
 	at := len(d.Longest)
 	for at > 0 && d.Longest[at-1].End-d.Longest[at-1].Start < b.End-b.Start {
@@ -341,7 +347,8 @@ func (d *drawer) nameBars() error {
 	return nil
 }
 
-// lane is the lane of a worker; nil if there are too many, or if the worker is not known.
+// lane returns the lane of a worker, in which an attempt began at start; nil if the worker is not known, or if there
+// are more than maxWorkers: then all lanes are dropped, and only nodes are drawn.
 func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
 	if d.Folded || worker == 0 {
 		return nil
@@ -362,7 +369,8 @@ func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
 	return lane
 }
 
-// groupOf is the number of an attempt's colour.
+// groupOf returns the number of an attempt's group, which decides its colour: that of its outcome or of its function.
+// state is "", failed or running.
 func (d *drawer) groupOf(r tasktable.Row, state string) int {
 	if d.q.Outcome {
 		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
@@ -380,7 +388,8 @@ func (d *drawer) groupOf(r tasktable.Row, state string) int {
 // shortName is a function's name, which may have any length.
 func shortName(name []byte) string { return string(name[:min(len(name), 200)]) }
 
-// group is the number of a group by its name.
+// group returns the number of the group with a name, which it adds if it is new. When there are very many groups, new
+// names share one.
 func (d *drawer) group(name string) int {
 	n, ok := d.groups[name]
 	if !ok {
@@ -427,7 +436,8 @@ func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int
 	return nil
 }
 
-// finish puts lanes and colours in order.
+// finish completes the drawing: lanes in the order of their nodes and of when their workers began, groups numbered by
+// their rank, and cells, which are made wider if there are too many.
 func (d *drawer) finish() {
 	for _, lane := range d.lanes {
 		d.Lanes = append(d.Lanes, lane)
@@ -453,8 +463,8 @@ func (d *drawer) finish() {
 	}
 }
 
-// rank gives the groups with the most attempts the first numbers, and all others the last one. numbers has the new
-// number of each group. Outcomes keep those that groupOf gives them.
+// rank puts the groups in order: the maxGroups with the most attempts first, and then one of all others. numbers has,
+// by the number that a group had, its new one. Outcomes keep the numbers that groupOf gives them.
 func (d *drawer) rank() (numbers []int) {
 	order := make([]int, len(d.Groups))
 	for i := range order {

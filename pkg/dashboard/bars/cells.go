@@ -30,7 +30,8 @@ func newCells(pixels int) cells { return make(cells, pixels+1) }
 // minShare is what an attempt takes of a pixel's votes at least: one that took no time is seen, too.
 const minShare = 0.001
 
-// add adds an attempt, in the same time however long it is: the pixels in between are two changes of whole.
+// add adds an attempt whose start and end are counted in pixels. It takes the same time however long the attempt is: of
+// the pixels between its first and last one only the first and the one behind them are changed, see whole.
 func (c cells) add(a attempt) {
 	last := len(c) - 2
 	first, end := max(0, int(a.start)), min(last, int(a.end))
@@ -55,9 +56,9 @@ func (c cells) add(a attempt) {
 	c[end].whole--
 }
 
-// take adds the share of the pixel's time that an attempt of a group takes. The pixel gets the colour of the group that
-// takes more of it than all others together, if there is one. Boyer and Moore's majority vote finds that group with one
-// number instead of one for each group: other groups reduce the lead.
+// take adds an attempt of a group that takes a share of the pixel's time, 0 to 1. The pixel gets the colour of the
+// group that takes more of it than all others together, if there is one. Boyer and Moore's majority vote finds that
+// group with one number, the lead, instead of one for each group: other groups reduce it.
 func (p *pixel) take(share float32, group int) {
 	p.busy += share
 	share = max(share, minShare)
@@ -72,8 +73,8 @@ func (p *pixel) take(share float32, group int) {
 	}
 }
 
-// list are the cells in which something ran, each width pixels wide; neighbours that are alike are one. numbers has the
-// number of each group in the answer.
+// list returns the cells in which something ran, each made of so many pixels as width says; neighbours that are alike
+// are one cell. numbers has the number that each group has in the answer.
 func (c cells) list(numbers []int, width int) []Cell {
 	list := []Cell{}
 	running, pixels := int32(0), len(c)-1

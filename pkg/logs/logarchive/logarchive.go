@@ -51,8 +51,9 @@ type container interface {
 	Close() error
 }
 
-// Write writes logs as {node}/{path}, without the bytes that are not stored. Logs of which bytes are missing are listed
-// in a file of the archive. Errors are the context's and those of w.
+// Write writes the selected logs to w as an archive, each as {node}/{path} and without the bytes that are not stored.
+// Logs that cannot be read, or of which bytes are missing, are listed in a file of the archive, and opts.Failed is
+// called for them. Errors are the context's and those of w.
 func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	archive, err := f.begin(w)
 	if err != nil {
@@ -81,7 +82,8 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 		if out.err != nil {
 			return out.err
 		}
-		reason := "it could not be read" // the error may say more of the store than who reads the archive should know
+		// Not the error, which may tell of the store what the archive's reader must not know.
+		reason := "it could not be read"
 		if missing := end - out.written; err == nil && missing > 0 {
 			reason = fmt.Sprintf("%d of %d bytes are not stored", missing, end)
 			err = errors.New(reason)
@@ -104,7 +106,7 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	return archive.Close()
 }
 
-// open opens a log and says where it ends.
+// open opens a log and says at which offset it ends: at its size, or where o.End says, if that is set.
 func (o *Options) open(ctx context.Context, log logsearch.Log) (f *sessionlogs.File, end int64, err error) {
 	if f, err = o.Logs.Open(ctx, log.Node, log.Path); err != nil {
 		return nil, 0, err
@@ -131,9 +133,9 @@ func (c *checked) Write(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without names
-// and characters that Windows refuses, or that terminals act on, and without characters that nobody sees or that turn
-// the direction of writing.
+// nameOf makes of a log's path one that is safe to unpack on any system: relative and below the folder it is unpacked
+// in, without names and characters that Windows refuses, and without characters that terminals act on, that nobody sees
+// or that turn the direction of writing.
 func nameOf(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

@@ -18,7 +18,8 @@ type finder struct {
 
 func newFinder(p *pattern) *finder { return &finder{pattern: p, next: make([]int, len(p.literals))} }
 
-// begin takes a new block.
+// begin sets the block that is searched from now on; for a search without regard to case it makes a copy in small
+// letters.
 func (f *finder) begin(block []byte) {
 	f.block, f.text = block, block
 	if f.fold {
@@ -33,8 +34,9 @@ func (f *finder) begin(block []byte) {
 	}
 }
 
-// candidate is the place at or after pos of something that only a line that may match has; ok is false if there is
-// none. size is how many bytes it has if it is a match itself, else 0. pos must be the start of a line.
+// candidate returns the first place in the block, at or after pos, of a line that may match: at is in that line. size
+// is the match's length in bytes if it is certain that a match begins at at, otherwise 0. ok is false if no line behind
+// pos can match. pos must be the start of a line.
 func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool) {
 	switch {
 	case pos >= len(f.block):
@@ -52,7 +54,7 @@ func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool)
 			}
 		}
 		if end-pos > maxPiece {
-			return pos, 0, true // there is a long line, which find can be cancelled in
+			return pos, 0, true // a long line: find looks at ctx while it searches it, FindIndex here would not
 		}
 		if found := f.re.FindIndex(f.block[pos:end]); found != nil && pos+found[0] < len(f.block) {
 			return pos + found[0], 0, true
@@ -62,7 +64,8 @@ func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool)
 	return 0, 0, false
 }
 
-// literal is candidate for a pattern with literals.
+// literal is candidate for a pattern of which each match has one of some literals: it finds the first one. Without a
+// regular expression the literal is the match.
 func (f *finder) literal(pos int) (at, size int, ok bool) {
 	at = len(f.block)
 	for i, literal := range f.literals {

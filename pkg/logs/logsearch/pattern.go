@@ -41,7 +41,8 @@ type pattern struct {
 	perLine bool
 }
 
-// compile makes the pattern of a text or of a regular expression.
+// compile makes the pattern of a text or of a regular expression (RE2). An empty text matches every line. The error
+// says what to change.
 func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	if len(text) > maxPattern {
 		return nil, fmt.Errorf("the pattern has %d bytes: want at most %d", len(text), maxPattern)
@@ -107,7 +108,8 @@ func (p *pattern) require(re *syntax.Regexp) {
 	}
 }
 
-// find returns the first match in a line of which the first bytes, the last ones or both may be missing.
+// find returns the first match, line[from:to], in a line or in a part of one: without hasStart the line begins before
+// the part, without hasEnd it ends behind it. ok is false if there is none, or if ctx has ended.
 func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
 	var at []int
 	switch {
@@ -126,7 +128,7 @@ func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) 
 		return 0, 0, false
 	}
 	if len(at) > 2 {
-		at = at[2:] // without the characters beside it
+		at = at[2:] // the group: the match without the characters that stand for the rest of the line
 	}
 	return at[0], at[1], true
 }

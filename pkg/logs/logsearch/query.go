@@ -55,7 +55,7 @@ func (q *Query) Covers(began, last time.Time) bool {
 		(q.From == 0 || last.IsZero() || last.UnixNano()+logline.Slack >= q.From)
 }
 
-// Prepare checks the query and sets defaults. The error says what to change.
+// Prepare checks the query, sets defaults in it and compiles its pattern. The error says what to change.
 func (q *Query) Prepare() error {
 	q.Lines = cmp.Or(q.Lines, DefaultLines)
 	q.Timeout = cmp.Or(q.Timeout, defaultTimeout)

@@ -97,7 +97,7 @@ func (*File) record()     {}
 func (*Progress) record() {}
 func (*End) record()      {}
 
-// newMatch copies what was found: its text is the scanner's.
+// newMatch makes a record of what was found. It copies the text, which is in the scanner's buffer.
 func newMatch(f *found) *Match {
 	text := func(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) }
 	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]),
@@ -116,7 +116,8 @@ func newMatch(f *found) *Match {
 	return m
 }
 
-// ParseRecord reads a record that was sent as JSON; nil for one of a type that this version does not know.
+// ParseRecord reads a record that was sent as JSON. It is nil, without an error, if this version does not know its
+// type.
 func ParseRecord(data []byte) (Record, error) {
 	var head struct {
 		Type string `json:"type"`

@@ -71,7 +71,8 @@ func newScanner(q *Query, block, reach int) *scanner {
 	return &scanner{query: q, finder: newFinder(q.pattern), buf: make([]byte, block), reach: reach}
 }
 
-// scan searches a log. Errors are the reader's, the context's, or those of read.
+// scan searches a log from its beginning, block by block, and calls s.report with what matches. Errors are the
+// reader's, the context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
 	s.undated, s.unlevelled, s.gap, s.long, s.dated = 0, 0, nil, nil, none(-1)
@@ -135,7 +136,7 @@ func (s *scanner) wholeLines() int {
 	return s.start + bytes.LastIndexByte(s.buf[s.start:s.end-s.reach], '\n') + 1
 }
 
-// searchLines searches the lines in [start, end).
+// searchLines searches the whole lines of the buffer from s.start to end, which it then sets as s.start.
 func (s *scanner) searchLines(ctx context.Context, end int) error {
 	block := s.buf[:end]
 	s.finder.begin(block)
@@ -156,7 +157,8 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 		text := bytes.TrimSuffix(block[begin:after], []byte{'\n'})
 		from, to := at-begin, at-begin+size
 		if size == 0 {
-			from, to, ok = s.finder.find(ctx, text, true, true) // a whole line
+			const hasStart, hasEnd = true, true
+			from, to, ok = s.finder.find(ctx, text, hasStart, hasEnd)
 		}
 		if ok {
 			s.line += int64(bytes.Count(block[counted:begin], []byte{'\n'}))
@@ -181,7 +183,8 @@ func (s *scanner) matched(begin, after int, text []byte, from, to int) {
 	}
 }
 
-// passes says whether a matching line passes the filters.
+// passes says whether a matching line passes the filters by time and level. It counts those that do not because they
+// say no time or no level.
 func (s *scanner) passes(f *found) bool {
 	switch {
 	case !f.header.Dated && s.query.bounded():
@@ -291,7 +294,8 @@ func (s *scanner) linesBefore(begin int) []string {
 	return lines
 }
 
-// linesAfter returns up to query.After lines of the buffer that follow a match which ends at from.
+// linesAfter returns up to query.After lines of the buffer that follow a match whose line ends at from. They are within
+// s.reach bytes, so the last one may be cut.
 func (s *scanner) linesAfter(from int) []string {
 	lines := make([]string, 0, s.query.After)
 	rest := s.buf[from:min(s.end, from+s.reach)]
@@ -306,8 +310,9 @@ func (s *scanner) linesAfter(from int) []string {
 	return lines
 }
 
-// searchLong searches a line that does not fit into the buffer, part by part, each part with the end of the one before.
-// It leaves start at the line's end.
+// searchLong searches a line that does not fit into the buffer, part by part. Each part begins with the last s.reach
+// bytes of the one before, so that a match across two parts is found. The line's first match, if it passes the filters,
+// is then s.long, and s.start is the line's end.
 func (s *scanner) searchLong(ctx context.Context) error {
 	f := found{line: s.line, before: s.linesBefore(s.start)}
 	first := s.buf[s.start:s.end]

@@ -75,13 +75,13 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 	}
 	switch cause := context.Cause(limited); {
 	case errors.Is(cause, turns.ErrEnded):
-		r.why("others")
+		r.addReason("others")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(cause, errTime):
-		r.why("time")
+		r.addReason("time")
 	case errors.Is(cause, errBytes):
-		r.why("bytes")
+		r.addReason("bytes")
 	case err != nil:
 		return err
 	}
@@ -119,8 +119,8 @@ func (r *run) send(record Record) {
 	}
 }
 
-// why notes why the search is not complete.
-func (r *run) why(reason string) {
+// addReason records why the search is not complete, as the last record names it.
+func (r *run) addReason(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.reasons, reason) {
@@ -128,8 +128,8 @@ func (r *run) why(reason string) {
 	}
 }
 
-// session searches the logs of a session, the largest first: a large one begun last would keep one reader busy after
-// all others are done.
+// session searches the selected logs of a session, several at a time, the largest first: a large one begun last would
+// keep one reader busy after all others are done. The error is why ctx ended; damaged logs are reported instead.
 func (r *run) session(ctx context.Context, source *Source) error {
 	selected := r.query.Selection
 	if source.Drivers != nil {
@@ -160,7 +160,8 @@ func (r *run) session(ctx context.Context, source *Source) error {
 	return context.Cause(ctx)
 }
 
-// log searches one log.
+// log searches one log with the scanner s, and sends its matches, and then a record of the log itself if that says
+// something: a log that cannot be read has its problem there.
 func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
 	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path,
 		Rank: RankOf(log.Path)}
@@ -173,7 +174,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 		file.Matches++
 		r.matches.Add(1)
 		if r.query.FileLines > 0 && reported >= r.query.FileLines || r.reported.Add(1) > int64(r.query.Lines) {
-			r.why("lines")
+			r.addReason("lines")
 			return
 		}
 		reported++
@@ -199,7 +200,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	r.unlevelled.Add(file.Unlevelled)
 	if err != nil {
 		file.Problem = problemOf(err)
-		r.why("damage")
+		r.addReason("damage")
 	}
 	if reported == 0 {
 		file.Rank = LastRank
@@ -209,7 +210,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	}
 }
 
-// scan searches one log, up to the source's end if it has one.
+// scan searches one log, up to the offset that source.End returns if it is set.
 func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
 	opts := chunks.Options{Prefetcher: prefetcher}
 	if source.End != nil {
@@ -226,7 +227,8 @@ func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, pre
 	return s.scan(ctx, in)
 }
 
-// count counts what was read, and reports how far the search is.
+// count counts n bytes that were read, and from time to time sends how far the search is. When the query's limit is
+// exceeded, it ends the search by errBytes.
 func (r *run) count(n int) error {
 	read := r.bytes.Add(int64(n))
 	if r.query.Bytes > 0 && read > r.query.Bytes {

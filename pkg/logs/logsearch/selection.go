@@ -42,7 +42,7 @@ func (s *Selection) Prepare() (err error) {
 	return nil
 }
 
-// Of lists the selected logs, by node and path.
+// Of returns the selected logs of a set, sorted by node and path.
 func (s *Selection) Of(logs *sessionlogs.Set) []Log {
 	jobs := map[string]bool{}
 	for _, driver := range s.Drivers {
@@ -77,7 +77,7 @@ func (s *Selection) hasPath(file string) bool {
 	return s.glob.Matches(file)
 }
 
-// workersOf are the workers of jobs (hex), by the names of their logs.
+// workersOf returns the IDs of the workers of jobs, by the names of their logs. All IDs are in hex.
 func workersOf(logs *sessionlogs.Set, jobs map[string]bool) map[string]bool {
 	workers := map[string]bool{}
 	if len(jobs) == 0 {
@@ -93,8 +93,9 @@ func workersOf(logs *sessionlogs.Set, jobs map[string]bool) map[string]bool {
 	return workers
 }
 
-// ofJob says whether a log is of the selected jobs: of the submission, a driver, workers or a runtime environment. A
-// driver's worker ID begins with its job's ID.
+// ofJob says whether a log is of the selected jobs: of the submission, of a job's driver, of its workers or of its
+// runtime environment. jobs and workers are the jobs' IDs and those of their workers, in hex. A driver's worker ID
+// begins with its job's ID. If no job is selected, every log is.
 func (s *Selection) ofJob(file string, jobs, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
@@ -122,8 +123,8 @@ const (
 	LastRank   = 5
 )
 
-// RankOf numbers logs as people look for them: of drivers, of workers, in folders of libraries and programs, and Ray's
-// own, of which its events are last.
+// RankOf numbers logs in the order in which people look for them, 0 first: logs of drivers, of workers, in folders of
+// libraries and programs, and Ray's own, of which its events are last.
 func RankOf(file string) int {
 	switch {
 	case strings.HasPrefix(file, "job-driver-"):
@@ -162,7 +163,8 @@ var parts = []struct{ begins, part string }{
 	{"controller_", "Serve controller"}, {"proxy_", "Serve proxy"}, {"debug_state", "raylet’s state"},
 }
 
-// WriterOf reads the name of a log.
+// WriterOf returns what the name of a log says of its writer: a part of Ray, such as worker or raylet, and the worker
+// or job that it belongs to. It is empty if the name is none of Ray's.
 func WriterOf(name string) Writer {
 	if o, ok := logname.ParseOutput(name); ok {
 		w := Writer{Part: "worker", Worker: o.Worker}

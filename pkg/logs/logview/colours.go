@@ -9,8 +9,8 @@ import (
 // Span is a part of a line in one style. Class holds names of CSS classes: "bold", "fg0" to "fg15", or none.
 type Span struct{ Class, Text string }
 
-// colours splits a line at the sequences by which terminals choose colours (ECMA-48, SGR) and leaves out all other
-// control sequences.
+// colours splits a line into spans of one style each, at the sequences by which terminals choose colours (ECMA-48,
+// SGR). These and all other control sequences are left out.
 func colours(line []byte) []Span {
 	var spans []Span
 	var s style
@@ -34,7 +34,8 @@ func colours(line []byte) []Span {
 	return spans
 }
 
-// sequence reads the control sequence that b starts with, ESC [ … final. Of another escape it takes only the ESC.
+// sequence reads the control sequence that b starts with: ESC [ params final. rest is what follows. Of an escape of
+// another kind only the ESC is taken, and final is 0; so it is for a sequence that ends within the line.
 func sequence(b []byte) (params string, final byte, rest []byte) {
 	if len(b) < 2 || b[1] != '[' {
 		return "", 0, b[1:]

@@ -51,7 +51,8 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 	return encoding, err
 }
 
-// before counts the line ends before a step. If the context ends it is counted on next time.
+// before returns how many line ends there are before the offset step × indexStep. What it counts is kept, also if the
+// context ends meanwhile: the next call goes on from there.
 func (x *Index) before(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, step int64) (int64, error) {
 	if x.counting.Acquire(ctx, 1) != nil {
 		return 0, context.Cause(ctx)
@@ -77,7 +78,7 @@ func (x *Index) before(ctx context.Context, f *sessionlogs.File, encoding loglin
 	return x.marks[step-1], nil
 }
 
-// Number is the number of the line that begins at an offset.
+// Number is the number of the line that begins at an offset, counted from 1.
 func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -92,7 +93,7 @@ func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (
 	return before + n + 1, err
 }
 
-// Offset is where a line begins, or where the log ends if it has fewer lines.
+// Offset is where a line, counted from 1, begins, or where the log ends if it has fewer lines.
 func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (int64, error) {
 	if line <= 1 {
 		return 0, nil
@@ -161,7 +162,8 @@ func (e *lineEnds) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeOne is Write in an encoding in which a line end is one byte.
+// writeOne goes through the next bytes of a log in an encoding in which a line end is one byte: it moves e.offset
+// behind them, or behind the last line end that is looked for.
 func (e *lineEnds) writeOne(p []byte) {
 	if n := int64(bytes.Count(p, []byte{'\n'})); n < e.left {
 		e.left -= n
@@ -175,7 +177,7 @@ func (e *lineEnds) writeOne(p []byte) {
 	}
 }
 
-// writeTwo is Write in an encoding of two bytes. The two bytes of an end may come in two writes.
+// writeTwo is writeOne in an encoding in which a line end is two bytes. These may come in two writes.
 func (e *lineEnds) writeTwo(p []byte) {
 	for _, c := range p {
 		if e.left == 0 {

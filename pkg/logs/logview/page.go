@@ -89,7 +89,8 @@ func partEnd(encoding logline.Encoding, part []byte) int {
 	return len(part)
 }
 
-// lineOf is what is shown of a line, which may be a part of one.
+// lineOf is what is shown of a line. It may be a part of a line: cutBefore and cutBehind say that the text may go on
+// before or behind it, so that a character may be cut there.
 func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) Line {
 	if encoding != logline.Bytes {
 		line = encoding.Append(make([]byte, 0, len(line)), line)
@@ -109,8 +110,8 @@ func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64, line
 	return x.LastLines(ctx, f, end, lines, pageBytes)
 }
 
-// LastLines returns where the last lines before end begin: at most so many, of at most limit bytes together. Only a
-// line that is longer by itself is cut.
+// LastLines returns the offset at which the last lines before the offset end begin: as many as lines says, fewer if
+// they would have more than limit bytes together. Only a line that is longer by itself is cut.
 func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, limit int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -154,8 +155,9 @@ func secondLine(text []byte) int {
 	return n
 }
 
-// lastLines is where the last lines of a text in an encoding of two bytes begin. whole says that its first line does
-// not begin before it.
+// lastLines is the index at which the last lines, as many as lines says, of a text in an encoding of two bytes begin.
+// whole says that the text's first line does not begin before the text; otherwise that line is left out, unless it is
+// the only one.
 func lastLines(encoding logline.Encoding, text []byte, whole bool, lines int) int {
 	starts := []int{0}
 	for at := 0; ; {
@@ -198,8 +200,8 @@ func Text(encoding logline.Encoding, part []byte) string {
 	return text.String()
 }
 
-// utf8Of is a line as UTF-8. Where it may have been cut within a character of UTF-8, at its beginning or its end, the
-// rest of that is left out.
+// utf8Of is a line as UTF-8. If it may have been cut within a character of UTF-8, before its first byte or behind its
+// last one, the rest of that character is left out. Text in another encoding is converted.
 func utf8Of(line []byte, cutBefore, cutBehind bool) []byte {
 	if utf8.Valid(line) {
 		return line

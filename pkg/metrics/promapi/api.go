@@ -112,7 +112,8 @@ func New(opts Options) *API {
 	}
 }
 
-// Answer answers a request for a path below /api/v1/, such as query or label/job/values.
+// Answer answers a request for a path below /api/v1/, such as query or label/job/values, in its turn and within the
+// time for a query. scope says which sessions the caller may query.
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
 	answer := route(path)
 	if answer == nil {
@@ -127,8 +128,8 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 		return
 	}
 	timeout := a.opts.Timeout
-	if asked := r.Form.Get("timeout"); asked != "" {
-		d, err := parseDuration(asked)
+	if text := r.Form.Get("timeout"); text != "" {
+		d, err := parseDuration(text)
 		if err == nil && d <= 0 {
 			err = errors.New("want more than 0")
 		}
@@ -300,7 +301,7 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 }
 
 // selection returns a querier for the time of a request for series, labels or label values, and the matchers of each of
-// its selectors. Without selectors these are one list without matchers, which matches all series.
+// its selectors (match[]). Without selectors that is one empty list of matchers, which matches all series.
 func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
 	start, startErr := q.time("start", time.UnixMilli(0))
 	end, endErr := q.time("end", time.UnixMilli(q.queryable.until))
@@ -399,7 +400,7 @@ func labelValues(ctx context.Context, q *request, name string) (*result, error) 
 	})
 }
 
-// gather collects the results of list for each of the requested selectors.
+// gather answers with the texts that list returns for each of the request's selectors, sorted and each once.
 func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations,
 	error)) (*result, error) {
 	querier, matchers, err := q.selection()
@@ -428,9 +429,9 @@ type described struct {
 	Unit string `json:"unit"`
 }
 
-// metadata answers metadata: types and help texts of metrics, of the newest sessions.
+// metadata answers metadata: types and help texts of metrics, by name, of the newest maxSessions sessions.
 func metadata(ctx context.Context, q *request) (*result, error) {
-	asked := q.form.Get("metric")
+	metric := q.form.Get("metric") // "": all
 	limit, limitErr := q.number("limit", math.MaxInt)
 	limitPerMetric, perErr := q.number("limit_per_metric", math.MaxInt)
 	if err := errors.Join(limitErr, perErr); err != nil {
@@ -459,7 +460,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		for name, m := range found {
 			d := described{Type: m.Type, Help: m.Help}
 			d.Type = cmp.Or(d.Type, "unknown")
-			if asked != "" && asked != name || len(all[name]) >= limitPerMetric || slices.Contains(all[name], d) {
+			if metric != "" && metric != name || len(all[name]) >= limitPerMetric || slices.Contains(all[name], d) {
 				continue
 			}
 			if left -= len(name) + len(d.Type) + len(d.Help); left < 0 {

@@ -136,8 +136,8 @@ func (c *cost) relabeled() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
-// withLabel is the result of a function that writes a label of so many bytes. Where an expression does not match, the
-// label stays as it was.
+// withLabel is the result of a function that writes a label, name, of at most so many bytes. In series that the
+// function's expression does not match, the label stays as it was.
 func (c *cost) withLabel(name string, bytes float64) *cost {
 	result := c.relabeled()
 	result.values, result.written = c.values, make(map[string]float64, len(c.written)+1)
@@ -177,7 +177,7 @@ func (c *cost) signatures(m *parser.VectorMatching) float64 {
 	return bytes + c.series*nodeBytes
 }
 
-// union is the result of the operator or.
+// union is the result of the operator or: at most the series of both sides.
 func union(left, right *cost) *cost {
 	c := &cost{
 		series: left.series + right.series, stored: left.stored + right.stored,

@@ -34,7 +34,8 @@ func (m moments) of(n *parser.SubqueryExpr) moments {
 	return moments{m.span + float64(n.Range.Milliseconds()), float64(step.Milliseconds())}
 }
 
-// costOf returns the cost of a node. Operands are evaluated one after the other, and held until the last is.
+// costOf returns the cost of evaluating a node at some moments. Operands are evaluated one after the other, and held
+// until the last one is.
 func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	switch n := node.(type) {
 	case *parser.ParenExpr:
@@ -74,9 +75,10 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	return c
 }
 
-// evaluated completes the cost c of a node, of which its series and labels are known: it sets peak and size. points is
-// for how many values each series gets room, 0 if its values are an operand's; own are the bytes that the node takes
-// while it is evaluated, besides its operands and its result. operands are in the order in which they are evaluated.
+// evaluated completes the cost c of a node, of which series and labels are known: it sets peak and size, in bytes.
+// points is how many values memory is allocated for in each series, 0 if the values are an operand's. own are the bytes
+// that the node takes while it is evaluated, besides its operands and its result. operands are in the order in which
+// they are evaluated.
 func evaluated(c *cost, points, own float64, operands ...*cost) *cost {
 	held := 0.0 // by the operands that are evaluated
 	for _, o := range operands {
@@ -139,7 +141,8 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps f
 	return evaluated(c, steps, 0, operand)
 }
 
-// call returns the cost of a function.
+// call returns the cost of a call of a function. Its result usually has the series of the first argument that is a
+// vector, without their names.
 func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
@@ -198,7 +201,8 @@ func labelJoin(vector *cost, args parser.Expressions) *cost {
 	return vector.withLabel(text(args[1]), bytes)
 }
 
-// addRange counts the work of a function for one series and all steps, each with the values of a range.
+// addRange adds the work of a function on one series: at each step it goes through the values of its range, if arg is
+// one.
 func (e *evaluation) addRange(function string, arg parser.Expr, steps float64) {
 	window := 0.0
 	switch n := arg.(type) {
@@ -244,7 +248,7 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 		return evaluated(&cost{series: 1}, steps, 0, left, right)
 	}
 	var c *cost
-	pairs := 0.0 // bytes
+	pairs := 0.0 // bytes for matching pairs of series
 	switch m := n.VectorMatching; {
 	case n.Op == parser.LAND, n.Op == parser.LUNLESS:
 		c = left.subset()
@@ -275,9 +279,9 @@ func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *co
 	return c, pairs
 }
 
-// manyToOne is the result of an operator with group_left or group_right, which matches each series of one side with any
-// number of the other's. The result has the labels of the many, and those that the operator names of the one. pairs is
-// as for oneToOne.
+// manyToOne is the result of an operator with group_left or group_right, which matches each series of the side one with
+// any number of the side many. The result has the labels of many, and of one those that the operator names. pairs is as
+// for oneToOne.
 func manyToOne(m *parser.VectorMatching, many, one *cost, steps float64) (c *cost, pairs float64) {
 	ones := one.partners(m, steps)
 	c = many.relabeled()
@@ -299,7 +303,7 @@ func (c *cost) partners(m *parser.VectorMatching, steps float64) float64 {
 	return min(c.grouped(grouping{m.On, m.MatchingLabels}).largest, steps)
 }
 
-// text is the value of a string, which may be in parentheses.
+// text is the value of a string literal, which may be in parentheses; "" if e is none.
 func text(e parser.Expr) string {
 	for {
 		switch expr := e.(type) {

@@ -31,7 +31,7 @@ var errExpressions = errors.New(
 	"its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
 
 // checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory.
-// Each text in a query may be one.
+// Each string in a query counts as a regular expression, whatever it is for.
 func checkExpressions(queries ...string) error {
 	left, classes, items := maxProgram, maxClasses, maxItems
 	for _, query := range queries {
@@ -66,7 +66,7 @@ func checkExpressions(queries ...string) error {
 	return nil
 }
 
-// size returns about how many steps an expression takes; limit if it takes more.
+// size returns about how many steps the program of a regular expression has, at most limit.
 func size(re *syntax.Regexp, limit int) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
@@ -94,7 +94,7 @@ func checkSubqueries(expression parser.Expr, span, limit int64) error {
 	return err
 }
 
-// addSteps adds to sum the steps of the subqueries in a node, over the time span (ms) for which the node is evaluated.
+// addSteps returns sum and the steps of all subqueries in a node, which is evaluated over a time span (milliseconds).
 // More than limit are refused.
 func addSteps(node parser.Node, span, sum, limit int64) (int64, error) {
 	if q, ok := node.(*parser.SubqueryExpr); ok {

@@ -33,7 +33,7 @@ func badData(parameter string, err error) error {
 	return &apiError{http.StatusBadRequest, "bad_data", fmt.Errorf("invalid parameter %q: %w", parameter, err)}
 }
 
-// asAPIError converts an error to one of the API's errors.
+// asAPIError returns the error with the status and type that Prometheus answers for it.
 func asAPIError(err error) *apiError {
 	var own *apiError
 	switch {

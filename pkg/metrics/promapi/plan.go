@@ -23,7 +23,8 @@ type plan struct {
 	charged    float64 // of the memory that it takes
 }
 
-// plan checks a query, to be evaluated from start to end, every step; step 0 is once.
+// plan checks a query that is to be evaluated from start to end at every step, or once if step is 0, and returns what
+// is needed to tell its memory while its series are read.
 func (a *API) plan(query string, start, end time.Time, step time.Duration) (*plan, error) {
 	if err := checkExpressions(query); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
-	// something large may be evaluated before a selector is read: such a query is refused before it begins
+	// alone: something large may be evaluated before a selector is read. Such a query is refused before it begins.
 	alone := false
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
@@ -94,8 +95,9 @@ func (p *plan) memory(how precision) (bytes float64, err error) {
 // overflowBytes is more than any query may take, and small enough for an integer.
 const overflowBytes = 1 << 60
 
-// addFound adds what all selectors found in a session, in their order, and calls charge with how much more memory the
-// engine takes. All labels are counted only if the faster figure, which may be far too high, is refused.
+// addFound adds what the selectors, in their order, found in one session, and calls charge with how many more bytes the
+// engine then takes. First it does so with a rough figure, which may be far too high; if charge refuses that, with an
+// exact one, for which all labels are counted.
 func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error {
 	if len(sets) != len(p.selectors) {
 		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
@@ -153,7 +155,8 @@ func (s *selected) reads() float64 {
 	return float64(n)
 }
 
-// longest returns the bytes of the longest value of a label; if it need not be exact, what no value is longer than.
+// longest returns how many bytes the longest value of a label has; if it need not be exact, a number that no value
+// exceeds.
 func (s *selected) longest(name string, exact bool) float64 {
 	if !exact {
 		return s.largest
@@ -172,8 +175,9 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns the groups that an aggregation or a match puts the series into. The name is in no group. A chain of
-// operators asks for the same ones at each of them.
+// groups returns how many groups an aggregation or a match puts the series into, and how large the largest is. A
+// metric's name does not tell groups apart. The result is kept, because a chain of operators asks for the same ones
+// repeatedly.
 func (s *selected) groups(by grouping) groups {
 	names := slices.Sorted(slices.Values(by.names))
 	key := fmt.Sprintf("%t %q", by.on, names)
@@ -199,7 +203,7 @@ func (s *selected) groups(by grouping) groups {
 	return s.groupsOf[key]
 }
 
-// values returns how many different values the series have.
+// values returns how many different values the series have, infinity if they are maxValues or more.
 func (s *selected) values() float64 {
 	values := make(map[uint64]struct{})
 	for _, f := range s.series {

@@ -28,8 +28,9 @@ type querier struct {
 	open       func() *metrics.Database
 	memory     *metrics.QueryMemory // of all sessions' queriers
 	mint, maxt int64
-	// next is when the next session of the cluster began, which ends the series of this one; 0: there is none.
-	next int64
+	// nextBegan is when the next session of the cluster began (Unix milliseconds), which ends the series of this one;
+	// 0: there is none.
+	nextBegan int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
 	// plan is charged for what the engine takes for the series; nil: they are not for the engine.
@@ -49,7 +50,8 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	return set
 }
 
-// read reads what was selected.
+// read reads the series of all sets that were selected so far, at once, and counts their memory. An error, or what is
+// damaged, is what the sets then return.
 func (q *querier) read(ctx context.Context) {
 	sets := q.selected
 	q.selected = nil
@@ -62,7 +64,7 @@ func (q *querier) read(ctx context.Context) {
 	for i, set := range sets {
 		set.querier = nil
 		if err == nil {
-			err = q.fill(ctx, database, set, found[i])
+			err = q.setSeries(ctx, database, set, found[i])
 		}
 	}
 	if err == nil && q.plan != nil {
@@ -78,10 +80,12 @@ func (q *querier) read(ctx context.Context) {
 	}
 }
 
-// fill gives a set the series that were found for it, with the labels that the engine sees. Labels that the session's
-// own label changed are copies, whose memory counts.
-func (q *querier) fill(ctx context.Context, database *metrics.Database, set *seriesSet, found []*metrics.Series) error {
-	found, err := q.ofSession(ctx, found, set.matchers)
+// setSeries gives a set the series that were found for it, with the labels that the engine sees. If a later session
+// follows, the series end when that began. The memory for this, and for labels that differ from the stored ones and are
+// therefore copies, counts in the query's memory of the database.
+func (q *querier) setSeries(ctx context.Context, database *metrics.Database, set *seriesSet,
+	found []*metrics.Series) error {
+	found, err := q.filterBySession(ctx, found, set.matchers)
 	if err != nil {
 		return err
 	}
@@ -90,8 +94,8 @@ func (q *querier) fill(ctx context.Context, database *metrics.Database, set *ser
 	for i, f := range found {
 		shown := q.labels(f)
 		set.series[i] = series{f, shown, set.mint, set.maxt}
-		if q.next > 0 {
-			bytes += f.End(q.next)
+		if q.nextBegan > 0 {
+			bytes += f.EndAt(q.nextBegan)
 		}
 		if stored := f.Labels(); stored.ByteSize() != shown.ByteSize() {
 			bytes += int64(shown.ByteSize())
@@ -124,16 +128,17 @@ func maxValueOf(matchers []*labels.Matcher) int {
 	return int(maxWork / regexpWork / steps)
 }
 
-// ofSession returns the series that the matchers of sessionLabel accept. Large expressions take long for each, so it
-// ends with ctx.
-func (q *querier) ofSession(ctx context.Context, found []*metrics.Series,
+// filterBySession returns those of the found series that the matchers of sessionLabel accept, in the memory of found.
+// This label is not stored, so the database cannot select by it. A query of one session has no such label: all series
+// are returned. Comparing one name with a large regular expression may take long, so it looks at ctx before each.
+func (q *querier) filterBySession(ctx context.Context, found []*metrics.Series,
 	matchers []*labels.Matcher) ([]*metrics.Series, error) {
 	if q.session == "" {
 		return found, nil
 	}
 	matchers = slices.DeleteFunc(slices.Clone(matchers),
 		func(m *labels.Matcher) bool { return m.Name != sessionLabel })
-	selection := metrics.Selection{MaxValue: maxValueOf(matchers)}
+	selection := metrics.Selection{MaxValue: maxValueOf(matchers)} // for Compare, which needs no other field
 	var failed error
 	found = slices.DeleteFunc(found, func(s *metrics.Series) bool {
 		name := cmp.Or(s.Labels().Get(sessionLabel), q.session)
@@ -175,8 +180,8 @@ func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matcher
 	})
 }
 
-// gather collects the different texts that eachText finds in the labels of a series. Only these texts are held, not the
-// series.
+// gather returns, sorted, the different texts that eachText calls see with for the labels of the series that match.
+// Only these texts are held in memory, not the series.
 func (q *querier) gather(
 	ctx context.Context, matchers []*labels.Matcher, eachText func(l labels.Labels, see func(string)),
 ) ([]string, annotations.Annotations, error) {
@@ -186,7 +191,7 @@ func (q *querier) gather(
 	if err != nil {
 		return nil, warningsOf(damaged), err
 	}
-	series, err := q.ofSession(ctx, found[0], matchers)
+	series, err := q.filterBySession(ctx, found[0], matchers)
 	if err != nil {
 		return nil, warningsOf(damaged), err
 	}
@@ -293,7 +298,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 			one.session = s.Name
 		}
 		if i+1 < len(q.sessions) && q.sessions[i+1].Start.After(s.Start) {
-			one.next = q.sessions[i+1].Start.UnixMilli()
+			one.nextBegan = q.sessions[i+1].Start.UnixMilli()
 		}
 		queriers = append(queriers, one)
 	}

@@ -15,8 +15,8 @@ type Stored struct {
 	Databases *metrics.Databases
 }
 
-// Values calls see with each series that an expression has at a moment. It waits for its turn among the API's queries,
-// within the same limits.
+// Values calls see with the labels and the value of each series that an expression, whose result is a vector, has at a
+// moment of a session. It waits for its turn among the API's queries, within the same limits.
 func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string,
 	see func(label func(name string) string, value float64)) error {
 	ctx, done, err := s.API.start(ctx, ref.Namespace, s.API.opts.Timeout)

@@ -72,7 +72,7 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 
 // TimesOf read times that people type, as the session's logs write them.
 func TimesOf(ctx context.Context, m *moment.Moment) (param.Times, error) {
-	clock, err := dashboard.Clock(ctx, m)
+	clock, err := dashboard.LogClock(ctx, m)
 	t := param.Times{Zone: clock.Zone, End: time.Unix(0, clock.To)}
 	if m.At != 0 {
 		t.End = time.Unix(0, m.At)

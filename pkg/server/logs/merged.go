@@ -134,7 +134,7 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 	if err != nil {
 		return nil, err
 	}
-	clock, err := dashboard.Clock(ctx, session.Moment)
+	clock, err := dashboard.LogClock(ctx, session.Moment)
 	if err != nil {
 		return nil, err
 	}

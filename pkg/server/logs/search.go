@@ -121,7 +121,7 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 
 // wholeSource is the logs of a session, to be searched whole.
 func wholeSource(ctx context.Context, e catalog.Entry, m *moment.Moment) (logsearch.Source, error) {
-	clock, err := dashboard.Clock(ctx, m)
+	clock, err := dashboard.LogClock(ctx, m)
 	return logsearch.Source{Session: e.Ref.Name, Logs: m.Session.Logs, Clock: clock,
 		Link: web.LineLink(e.Ref.Path())}, err
 }

@@ -91,8 +91,8 @@ func (t *Builder) MemoryBytes() int64 {
 
 func NewBuilder() *Builder { return new(Builder) }
 
-// MergeEntity merges an event. Of an event of the platform that happens again, the platform delivers a later state;
-// each delivery is a row.
+// MergeEntity merges an event. An event of the platform that happens again is delivered again, with a later state: each
+// delivery is a row of its own.
 func (t *Builder) MergeEntity(u *Update) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +118,9 @@ func (t *Builder) MergeEntity(u *Update) {
 	}
 }
 
-// merge merges row, the content of an event, into the row with its key.
+// merge merges row, the content of an event, into the table's row with the same key. A definition replaces the one that
+// is there if it is newer; transitions are added. bytes, the memory of all rows, is kept up to date; it may be more
+// than they take.
 func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
 	key := P(&row).key()
 	e, known := (*t)[key]
@@ -130,14 +132,14 @@ func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
 		(*t)[key] = e
 	}
 	*bytes += MemoryBytes(&row)
-	all, more := *P(&e.row).transitions(), *P(&row).transitions()
+	before, more := *P(&e.row).transitions(), *P(&row).transitions()
 	*P(&row).transitions() = nil
 	if defined := u.Defines && e.newer(u); defined || !known {
 		e.row = row // what the row had before stays in bytes, an upper bound
 	} else {
 		*bytes -= MemoryBytes(&row)
 	}
-	*P(&e.row).transitions() = all
+	*P(&e.row).transitions() = before
 	add[E, T, P](bytes, e, more)
 	return e
 }
@@ -166,18 +168,18 @@ func (t *table[E, T, P]) restore(bytes *int64, all []E, which []defined) bool {
 	return true
 }
 
-// Set returns the rows as they are now, and which events define them, for Restore.
-func (t *Builder) Set() (s Set, which Definitions) {
+// Set returns the rows as they are now, sorted by key, and which events define them. Restore takes both.
+func (t *Builder) Set() (s Set, definitions Definitions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Actors, which.Actors = t.actors.set(&t.bytes)
-	s.Nodes, which.Nodes = t.nodes.set(&t.bytes)
-	s.Jobs, which.Jobs = t.jobs.set(&t.bytes)
-	s.Submissions, which.Submissions = t.submissions.set(&t.bytes)
-	s.Workers, which.Workers = t.workers.set(&t.bytes)
-	s.PlacementGroups, which.PlacementGroups = t.groups.set(&t.bytes)
-	s.PlatformEvents, which.PlatformEvents = t.platform.set(&t.bytes)
-	return s, which
+	s.Actors, definitions.Actors = t.actors.set(&t.bytes)
+	s.Nodes, definitions.Nodes = t.nodes.set(&t.bytes)
+	s.Jobs, definitions.Jobs = t.jobs.set(&t.bytes)
+	s.Submissions, definitions.Submissions = t.submissions.set(&t.bytes)
+	s.Workers, definitions.Workers = t.workers.set(&t.bytes)
+	s.PlacementGroups, definitions.PlacementGroups = t.groups.set(&t.bytes)
+	s.PlatformEvents, definitions.PlatformEvents = t.platform.set(&t.bytes)
+	return s, definitions
 }
 
 // Definitions identify the definition of every row, in the order of the rows.

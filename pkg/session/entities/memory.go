@@ -22,7 +22,8 @@ func rowsBytes[E any](all []E) (n int64) {
 	return n
 }
 
-// bytesBehind estimates the memory that the texts, lists and maps of a value take besides the value itself.
+// bytesBehind estimates the bytes of memory that a value refers to: those of its texts, lists and maps, without the
+// value itself.
 func bytesBehind(v reflect.Value) (n int64) {
 	switch v.Kind() {
 	case reflect.String:

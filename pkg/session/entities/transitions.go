@@ -102,8 +102,9 @@ func add[E any, T transition, P row[E, T]](bytes *int64, e *entity[E], more []T)
 	}
 }
 
-// sortRow sorts an entity's transitions and removes those that are there twice. It changes a copy, because sets made
-// earlier read the list, and the copy has no free capacity, because more than one builder may add to what a set has.
+// sortRow sorts an entity's transitions, removes those that are there twice, and takes the memory that this frees from
+// bytes. It changes a copy, because sets made earlier read the list. The copy has no free capacity, because more than
+// one builder may append to what a set has.
 func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	if e.unsorted == 0 {
 		return

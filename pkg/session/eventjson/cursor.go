@@ -13,8 +13,8 @@ import (
 //
 // It accepts all JSON and refuses most other text; of numbers and words it checks only the characters.
 type cursor struct {
-	b   []byte
-	i   int
+	b   []byte // the text
+	i   int    // the index of the next byte
 	key []byte // set by next: the key as written, not unescaped (no key of an event has escapes)
 
 	first bool // the next key or element is the first of its object or list
@@ -26,6 +26,7 @@ type cursor struct {
 	elements int // of lists, so far
 }
 
+// fail ends the walk: what is at c is no JSON or, if c is at its end, may go on behind it.
 func (c *cursor) fail() {
 	c.bad = true
 	if c.i >= len(c.b) {
@@ -103,7 +104,8 @@ func (c *cursor) next() bool {
 	return !c.bad
 }
 
-// step goes to the next element of an object or list that closes with end. False: there is none.
+// step goes to the next element of the object or list that was entered, whose closing bracket is end. It returns false
+// after the last element, behind the bracket.
 func (c *cursor) step(end byte) bool {
 	if c.bad {
 		return false
@@ -154,8 +156,8 @@ func (c *cursor) quoted() []byte {
 	return c.b[start:end]
 }
 
-// scalar reads a number, a word, or the content of a string: protobuf's JSON writes 64-bit numbers as strings. null
-// reads as nil.
+// scalar reads a number, true, false, or the content of a string, not unescaped: protobuf's JSON writes 64-bit numbers
+// as strings. null, an object or a list reads as nil.
 func (c *cursor) scalar() []byte {
 	if c.bad {
 		return nil
@@ -174,7 +176,8 @@ func (c *cursor) scalar() []byte {
 	return s
 }
 
-// word reads a number, true, false or null.
+// word reads a number, true, false or null. It takes all bytes that these consist of and does not check their order:
+// what is none of the four reads as a value that the caller does not know.
 func (c *cursor) word() []byte {
 	start := c.i
 	for c.i < len(c.b) && wordByte[c.b[c.i]] {
@@ -195,7 +198,8 @@ var wordByte = func() (t [256]bool) {
 	return t
 }()
 
-// integer reads an integer, written as a number or as a string; 0 if the value is neither.
+// integer reads an integer, written as a number or as a string; 0 if the value is neither. One beyond int64 is the
+// nearest int64.
 func (c *cursor) integer() int64 {
 	s := c.scalar()
 	neg := len(s) > 0 && s[0] == '-'
@@ -246,9 +250,9 @@ func (c *cursor) skip() {
 	}
 }
 
-// skipNested goes behind the object or list that begins here.
+// skipNested goes behind the object or list that begins at c. Of what is in it, only strings and brackets are checked.
 func (c *cursor) skipNested() {
-	var isList [maxDepth / 64]uint64
+	var isList [maxDepth / 64]uint64 // a bit for each open bracket: set if it is a list's
 	depth := 0
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {

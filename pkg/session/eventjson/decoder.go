@@ -98,13 +98,14 @@ const (
 	maxTextCacheBytes = 1 << 20
 )
 
+// get returns the ID of a string; ok is false if it is not cached.
 func (c *textCache) get(raw []byte) (id stringtable.ID, ok bool) {
 	id, ok = c.ids[string(raw)]
 	return id, ok
 }
 
-// put adds a string. When there are too many, it first removes all others: sessions whose strings hardly repeat gain
-// nothing from a cache.
+// put adds a string and returns its ID. When there are too many strings, it first removes all of them: sessions whose
+// strings hardly repeat gain nothing from a cache. A long string is not added.
 func (c *textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
 	if len(raw) > 4096 {
 		return id
@@ -155,11 +156,12 @@ func (d *Decoder) Decode(text []byte) (n int, err error) {
 // header is what is read of a RayEvent besides the event in it, as it is written; nil if it is not there.
 type header struct{ at, session, id, severity []byte }
 
-// read reads one event and merges what it says into the tables.
+// read reads one event and passes what it says to the sink. If the event is not read to its end, c.bad is set and
+// nothing has changed.
 func (d *Decoder) read(c *cursor) {
 	about := noSubject
 	var head header
-	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes
+	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes // which reading a time changes
 	c.object()
 	for c.next() {
 		if c.peek() == '{' {
@@ -194,8 +196,8 @@ func (d *Decoder) read(c *cursor) {
 	d.merge(about, head)
 }
 
-// body reads the object at c if its key says that it is the event that the RayEvent has; otherwise it skips it. about
-// is what was read before.
+// body reads the object at c, a field of a RayEvent, into d. If its key is none of an event that this version knows, it
+// is skipped, and the result is about: what the fields before it were about.
 func (d *Decoder) body(c *cursor, about subject) subject {
 	switch string(c.key) {
 	case "taskDefinitionEvent", "task_definition_event":
@@ -215,7 +217,7 @@ func (d *Decoder) body(c *cursor, about subject) subject {
 	return d.entity(c, event)
 }
 
-// merge passes the decoded update to the sink.
+// merge passes what was decoded last to the sink, or counts why it is not passed on.
 func (d *Decoder) merge(about subject, head header) {
 	switch about {
 	case noSubject:
@@ -282,7 +284,8 @@ func (d *Decoder) text(raw []byte) stringtable.ID {
 	return d.texts.put(raw, d.strings.Intern(d.unquote(raw)))
 }
 
-// internID interns an identifier in binary; 0 if it is absent or Ray's nil.
+// internID interns an identifier in binary; 0 if it is absent or Ray's nil. raw is as the event writes it, bytesOf the
+// identifier's bytes.
 func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0

@@ -89,7 +89,8 @@ type field struct {
 	element *message // of a list's elements
 }
 
-// newMessage returns the message that the tags of one key of a struct describe.
+// newMessage returns the message that a struct's tags of one key describe: `definition:"path.to.field,form"` says from
+// which field of the message the struct's field is read. A path with several names leads through messages within it.
 func newMessage(typ reflect.Type, key string) *message {
 	all := &message{}
 	for i := range typ.NumField() {
@@ -122,7 +123,8 @@ func put[K comparable, V any](m *map[K]V, key K, value V) {
 	(*m)[key] = value
 }
 
-// message fills a struct from the message at c. Fields that it does not have are skipped.
+// message fills the struct into from the message at c. Fields that the struct does not have are skipped. A field of the
+// message that several fields of the struct come from is read for each of them.
 func (d *Decoder) message(c *cursor, m *message, into reflect.Value) {
 	for c.object(); c.next(); {
 		name := fieldName(string(c.key))
@@ -141,7 +143,8 @@ func (d *Decoder) message(c *cursor, m *message, into reflect.Value) {
 	}
 }
 
-// value reads the value at c into a field. A value of another type than expected reads as absent.
+// value reads the value at c into a field of a struct, by the field's type and, where that does not say all, by its
+// form. A value of another type than expected reads as absent.
 func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	switch p := into.Addr().Interface().(type) {
 	case *string:

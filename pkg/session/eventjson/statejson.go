@@ -39,7 +39,8 @@ func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
 // a few kilobytes.
 const maxValue = 32 << 20
 
-// appendRestated writes what restate makes of the JSON raw; nothing where that is nothing, or no JSON.
+// appendRestated appends, as JSON, what restate makes of the value in raw, JSON too. It appends nothing if restate
+// returns nil, or if raw or the result is not valid JSON.
 func appendRestated(b, raw []byte, restate func(any) any) []byte {
 	v, _, err := pyjson.ParseWithin(raw, maxValue)
 	if err == nil {
@@ -54,7 +55,8 @@ func appendRestated(b, raw []byte, restate func(any) any) []byte {
 	return b
 }
 
-// restateMap makes a map of one of protobuf; nil if it is empty.
+// restateMap returns a function that makes a map of a parsed JSON object, with value applied to each of its values; nil
+// if the object is empty or the value is none.
 func restateMap[V any](value func(any) V) func(any) any {
 	return func(v any) any {
 		object, _ := v.(*pyjson.Object)
@@ -85,8 +87,8 @@ func text(v any) string {
 	return s
 }
 
-// asPython changes a value's numbers to those that Python's json module writes, which reads what has a point or an
-// exponent as a float. name spells the keys of objects.
+// asPython returns a parsed JSON value as Python's json module would write it after reading it: a number with a point
+// or an exponent is a float. name spells the keys of objects. Lists are changed in place.
 func asPython(v any, name func(string) string) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
@@ -152,9 +154,10 @@ func object(v any) any {
 	return nil
 }
 
-// extraData interns a profile event's extra data, JSON in a string, with the task's own ID taken out.
+// extraData interns a profile event's extra data, JSON in a string, as Ray shows it. The task's own ID is replaced by
+// OwnIDMark, so that the texts of many tasks are one string.
 func (d *Decoder) extraData(raw []byte) stringtable.ID {
-	if len(raw) <= len("{}") {
+	if len(raw) <= len("{}") { // an empty object
 		return 0
 	}
 	var own [2 * rayid.TaskSize]byte
@@ -172,7 +175,8 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 	return d.extras.put(key, d.strings.Intern(d.build))
 }
 
-// anyBinary interns an identifier of any width by its bytes, Ray's nil too.
+// anyBinary interns an identifier of any width by its bytes, Ray's nil too. It may be written in hex or Base64; what is
+// neither is 0.
 func (d *Decoder) anyBinary(raw []byte) stringtable.ID {
 	if id, ok := d.anyBinaries.get(raw); ok || len(raw) == 0 {
 		return id

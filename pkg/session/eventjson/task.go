@@ -34,8 +34,8 @@ func (d *Decoder) actorTaskDefinition(c *cursor) subject {
 	return d.definition(c, d.text(actorTask))
 }
 
-// definition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent, in both spellings of its fields. kind is the
-// type of a task whose event does not say it.
+// definition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent into d.update, in both spellings of its fields.
+// kind is the task's type if the event does not say it. An event that cannot be read is unidentified; c.bad says so.
 func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
 	d.update.reset()
 	d.definitionRead = Definition{Kind: kind}
@@ -120,7 +120,8 @@ func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
 }
 
 // function interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or
-// "function". Python's names are cut to the part after their last dot.
+// "function". Python's names are cut to the part after their last dot. raw is the descriptor as JSON; 0 if it is
+// absent.
 func (d *Decoder) function(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
@@ -157,7 +158,7 @@ func (d *Decoder) joinFunction(class, function []byte) {
 	d.build = append(d.build, function...)
 }
 
-// functionNames reads a function's class, if it has one, and name.
+// functionNames reads a function's class, nil if it has none, and name from the descriptor at c.
 func functionNames(c *cursor) (class, function []byte) {
 	c.object()
 	for c.next() {
@@ -176,7 +177,7 @@ func functionNames(c *cursor) (class, function []byte) {
 // afterDot returns the part of a name after its last dot.
 func afterDot(name []byte) []byte { return name[bytes.LastIndexByte(name, '.')+1:] }
 
-// taskLifecycle reads a TaskLifecycleEvent (_convert_task_lifecycle_event).
+// taskLifecycle reads a TaskLifecycleEvent (_convert_task_lifecycle_event in ray_event_converter.py) into d.update.
 func (d *Decoder) taskLifecycle(c *cursor) subject {
 	u := &d.update
 	u.reset()
@@ -224,7 +225,8 @@ func (d *Decoder) taskLifecycle(c *cursor) subject {
 	return d.task(id, attempt)
 }
 
-// taskTransition reads one change of a task's state.
+// taskTransition reads one change of a task's state and adds it to d.update. A state or time that is missing or invalid
+// is 0.
 func (d *Decoder) taskTransition(c *cursor) {
 	var tr Transition
 	var at []byte
@@ -251,7 +253,8 @@ func (d *Decoder) state(raw []byte) taskstate.State {
 	return d.states.Parse(d.unquote(raw))
 }
 
-// errorInfo reads a RayErrorInfo, of which the State API shows the type and the message without terminal colours.
+// errorInfo reads a RayErrorInfo into d.update: its type and its message without terminal colours, which the State API
+// shows. null is no error.
 func (d *Decoder) errorInfo(c *cursor) {
 	u := &d.update
 	u.HasError = c.object()
@@ -268,8 +271,8 @@ func (d *Decoder) errorInfo(c *cursor) {
 	}
 }
 
-// appendWithoutColours drops what lies between an escape character and the next m (remove_ansi_escape_codes in
-// ray/util/state/common.py).
+// appendWithoutColours appends s to b without terminal colours: without each escape character and what follows it up to
+// the next m (remove_ansi_escape_codes in ray/util/state/common.py).
 func appendWithoutColours(b, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, 0x1b)
@@ -284,15 +287,16 @@ func appendWithoutColours(b, s []byte) []byte {
 	}
 }
 
-// logInfo reads a TaskLogInfo.
+// logInfo reads a TaskLogInfo into d.update: the files of an attempt's output and where its part of them begins and
+// ends, in bytes. A flag says for each value that it was sent.
 func (d *Decoder) logInfo(c *cursor) {
 	u := &d.update
 	if c.object() {
 		u.Flags |= HasLogInfo
 	}
 	for c.next() {
-		if c.peek() == 'n' {
-			c.skip() // not set
+		if c.peek() == 'n' { // null: not sent
+			c.skip()
 			continue
 		}
 		switch string(c.key) {
@@ -319,8 +323,9 @@ func (d *Decoder) logInfo(c *cursor) {
 	u.dropUnsetOffsets()
 }
 
-// dropUnsetOffsets removes values that are not set: Ray before 2.58 sends files and starts in one event and ends in
-// another, and writes the missing values as empty strings and 0.
+// dropUnsetOffsets clears the flags of offsets that are 0 because they were not set. Ray before 2.58 sends files and
+// starts in one event and ends in another, and writes the missing values as empty strings and 0; so where an event has
+// both a file and an end, a 0 is an offset.
 func (u *TaskUpdate) dropUnsetOffsets() {
 	if u.StdoutFile != 0 && u.StdoutEnd != 0 || u.StderrFile != 0 && u.StderrEnd != 0 {
 		return
@@ -338,7 +343,7 @@ func (u *TaskUpdate) dropUnsetOffsets() {
 	}
 }
 
-// taskProfile reads a TaskProfileEvents.
+// taskProfile reads a TaskProfileEvents into d.update: the process that an attempt ran in, and what it did when.
 func (d *Decoder) taskProfile(c *cursor) subject {
 	u := &d.update
 	u.reset()
@@ -383,9 +388,9 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 	return about
 }
 
-// profileEvents reads a ProfileEvents. It reads its list of events only if asked to; otherwise it returns the list's
-// text.
-func (d *Decoder) profileEvents(c *cursor, now bool) (by Profiler, unread []byte) {
+// profileEvents reads a ProfileEvents: the process that sent it, by, and its list of events. With readList the list is
+// read into d.update; otherwise unread is its text.
+func (d *Decoder) profileEvents(c *cursor, readList bool) (by Profiler, unread []byte) {
 	c.object()
 	for c.next() {
 		switch string(c.key) {
@@ -396,7 +401,7 @@ func (d *Decoder) profileEvents(c *cursor, now bool) (by Profiler, unread []byte
 		case "nodeIpAddress", "node_ip_address":
 			by.IP = d.text(c.rawString())
 		case "events":
-			if now {
+			if readList {
 				d.profileList(c)
 			} else {
 				unread = c.value()
@@ -414,7 +419,7 @@ func (d *Decoder) profileList(c *cursor) {
 	}
 }
 
-// profileEvent reads one profile event of a task.
+// profileEvent reads one profile event of a task and adds it to d.update. Its times are Unix nanoseconds.
 func (d *Decoder) profileEvent(c *cursor) {
 	var e ProfileEvent
 	c.object()

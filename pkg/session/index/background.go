@@ -82,7 +82,7 @@ func failed(state string, err error) attempt {
 	return attempt{state, time.Now().Add(retryAfter)}
 }
 
-// NewBackground waits for sessions until Close.
+// NewBackground makes a Background that works on the sessions offered to it until Close.
 func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	ctx, stop := context.WithCancel(context.Background())
 	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -106,8 +106,10 @@ func (b *Background) Close() {
 }
 
 // Offer requests an index of a session that was just loaded or refreshed and, once it has ended, one of its metrics,
-// and that its findings are kept. An index is not written if the session is indexed already, is too small or has just
-// failed. Nothing is done if many sessions of its namespace wait: the next load or refresh offers the session again.
+// and that its findings are kept. ended says that no more of the session is expected to be stored; before, an index is
+// only written when the session has grown enough. An index is not written if the session is indexed already, is too
+// small or if writing it has just failed. Nothing is done if many sessions of its namespace wait: the next load or
+// refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
 	// An index that could not be used would be tried again by each server that starts.
@@ -138,8 +140,8 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 	})
 }
 
-// Finish writes the indexes of an ended session, if it lacks them, and keeps its findings, when it is its namespace's
-// turn. The error is that of the findings.
+// Finish waits for the turn of an ended session's namespace, then writes the session's indexes, if it lacks them, and
+// keeps its findings. The error is that of keeping the findings: the caller wants them, an index only saves time.
 func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, 0)
 	if err != nil {
@@ -175,8 +177,9 @@ type job struct {
 	do  func(context.Context)
 }
 
-// enqueue has a job done when it is its turn. It takes the place of an earlier one of the session that has not begun.
-// If too many wait, it is dropped: the session is offered again when it is next loaded.
+// enqueue has do called when it is the turn of the session's namespace. do takes the place of an earlier job of the
+// same session that has not begun. If too many wait, it is dropped: the session is offered again when it is next
+// loaded.
 func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +201,7 @@ func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	}
 }
 
-// turn does the next job of a namespace when it is its turn; false if there was none.
+// turn waits for a namespace's turn and does its next job; false if there was none, or after Close.
 func (b *Background) turn(namespace string) bool {
 	working, done, err := b.slots.Take(b.ctx, namespace, 0)
 	if err != nil {
@@ -231,10 +234,11 @@ func (b *Background) hasKept(s *session.Session) bool {
 	return !due(b.kept, s.Ref, stateOf(s))
 }
 
-// keep keeps a session's findings. If that fails, it is tried again when the session is next offered, but for a panic,
-// which would come again, and in a store that refused it.
+// keep stores a session's findings, unless they are stored. If that fails, it is tried again when the session is next
+// offered, except after a panic, which would come again, and if the store refuses to be written.
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
-	err := b.writer.KeepFindings(ctx, s, false) // unless they are kept
+	const force = false
+	err := b.writer.KeepFindings(ctx, s, force)
 	if err != nil && ctx.Err() == nil {
 		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
@@ -259,7 +263,8 @@ func (b *Background) hasGrown(s *session.Session) bool {
 	return read-s.IndexedBytes() >= max(b.growth, read/growthDivisor)
 }
 
-// write indexes a session, and remembers if that failed.
+// write indexes a session. A failure is logged and remembered, so that it is not tried again at once; an index that was
+// not finished in its turn is no failure.
 func (b *Background) write(ctx context.Context, s *session.Session) {
 	began := time.Now()
 	log := b.writer.Log.WithField("session", s.Ref.String())

@@ -48,12 +48,12 @@ func (b *builder) create(table string) (*os.File, error) {
 	return os.Create(b.path(table))
 }
 
-// build makes all tables but meta.
+// build writes all tables but meta to temporary files. shown are the jobs that the dashboard shows.
 func (b *builder) build(ctx context.Context, shown []Job) error {
 	if _, err := exactJSON(b.tables.Warnings); err != nil {
 		return err
 	}
-	if err := b.small(shown); err != nil {
+	if err := b.smallTables(shown); err != nil {
 		return err
 	}
 	var files []*os.File
@@ -108,8 +108,9 @@ func (c *cancellable) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// small makes the tables that are small enough to be made in memory at once.
-func (b *builder) small(shown []Job) error {
+// smallTables writes the tables that are small enough to be made in memory at once, to temporary files. shown are the
+// jobs that the dashboard shows.
+func (b *builder) smallTables(shown []Job) error {
 	rows := make([]text, len(b.tables.Strings))
 	for i := range rows {
 		rows[i].Text = b.tables.Strings[i]
@@ -148,7 +149,7 @@ func writeEntities[E, R any](b *builder, table string, all []E, row func(entity,
 	return writeTable(b, table, rows)
 }
 
-// writeTable writes rows as a Parquet file of the index.
+// writeTable writes rows as a table of the index, a Parquet file.
 func writeTable[T any](b *builder, table string, rows []T) (err error) {
 	f, err := b.create(table)
 	if err != nil {

@@ -65,7 +65,8 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return store.Put(ctx, key, body)
 }
 
-// list returns the objects with a prefix, and where they are; none if there is no folder.
+// list returns the cached objects whose keys have a prefix, and the store that they are in; both are nil if there is no
+// folder yet.
 func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, objects []blob.Object, err error) {
 	store, err = c.existing()
 	if err != nil || store == nil {
@@ -80,7 +81,8 @@ func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, ob
 	return store, objects, nil
 }
 
-// trim removes the oldest indexes until the rest is within the bound. The one written last stays.
+// trim removes the indexes below a root that were written longest ago, until the rest is within c.maxBytes. The one
+// written last stays, whatever its size.
 func (c *Cache) trim(ctx context.Context, root string) error {
 	store, err := c.existing()
 	if err != nil || store == nil {

@@ -47,7 +47,8 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 	return w.written(ctx, ref)
 }
 
-// keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway.
+// keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway. Nothing is
+// stored, without an error, if the session has none to store.
 func (w *Writer) keepFindings(ctx context.Context, s *session.Session, force bool) error {
 	var kept io.Reader
 	if !force {

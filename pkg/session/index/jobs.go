@@ -28,7 +28,7 @@ func showJobs(rows []jobRow, shown []Job) {
 	}
 }
 
-// addSubmissions adds the submissions that the dashboard shows and that are in no event.
+// addSubmissions appends to rows the submissions that the dashboard shows and that are in no event.
 func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow {
 	known := map[string]bool{"": true}
 	for i := range rows {
@@ -48,7 +48,7 @@ func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow 
 	return rows
 }
 
-// jobTables makes the tables of jobs and submissions, from events and from what the dashboard shows.
+// jobTables writes the tables of jobs and submissions, from events and from what the dashboard shows of jobs.
 func (b *builder) jobTables(shown []Job) error {
 	jobs, err := entityRows(b.owner, b.tables.Jobs, newJobRow)
 	if err != nil {

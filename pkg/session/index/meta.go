@@ -69,7 +69,8 @@ type document struct {
 // name of its own.
 func encodeAll[T any](all []T) ([]byte, error) { return binary.Append(nil, binary.LittleEndian, all) }
 
-// decodeAll reads what encodeAll wrote, and takes the memory of each value with its entry in a map.
+// decodeAll reads what encodeAll wrote. First it calls take with the memory of all values, each with its entry in a
+// map; an error of take is returned.
 func decodeAll[T any](text []byte, take func(bytes int64) error) ([]T, error) {
 	size := binary.Size(*new(T))
 	if len(text)%size != 0 {
@@ -90,7 +91,8 @@ const definitionBytes = 128
 // errStale says that an index was made by another version, or of other objects and cannot be continued.
 var errStale = errors.New("not made of the events that are stored now")
 
-// readMetadata reads the footer of the table meta.
+// readMetadata opens the table meta and reads the metadata of the index, which is in its footer; readSources reads the
+// rows. An index of another version of the format is errStale.
 func readMetadata(ctx context.Context, o tablefile.Source) (*tablefile.Table, *metadata, error) {
 	t, err := o.Open(ctx)
 	if err != nil {
@@ -121,7 +123,8 @@ func newMetadata(t *session.Tables, fingerprint, generation string, groupBytes i
 	}
 }
 
-// encode makes the table meta.
+// encode makes the table meta, a Parquet file: its rows are the objects that the index was made of, and its footer has
+// the metadata as JSON. Metadata that JSON cannot hold exactly is an error.
 func (m *metadata) encode(sources []source) ([]byte, error) {
 	text, err := exactJSON(*m)
 	if err != nil {
@@ -147,7 +150,7 @@ func (m *metadata) checkBelongs(t *tablefile.Table) error {
 	return nil
 }
 
-// readSources reads the rows of the table meta.
+// readSources reads the rows of the table meta: the objects that the index was made of.
 func readSources(ctx context.Context, t *tablefile.Table) ([]source, error) {
 	if err := t.ReadAll(ctx); err != nil {
 		return nil, err

@@ -40,7 +40,9 @@ type rejection struct {
 	again bool
 }
 
-// Reject implements session.Index.
+// Reject implements session.Index. After an error that may not be the index's own, such as one of the store, the index
+// is used once more; if it is rejected again, or is damaged, it is not used any more. An outdated index is not used
+// either.
 func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 	before, _ := o.rejections().Get(ref)
 	r := rejection{fingerprint: fingerprint, reason: reason}
@@ -78,7 +80,8 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 	return nil
 }
 
-// Open implements session.Index. An index that is damaged is logged and not used.
+// Open implements session.Index. It takes the index in the store or, if that cannot be used, the one in the cache.
+// Without a fingerprint the cache is not asked. An index that is damaged is logged and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources,
 	reserve func(bytes int64) bool) (*session.Tables, error) {
 	tables, err := o.reader(o.Store, ref, sources.Index, reserve).open(ctx, sources.Fingerprint)

@@ -51,8 +51,8 @@ func (r *reader) table(name string, size int64) tablefile.Source {
 	return sourceOf(r.store, r.key(name), size, r.memory)
 }
 
-// open opens the index; nil if there is none for the events that are stored now. An error that is not ctx's is why the
-// index cannot be used.
+// open reads the tables of the index; nil if there is none for the events that are stored now, whose fingerprint this
+// is. An error of ctx is returned as it is, any other as ErrDamaged: why the index cannot be used.
 func (r *reader) open(ctx context.Context, fingerprint string) (*session.Tables, error) {
 	key := r.key(metaTable)
 	if r.stored[key] == 0 {
@@ -81,9 +81,10 @@ func (r *reader) open(ctx context.Context, fingerprint string) (*session.Tables,
 // errRejected is an index that was found to be damaged before; that is logged already.
 var errRejected = errors.New("it was found to be damaged")
 
-// read reads the index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint the
-// events were not listed: then it must have settled. The error is errStale if the index is of other events, and
-// errRejected if it was found to be damaged before.
+// read reads the index if it was made of the events that have this fingerprint, or of earlier ones so that it can be
+// continued. If fingerprint is "", the events were not listed: then only an index that was made after the session
+// settled counts. The error is errStale if the index is of other events, and errRejected if it was found to be damaged
+// before.
 func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables, error) {
 	meta, m, err := readMetadata(ctx, r.table(metaTable, r.stored[r.key(metaTable)]))
 	if err != nil {
@@ -91,8 +92,8 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 	}
 	_, hasCheckpoint := m.Tables[checkpointTable]
 	upToDate := fingerprint == m.Fingerprint || fingerprint == "" && m.Settled
-	grows := !upToDate && fingerprint != "" && hasCheckpoint
-	if !upToDate && !grows {
+	continues := !upToDate && fingerprint != "" && hasCheckpoint
+	if !upToDate && !continues {
 		return nil, errStale
 	}
 	switch reason := r.opener.isRejected(r.ref, m.Fingerprint); {
@@ -111,7 +112,7 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 	r.metadata = m
 	r.group, r.ctx = errgroup.WithContext(ctx)
 	out := r.readTables()
-	if grows {
+	if continues {
 		r.readCheckpoint(meta, out)
 	}
 	if err := r.group.Wait(); err != nil {
@@ -128,8 +129,8 @@ func sourceOf(store blob.Reader, key string, size int64, memory *memoryBudget) t
 		}}
 }
 
-// readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when
-// they are requested.
+// readTables starts to read all tables, in goroutines of r.group; the result is complete when these have ended without
+// an error. Of the table of rows it reads only the footer: rows are read when they are requested.
 func (r *reader) readTables() *session.Tables {
 	m := r.metadata
 	out := &session.Tables{Fingerprint: m.Fingerprint, Start: m.Start, End: m.End, Warnings: m.Warnings,
@@ -164,7 +165,8 @@ func (r *reader) readTables() *session.Tables {
 	return out
 }
 
-// readCheckpoint reads what replay needs to go on: the checkpoint, and the objects that the tables were made of.
+// readCheckpoint starts to read into out, in goroutines of r.group, what replay needs to go on: the checkpoint, and the
+// objects that the tables were made of, which are the rows of the table meta.
 func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
 	r.goReadDocuments(checkpointTable, 1, func(texts [][]byte) error {
 		out.Checkpoint = texts[0]
@@ -185,7 +187,7 @@ func (r *reader) goRead(name string, read func(tablefile.Source) error) {
 	r.group.Go(func() error { return guard.Do(o.Key, func() error { return read(o) }) })
 }
 
-// goReadAll is goRead for a table that is read into memory completely.
+// goReadAll is goRead for a table that is read into memory completely. An error of read is one of the table.
 func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 	r.goRead(name, func(o tablefile.Source) error {
 		t, err := o.Open(r.ctx)
@@ -202,7 +204,7 @@ func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 	})
 }
 
-// goReadDocuments is goReadAll for a table of so many documents.
+// goReadDocuments is goReadAll for a table whose rows are documents, as many as count says.
 func (r *reader) goReadDocuments(name string, count int, read func(texts [][]byte) error) {
 	r.goReadAll(name, func(t *tablefile.Table) error {
 		texts, err := t.Texts("bytes")
@@ -219,7 +221,8 @@ func (r *reader) goReadDocuments(name string, count int, read func(texts [][]byt
 	})
 }
 
-// readEntities reads the column of a small table that holds all of each row.
+// readEntities starts to read, in a goroutine of r.group, the entities of a table. Its column "row" has each of them
+// whole, as JSON; the other columns are for people.
 func readEntities[E any](r *reader, name string, into *[]E) {
 	r.goReadAll(name, func(t *tablefile.Table) error {
 		rows, err := t.Texts("row")
@@ -229,19 +232,19 @@ func readEntities[E any](r *reader, name string, into *[]E) {
 		if err := r.memory.take(int64(len(rows)) * int64(unsafe.Sizeof(*new(E)))); err != nil {
 			return err
 		}
-		// noRow: only the dashboard told of it, no event.
+		// A row with noRow is about a thing that only the dashboard shows and no event tells of.
 		rows = slices.DeleteFunc(rows, func(text []byte) bool { return string(text) == noRow })
 		all := make([]E, len(rows))
 		for i, text := range rows {
 			// Of what rows have lists of, an actor's transitions are the largest structs; twice, because lists grow.
-			most := jsonMemory(text, 2*int64(unsafe.Sizeof(entities.ActorTransition{})))
-			if err := r.memory.take(most); err != nil {
+			atMost := jsonMemory(text, 2*int64(unsafe.Sizeof(entities.ActorTransition{})))
+			if err := r.memory.take(atMost); err != nil {
 				return err
 			}
 			if err := json.Unmarshal(text, &all[i]); err != nil {
 				return fmt.Errorf("read row %d of %s: %w", i, t.Key, err)
 			}
-			r.memory.giveBack(most - entities.MemoryBytes(&all[i]))
+			r.memory.giveBack(atMost - entities.MemoryBytes(&all[i]))
 		}
 		*into = all
 		return nil
@@ -264,7 +267,8 @@ type memoryBudget struct {
 	taken int64
 }
 
-// take takes n bytes; errTooLarge: the index needs more memory than the load may use.
+// take adds n to the bytes that the index takes. It returns errTooLarge if the load may not use so much memory;
+// minBudget it always may.
 func (b *memoryBudget) take(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -31,9 +31,9 @@ var rowColumns = []string{"ids", "origin", "scan", "ran", "place", "rest"}
 // maxGroupBytes bounds a group of rows, uncompressed: mostly error messages. Larger ones are not written.
 const maxGroupBytes = 256 << 20
 
-// writeRows writes the table "rows", a row group for each of session's groups. It returns how many bytes a group has at
-// most, uncompressed.
-func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) (most int64, err error) {
+// writeRows writes the table "rows": a row group for each group of the session's rows. maxPlain is how many bytes the
+// largest group has uncompressed. progress is called with the rows of each group that is written.
+func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) (maxPlain int64, err error) {
 	// Statistics would be copies of the blocks.
 	options := append(writerOptions(generation, tasktable.GroupRows), parquet.DataPageStatistics(false))
 	for _, column := range rowColumns {
@@ -53,7 +53,7 @@ func writeRows(w io.Writer, t *session.Tables, generation string, progress func(
 			return 0, fmt.Errorf("%d tasks with their errors and profile events have %d bytes, more than the %d of an "+
 				"index", tasktable.GroupRows, plain, maxGroupBytes)
 		}
-		most = max(most, plain)
+		maxPlain = max(maxPlain, plain)
 		for _, b := range blocks {
 			if _, err := out.Write([]rowBlock{{b[0], b[1], b[2], b[3], b[4], b[5]}}); err != nil {
 				return 0, err
@@ -64,7 +64,7 @@ func writeRows(w io.Writer, t *session.Tables, generation string, progress func(
 		}
 		progress(min(tasktable.GroupRows, t.Rows-g*tasktable.GroupRows))
 	}
-	return most, out.Close()
+	return maxPlain, out.Close()
 }
 
 // plainBytes adds up the uncompressed sizes of blocks.
@@ -87,7 +87,8 @@ type rowsTable struct {
 	groupBytes int64 // of any group, uncompressed; or as stored, if that is more
 }
 
-// openRows opens the table; only its footer is read.
+// openRows opens the table of rows, reads its footer, and checks that this has what m says and names no more bytes than
+// memory allows. Row groups are read later, one by one.
 func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable, error) {
 	t, err := o.Open(ctx)
 	if err != nil {
@@ -112,22 +113,23 @@ func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable,
 	}
 	t.KeepFooter() // row groups are read one by one
 	rows := &rowsTable{Table: t, groupBytes: m.GroupBytes}
-	const most = 2 * maxGroupBytes // Parquet adds its own: lengths, the headers of pages
+	const maxBytes = 2 * maxGroupBytes // Parquet adds its own: lengths, the headers of pages
 	for n := range t.Groups {
 		var bytes int64 // as stored or uncompressed, whatever is more
 		for _, c := range t.Groups[n].Chunks {
-			bytes += max(min(c.Plain, most+1), c.To-c.From) // the footer may give any number: the sum must not overflow
+			// The footer may give any number: the sum must not overflow.
+			bytes += max(min(c.Plain, maxBytes+1), c.To-c.From)
 		}
-		if blocks := t.Groups[n].Rows; bytes > most || blocks > tasktable.GroupRows {
+		if blocks := t.Groups[n].Rows; bytes > maxBytes || blocks > tasktable.GroupRows {
 			return nil, fmt.Errorf("%s: row group %d has %d blocks, at most %d can be; and %d bytes, at most %d can be",
-				o.Key, n, blocks, tasktable.GroupRows, bytes, most)
+				o.Key, n, blocks, tasktable.GroupRows, bytes, maxBytes)
 		}
 		rows.groupBytes = max(rows.groupBytes, bytes)
 	}
 	return rows, nil
 }
 
-// Blocks implements tasktable.RowSource.
+// Blocks implements tasktable.RowSource: it reads the sections of part of row group n by one request.
 func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error) {
 	if n >= len(t.Groups) {
 		return nil, fmt.Errorf("%w: %s has no row group %d", tasktable.ErrDamaged, t.Key, n)

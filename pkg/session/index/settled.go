@@ -47,6 +47,8 @@ func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bo
 // objects takes about a third.
 const settlingMemory = 256 << 20
 
+// markSettled is MarkSettled without its checks. The result says whether the index is marked now and was not before:
+// not if there is none, if it was made of other objects, or if the store may not be written.
 func (w *Writer) markSettled(ctx context.Context, s *session.Session) (bool, error) {
 	key := layout.IndexKey(w.Root, s.Ref, metaTable)
 	o, err := w.Store.Stat(ctx, key)

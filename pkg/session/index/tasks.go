@@ -94,7 +94,8 @@ type taskWriter struct {
 	span    []profileRow
 }
 
-// newTaskWriter makes a writer of the three tables about tasks that people read. byJob sorts rows by job first.
+// newTaskWriter makes a writer of the three tables about tasks that people read: attempts, their changes of state, and
+// their profile events. With byJob the rows are sorted by job first, otherwise by task.
 func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans io.Writer) *taskWriter {
 	sorting := []parquet.SortingColumn{parquet.Ascending("task_id"), parquet.Descending("attempt_number")}
 	if byJob {
@@ -109,7 +110,8 @@ func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans 
 	}
 }
 
-// write writes all attempts: with byJob by job, then by task, the last attempt first.
+// write writes all attempts: with byJob by job, then by task, the last attempt first. progress is called with how many
+// were written since its last call.
 func (w *taskWriter) write(tasks *tasktable.Table, progress func(rows int)) error {
 	rowAt := func(i int) int { return i }
 	if w.byJob {
@@ -204,7 +206,7 @@ func (w *taskWriter) attempt(r tasktable.Row) error {
 	return err
 }
 
-// times fills in the times and durations that the states give.
+// times fills in the times and durations that the states give; those that are not known stay null.
 func (r *taskRow) times(states []tasktable.StateTime) {
 	var created, started, ended int64 // ns
 	for _, s := range states {

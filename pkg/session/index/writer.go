@@ -56,9 +56,9 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 	return nil
 }
 
-// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If the store does not
-// allow it, nothing is stored. If the tables cannot be made, that is logged, and queries are answered from the metrics'
-// chunks.
+// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If that fails, queries
+// are answered from the metrics' chunks. The error is one of blob.IsDenied if the store may not be written, and ctx's;
+// any other is logged here too.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
 	if w.Metrics == nil {
 		return nil
@@ -82,7 +82,8 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	return err
 }
 
-// write stores a session's tables, and then the metadata that names them: until then an older index counts.
+// write makes a session's tables in a temporary folder and stores them, and then the table meta, which names them:
+// until then an older index counts.
 func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) (err error) {
 	dir, err := os.MkdirTemp("", "rayhistory-index-")
 	if err != nil {
@@ -142,7 +143,7 @@ func (w *Writer) written(ctx context.Context, ref layout.Session) error {
 	return nil
 }
 
-// putFile stores a file and returns its size.
+// putFile stores the file at path under key, by put, and returns its size.
 func putFile(ctx context.Context, put func(context.Context, string, io.ReadSeeker) error, key, path string,
 ) (int64, error) {
 	f, err := os.Open(path)
@@ -157,7 +158,7 @@ func putFile(ctx context.Context, put func(context.Context, string, io.ReadSeeke
 	return info.Size(), put(ctx, key, f)
 }
 
-// put stores an object.
+// put stores an object in the store or, where that may not be written, in the cache.
 func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	if !w.denied.Holds() {
 		err := w.Put(ctx, key, body)

@@ -10,9 +10,10 @@ import (
 // asideShare is the part of MaxBytes that a session of background work may hold although others leave no room for it.
 const asideShare = 16
 
-// Aside returns a session for background work: one that is in memory or being loaded is the same as for all others, and
-// another one is made by load and not kept. load takes no slot of the loads for which people wait, and no session in
-// memory is dropped for it. Its memory counts against MaxBytes.
+// Aside returns a session for background work. If the session is in the cache or being loaded, Aside is Get. Otherwise
+// the session is made by load, belongs to the caller alone and does not enter the cache. load takes no slot of the
+// loads for which people wait, and no session in memory is dropped for it. Its memory counts against MaxBytes until
+// release is called.
 func (c *Cache[S]) Aside(
 	ctx context.Context, ref layout.Session, load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
 ) (session S, release func(), err error) {

@@ -27,7 +27,8 @@ func (c *Cache[S]) start(ref layout.Session) *entry[S] {
 	return e
 }
 
-// run waits for a slot and loads. A panic of the load is its error: one damaged session must not end the server.
+// run waits for a slot and loads. began is when it got the slot, or stopped waiting for one. A panic of the load is its
+// error: one damaged session must not end the server.
 func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, session S, err error) {
 	working, done, err := c.slots.Take(ctx, e.ref.Namespace, 0)
 	if err != nil {
@@ -62,6 +63,7 @@ func (c *Cache[S]) recovered(e *entry[S], err *error) {
 	}
 }
 
+// causeOf is why a load's context, which is made of the cache's, ended: ErrClosed if the cache did.
 func (c *Cache[S]) causeOf(ctx context.Context) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -69,7 +71,8 @@ func (c *Cache[S]) causeOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// finish keeps the result of a load and wakes the callers that wait.
+// finish keeps the result of a load that got its slot at began, and wakes the callers that wait. An error is kept for
+// failedFor.
 func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	var bytes int64
 	if err == nil {
@@ -112,13 +115,14 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	c.evict()
 }
 
-// refresh returns an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller
-// that starts a refresh waits for it, at most RefreshWait; all others get the session as it is.
+// refresh returns an entry's session. A growing session is refreshed by one caller at a time, and again only after
+// RefreshEvery, or after refreshShare times as long as the last refresh took. The caller that starts a refresh waits
+// for it, at most RefreshWait; all others get the session as it is. A refresh goes on when its caller stops waiting.
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
-	session, since := e.session, e.readAt
-	if e.refreshing || time.Since(e.refreshed) < max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause)) ||
-		!c.opts.Growing(e.ref, since) {
+	session := e.session
+	pause := max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause))
+	if e.refreshing || time.Since(e.refreshed) < pause || !c.opts.Growing(e.ref, e.readAt) {
 		c.mu.Unlock()
 		return session
 	}

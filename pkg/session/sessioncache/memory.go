@@ -19,8 +19,9 @@ func (c *Cache[S]) release(e *entry[S], session S) {
 	c.evict()
 }
 
-// Measure records how large a session has become while it is used. If that is too much, sessions that nobody uses are
-// dropped, and those in use shrink.
+// Measure records how large a session has become while it is used. If the cache is then beyond its bound, sessions that
+// nobody uses are dropped, and if that is not enough, the others shrink, the least recently used first. A session that
+// is not in memory is ignored.
 func (c *Cache[S]) Measure(ref layout.Session) {
 	session, ok := c.Peek(ref)
 	if !ok {

@@ -14,6 +14,7 @@ type usage struct {
 	bytes, loadingBytes int64
 }
 
+// newMetrics registers the metrics. now is called at each scrape.
 func newMetrics(r prometheus.Registerer, now func() usage) metrics {
 	m := metrics{
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{

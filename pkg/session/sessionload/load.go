@@ -141,6 +141,7 @@ func (l *Loader) offer(s *session.Session, began time.Time) {
 	}
 }
 
+// verify lists what loading left out, see session.Session.Verify. Its result is in the session itself.
 func (l *Loader) verify(s *session.Session) {
 	if err := s.Verify(l.verifying); err != nil && l.verifying.Err() == nil {
 		l.opts.Log.WithError(err).Warn("cannot find out whether a session has grown since it was indexed")

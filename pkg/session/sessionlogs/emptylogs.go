@@ -29,8 +29,8 @@ const (
 	lineBytes = 2 * 16
 )
 
-// AddList adds a stored list of empty logs, which Read then reads. prefix is what the keys of the node's logs begin
-// with.
+// AddList adds a stored list of empty logs, which ReadLists then reads. prefix is what the keys of the node's logs
+// begin with.
 func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,10 +41,10 @@ func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 }
 
 // ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be
-// nil. reserve is called with the memory that the set holds after each list, and that it needs to read one. A list that
-// was removed or is damaged has no names.
+// nil. reserve is called with the bytes that the set holds or needs to read a list; its error ends
+// ReadLists. A list that was removed has no names, a damaged one those that can be read.
 func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int64) error) error {
-	known := former.readLists()
+	known := former.listsRead()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, logs := range l.nodes {
@@ -72,8 +72,8 @@ func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int
 	return nil
 }
 
-// readLists are the lists that were read, by key.
-func (l *Set) readLists() map[string]emptyList {
+// listsRead returns the lists that were read, by key; none if the set is nil.
+func (l *Set) listsRead() map[string]emptyList {
 	known := make(map[string]emptyList)
 	if l == nil {
 		return known
@@ -90,8 +90,8 @@ func (l *Set) readLists() map[string]emptyList {
 	return known
 }
 
-// readFrom reads a list, for which it reserves memory. A list that was removed, or that ends within a line, is read as
-// far as it goes.
+// readFrom reads a list, and calls reserve with the bytes that this takes. A list that was removed stays unread. Of one
+// that ends within a line, this line is left out, and so are lines that are no path of a log.
 func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve func(bytes int64) error) error {
 	size := min(e.object.Size, maxListBytes)
 	if err := reserve(size); err != nil {
@@ -124,7 +124,7 @@ func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve fun
 	paths = slices.Compact(paths)
 	e.read, e.paths = true, make([]string, len(paths))
 	for i, p := range paths {
-		e.paths[i] = strings.Clone(p) // the text, with lines that are no names, and the places of all are not kept
+		e.paths[i] = strings.Clone(p) // so that the text of the whole list is freed
 	}
 	return nil
 }

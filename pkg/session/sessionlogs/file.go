@@ -39,9 +39,10 @@ const (
 	maxOffset = 1 << 60
 )
 
-// index decides which chunk every byte is taken from. A compressed chunk holds the bytes up to the next one's, if it
-// does not end before: how many it has shows when it is read.
-func (f *File) index(ctx context.Context, chunks []chunk) error {
+// makeSegments decides which chunk every byte is taken from. chunks are in the order of compareChunks. A compressed
+// chunk is taken to hold the bytes up to the next chunk's, though it may end before: reading it shows that. The last
+// one is read here, because its length decides the log's size.
+func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 	var covered int64
 	for i, c := range chunks {
 		if c.offset > maxOffset || c.size > maxOffset {
@@ -49,16 +50,15 @@ func (f *File) index(ctx context.Context, chunks []chunk) error {
 		}
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
-			next := nextOffset(chunks[i+1:], c.offset)
-			next = min(next, c.offset+min(maxChunkBytes, min(c.size, maxChunkBytes)*maxRatio))
-			if next < 0 {
+			end = nextOffset(chunks[i+1:], c.offset)
+			end = min(end, c.offset+min(maxChunkBytes, min(c.size, maxChunkBytes)*maxRatio))
+			if end < 0 { // it is the last chunk
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
 					return err
 				}
-				next = c.offset + n
+				end = c.offset + n
 			}
-			end = next
 		}
 		if start := max(covered, c.offset); start < end {
 			f.segments = append(f.segments, segment{start: start, end: end, chunk: c})
@@ -135,7 +135,8 @@ func (f *File) segmentAt(offset int64) int {
 // decoders bounds how many compressed chunks are read at a time: each takes a window of up to 8 MiB.
 var decoders = make(chan struct{}, 16)
 
-// copySegment copies n uncompressed bytes of a chunk from offset.
+// copySegment copies n uncompressed bytes of a chunk to w. The first one is at offset within the chunk. A chunk that
+// ends before is no error. It waits while too many compressed chunks are read.
 func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n int64) error {
 	if c.compression != layout.Plain {
 		select {

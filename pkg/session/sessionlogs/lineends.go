@@ -8,13 +8,14 @@ import (
 
 // lineEnds looks backwards from a log's end, block by block, for the line end before the last wanted lines.
 type lineEnds struct {
-	wanted int
-	seen   int
+	wanted int  // lines; at least 1
+	seen   int  // line ends so far, without the one that ends the log
 	begun  bool // the log's last byte was seen
 }
 
-// in searches a block. It returns the index of that line end, or -1 if it is before the block.
-func (l *lineEnds) in(block []byte) int64 {
+// search searches the next block towards the log's start. It returns the index in block of the line end that is looked
+// for, or -1 if that is before the block.
+func (l *lineEnds) search(block []byte) int64 {
 	if !l.begun && len(block) > 0 {
 		l.begun = true
 		block = bytes.TrimSuffix(block, []byte{'\n'}) // the end of the last line, not of one before it
@@ -27,9 +28,9 @@ func (l *lineEnds) in(block []byte) int64 {
 	return -1
 }
 
-// inStream is in for a compressed block: that can only be read from its start and may be too large for memory. It is
-// read once to count the line ends and, if the wanted one is among them, again to find it.
-func (l *lineEnds) inStream(read func(io.Writer) error) (int64, error) {
+// searchStream is search for a compressed block, which read writes: it can only be read from its start and may be too
+// large for memory. It is read once to count the line ends and, if the wanted one is among them, again to find it.
+func (l *lineEnds) searchStream(read func(io.Writer) error) (int64, error) {
 	var all endCounter
 	if err := read(&all); err != nil {
 		return -1, err
@@ -64,7 +65,7 @@ type endCounter struct {
 	last  byte
 }
 
-// Write counts the ends of lines; errEnough: stopAt are counted.
+// Write counts the ends of lines. When it has counted stopAt, it returns errEnough.
 func (c *endCounter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')

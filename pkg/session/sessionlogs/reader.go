@@ -11,22 +11,23 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// NewReader reads one log from its start to its end without listing or measuring anything first. Bytes that are not
-// stored are a chunks.Gap. An unknown node or path is os.ErrNotExist. The caller closes the reader.
+// NewReader reads one log, the part that opts name, without listing or measuring anything first. Where bytes are not
+// stored, Read returns a *chunks.Gap and then goes on behind it. An unknown node or path is os.ErrNotExist. The caller
+// closes the reader.
 func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts chunks.Options) (*chunks.Reader,
 	error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	w := l.find(node, path)
-	if w == nil {
+	log := l.find(node, path)
+	if log == nil {
 		return nil, fmt.Errorf("read log %q of node %s: %w", path, node, os.ErrNotExist)
 	}
-	in := &chunks.Stream{Key: w.key, Kind: layout.Log, Chunks: make([]chunks.Chunk, 0, len(w.chunks))}
-	for _, c := range w.chunks {
+	in := &chunks.Stream{Key: log.key, Kind: layout.Log, Chunks: make([]chunks.Chunk, 0, len(log.chunks))}
+	for _, c := range log.chunks {
 		if c.offset > maxOffset || c.size > maxOffset {
 			continue
 		}
-		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(w.key), Size: c.size},
+		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(log.key), Size: c.size},
 			Offset: c.offset, Compression: c.compression})
 	}
 	return chunks.NewReader(ctx, l.store, in, opts), nil
@@ -39,8 +40,8 @@ func (l *Set) NewPrefetcher() *chunks.Prefetcher { return chunks.NewPrefetcher(l
 func (l *Set) StoredBytes(node rayid.Node, path string) (bytes int64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if w := l.find(node, path); w != nil {
-		for _, c := range w.chunks {
+	if log := l.find(node, path); log != nil {
+		for _, c := range log.chunks {
 			bytes += c.size
 		}
 	}
@@ -54,8 +55,8 @@ func (l *Set) find(node rayid.Node, path string) *stream {
 	if logs == nil {
 		return nil
 	}
-	if w := logs.files[path]; w != nil || !logs.isEmpty(path) {
-		return w
+	if log := logs.files[path]; log != nil || !logs.isEmpty(path) {
+		return log
 	}
 	return &stream{key: logs.prefix + path}
 }

@@ -42,7 +42,7 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 	}
 	slices.SortFunc(chunks, compareChunks)
 	next := &File{store: f.store, stream: f.stream}
-	if err := next.index(ctx, chunks); err != nil {
+	if err := next.makeSegments(ctx, chunks); err != nil {
 		return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
 	}
 	return next, nil

@@ -86,23 +86,29 @@ func (l *Set) Add(o layout.Object, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	logs := l.node(o.Node)
-	w := logs.files[o.Path]
-	if w == nil {
-		w = &stream{key: o.Stream}
-		logs.files[o.Path], logs.sorted = w, nil
-		l.bytes += int64(len(o.Path)+len(o.Stream)) + 160
+	log := logs.files[o.Path]
+	if log == nil {
+		log = &stream{key: o.Stream}
+		logs.files[o.Path], logs.sorted = log, nil
+		l.bytes += int64(len(o.Path)+len(o.Stream)) + streamBytes
 	}
-	c := newChunk(w.key, o.Offset, o.Compression, b)
-	i, found := slices.BinarySearchFunc(w.chunks, c, compareChunks)
+	c := newChunk(log.key, o.Offset, o.Compression, b)
+	i, found := slices.BinarySearchFunc(log.chunks, c, compareChunks)
 	if found {
-		l.contents += chunkHash(b.Key, c.size) - chunkHash(b.Key, w.chunks[i].size)
-		w.chunks[i] = c
+		l.contents += chunkHash(b.Key, c.size) - chunkHash(b.Key, log.chunks[i].size)
+		log.chunks[i] = c
 		return
 	}
 	l.contents += chunkHash(b.Key, c.size)
-	w.chunks = slices.Insert(w.chunks, i, c)
-	l.bytes += 64 + int64(len(c.key))
+	log.chunks = slices.Insert(log.chunks, i, c)
+	l.bytes += chunkBytes + int64(len(c.key))
 }
+
+// What a log and a chunk take in a Set besides their texts, in bytes: structs, and their places in a map and a list.
+const (
+	streamBytes = 160
+	chunkBytes  = 64
+)
 
 // node returns a node's logs, and adds the node if needed; l.mu is held.
 func (l *Set) node(node rayid.Node) *nodeLogs {
@@ -127,17 +133,17 @@ func (l *Set) Contents() uint64 {
 	return l.contents
 }
 
-// Version changes whenever a log does; with head above 0 only until it has so many bytes. A log that is not there has
-// one too.
+// Version identifies what is stored of a log, or of its first head bytes if head is above 0: it changes when more of
+// them is stored, and not any more when all are. A log that is not there has a version too.
 func (l *Set) Version(node rayid.Node, path string, head int64) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	w := l.find(node, path)
-	if w == nil {
+	log := l.find(node, path)
+	if log == nil {
 		return "-"
 	}
 	var n uint64
-	for i, c := range w.chunks {
+	for i, c := range log.chunks {
 		if head > 0 && i > 0 && c.offset >= head {
 			return fmt.Sprintf("%x.", n)
 		}
@@ -186,24 +192,25 @@ func (l *Set) MemoryBytes() int64 {
 // If the last chunk is compressed, it is read to learn the file's size.
 func (l *Set) Open(ctx context.Context, node rayid.Node, path string) (*File, error) {
 	l.mu.RLock()
-	w := l.find(node, path)
+	log := l.find(node, path)
 	var key string
 	var chunks []chunk
-	if w != nil {
-		key, chunks = w.key, slices.Clone(w.chunks)
+	if log != nil {
+		key, chunks = log.key, slices.Clone(log.chunks)
 	}
 	l.mu.RUnlock()
-	if w == nil {
+	if log == nil {
 		return nil, fmt.Errorf("open log %q of node %s: %w", path, node, os.ErrNotExist)
 	}
 	f := &File{store: l.store, stream: key}
-	if err := f.index(ctx, chunks); err != nil {
+	if err := f.makeSegments(ctx, chunks); err != nil {
 		return nil, fmt.Errorf("open log %q of node %s: %w", path, node, err)
 	}
 	return f, nil
 }
 
-// WorkerLogs returns the paths of the workers' logs without the file extension.
+// WorkerLogs returns the paths of the workers' logs below their node's logs folder, without the extension that tells
+// standard output from errors. Workers without a log of standard output, and rotated logs, are left out.
 func (l *Set) WorkerLogs() map[rayid.Worker]string {
 	files := make(map[rayid.Worker]string)
 	for _, node := range l.Nodes() {

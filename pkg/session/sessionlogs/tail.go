@@ -15,9 +15,9 @@ const (
 	maxTailBlock = 1 << 20
 )
 
-// TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a
-// large log costs what the tail is long, or one chunk where that is compressed. A last line without a line end counts
-// as a line. Lines that have more than limit bytes together are cut: it is that many bytes before end then.
+// TailStart is the offset at which the last n lines before the offset end begin. It reads the log backwards, so it
+// reads little more than these lines, or a whole chunk where that is compressed. A last line without a line end counts
+// as a line. If the lines have more than limit bytes together, the result is end - limit.
 func (f *File) TailStart(ctx context.Context, end int64, n int, limit int64) (int64, error) {
 	end = min(end, f.Size())
 	if n <= 0 {
@@ -30,11 +30,11 @@ func (f *File) TailStart(ctx context.Context, end int64, n int, limit int64) (in
 		start, compressed := f.blockStart(pos, block)
 		found, err := int64(0), error(nil)
 		if compressed {
-			found, err = lines.inStream(func(w io.Writer) error { return f.WriteRange(ctx, w, start, pos) })
+			found, err = lines.searchStream(func(w io.Writer) error { return f.WriteRange(ctx, w, start, pos) })
 		} else {
 			var buf []byte
 			if buf, err = f.ReadRange(ctx, start, pos); err == nil {
-				found = lines.in(buf)
+				found = lines.search(buf)
 			}
 			block = min(block*2, maxTailBlock)
 		}
@@ -49,8 +49,9 @@ func (f *File) TailStart(ctx context.Context, end int64, n int, limit int64) (in
 	return first, nil
 }
 
-// blockStart is where the block of bytes that ends at pos should start, and whether it is of a compressed chunk, which
-// is looked at from its start. A block never spans chunks or a gap, so that offsets within it are offsets in the file.
+// blockStart is the offset at which the block of bytes that ends at the offset pos starts. The block has at most block
+// bytes, except that one of a compressed chunk starts where the chunk does. A block spans neither several chunks nor a
+// gap and stored bytes, so offsets within it are offsets in the file.
 func (f *File) blockStart(pos, block int64) (start int64, compressed bool) {
 	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end >= pos })
 	if i == len(f.segments) {

@@ -26,7 +26,8 @@ func (t *Text) Offset(i int) int64 {
 	return r.offset + int64(i-r.index)
 }
 
-// ReadText reads the first stored bytes of [start, end), at most limit.
+// ReadText reads the stored bytes of [start, end), the first ones up to limit bytes. The text's last run is where it
+// goes on: at the next stored byte, or at end if nothing is left.
 func (f *File) ReadText(ctx context.Context, start, end, limit int64) (Text, error) {
 	var b bytes.Buffer
 	var runs []run

@@ -74,8 +74,8 @@ func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample
 	return last, nil
 }
 
-// hour reads one hour's samples. If they were read before, it reads only what was stored since. Lines that cannot be
-// read are left out.
+// hour returns one hour's samples, in the order in which they are stored; none if the hour is not stored. If they were
+// read before, it reads only what was stored since. Lines that cannot be read are left out.
 func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, error) {
 	f, err := s.hours.Open(ctx, rayid.Node{}, path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -98,23 +98,24 @@ func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, err
 	return got.samples, nil
 }
 
-// read adds to what was read of an hour before.
+// read returns out, what was read of an hour before, with the samples that f has since. When they take maxSeriesBytes,
+// or all the memory that is reserved here, the rest is left out.
 func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSamples) (hourSamples, error) {
 	if out.read > f.Size() {
 		out = hourSamples{} // the hour was replaced: read it from its start
 	}
-	// Samples in memory take no more than twice their text.
-	part, limit := budget.Parse, 3*min(f.Size()-out.read, maxSeriesBytes)
-	if limit > usualBytes {
+	// The text and its samples, which take no more than twice as much.
+	part, needed := budget.Parse, 3*min(f.Size()-out.read, maxSeriesBytes)
+	if needed > usualBytes {
 		part = budget.LargeParse
 	}
-	release, err := s.memory.Reserve(ctx, part, min(limit, s.memory.Size(part)))
+	release, err := s.memory.Reserve(ctx, part, min(needed, s.memory.Size(part)))
 	if err != nil {
 		return out, err
 	}
 	defer release()
 	lines := &lineWriter{limit: maxSeriesLine}
-	start, limit := out.read, min(out.bytes+limit, maxSeriesBytes)
+	start, maxBytes := out.read, min(out.bytes+needed, maxSeriesBytes)
 	out.samples = slices.Clip(out.samples) // so that appending later does not write into samples that others read
 	lines.line = func(line []byte, end int64) error {
 		out.read = start + end
@@ -124,7 +125,7 @@ func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSampl
 			out.bytes += sampleBytes + int64(len(sample.Node)) +
 				int64(len(sample.GPUs))*int64(unsafe.Sizeof(layout.GPUSample{}))
 		}
-		if out.bytes > limit {
+		if out.bytes > maxBytes {
 			return errEnough
 		}
 		return nil
@@ -149,7 +150,8 @@ type lineWriter struct {
 	pos   int64
 }
 
-// Write passes on whole lines. A line that is too long is skipped.
+// Write calls w.line with each whole line, its line end included, and with how many bytes were written up to its end.
+// The beginning of a line is held until its rest is written. A line longer than w.limit is skipped.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {

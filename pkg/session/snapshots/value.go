@@ -28,7 +28,9 @@ func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
 	return p.value, p.malformed
 }
 
-// load reads and parses a snapshot within the memory budget.
+// load reads and parses a snapshot within the memory budget: a small one in the part for usual snapshots, one that does
+// not fit there, or is larger, in the part for large ones. A snapshot that cannot be parsed is no error: its malformed
+// says why, which is kept as a value would be.
 func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) {
 	if snap.size > maxSnapshotBytes {
 		return s.refuse(snap, fmt.Errorf("%d bytes are more than the %d allowed", snap.size, maxSnapshotBytes)), nil
@@ -52,7 +54,8 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	return p, nil
 }
 
-// loadWithin reads and parses a snapshot with up to limit bytes of a part of the budget.
+// loadWithin reads and parses a snapshot with up to limit bytes of a part of the memory budget. If that is not enough,
+// the result's malformed is pyjson.ErrTooLarge.
 func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, limit int64) (p parsedSnapshot,
 	err error) {
 	if snap.size > limit {
@@ -77,9 +80,9 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 func (s *Set) refuse(snap *Snapshot, why error) parsedSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why)
-	if len(s.refused) < maxRefused && !slices.Contains(s.refused, told) {
-		s.refused = append(s.refused, told)
+	text := fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why)
+	if len(s.refused) < maxRefused && !slices.Contains(s.refused, text) {
+		s.refused = append(s.refused, text)
 	}
 	return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, why)}
 }

@@ -22,7 +22,8 @@ const (
 	maxArenaChunks = 1 << (32 - arenaChunkBits)
 )
 
-// Put stores a copy of s. A string longer than a chunk gets a chunk of its own.
+// Put stores a copy of s and returns where it is. A string longer than a chunk gets a chunk of its own. An arena that
+// can have no more chunks stores nothing: it sets Full and returns 0, which is also the place of an empty string.
 func (a *Arena) Put(s []byte) Ref {
 	if len(s) == 0 {
 		return 0

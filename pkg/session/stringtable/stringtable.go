@@ -41,7 +41,8 @@ func NewBounded(chunks int) *Table {
 	return t
 }
 
-// Intern returns the ID of s, and adds a copy of s if it is new.
+// Intern returns the ID of s, and adds a copy of s if it is new. An empty string has the ID 0, and so has each new one
+// when the table is full.
 func (t *Table) Intern(s []byte) ID {
 	if len(s) == 0 {
 		return 0
@@ -79,7 +80,8 @@ func (t *Table) Full() bool {
 	return t.bytes.Full
 }
 
-// find looks s up; slot is where it is or belongs. The caller holds the lock.
+// find looks up s, whose hash is h. id is 0 if the table does not have it; slot is where it is or belongs. The caller
+// holds the lock.
 func (t *Table) find(s []byte, h uint32) (id ID, slot int) {
 	mask := len(t.slots) - 1
 	for slot = int(h) & mask; ; slot = (slot + 1) & mask {

@@ -68,7 +68,9 @@ const (
 	maxName  = 256
 )
 
-// Parse maps a name, or a number as protobuf's JSON writes the values it has no name for.
+// Parse returns the state with a name. A name may be the number of a state, as protobuf's JSON writes values that it
+// has no name for. An unknown name gets a new state, unless there are MaxNewer of them or it is empty or too long: then
+// it is Nil.
 func (t *Registry) Parse(name []byte) State {
 	if s, ok := byName[string(name)]; ok {
 		return s

@@ -19,7 +19,7 @@ import (
 //	number of rows | size uncompressed | zstd of: IDs | columns of numbers | of times | of byte strings: lengths, bytes
 type Block [numSections][]byte
 
-// PlainBytes is how many bytes the sections have uncompressed, as they say themselves.
+// PlainBytes is how many bytes the block's sections have uncompressed, by what their headers say.
 func (b *Block) PlainBytes() (n int64, err error) {
 	for _, stored := range b {
 		if stored == nil {
@@ -59,7 +59,8 @@ var (
 	})
 )
 
-// encode appends a section of the rows, compressed, to out. plain is a buffer.
+// encode appends section s of the rows, compressed, to out. plain is a buffer for the section before compression; it is
+// returned, because it may have grown, for the next call.
 func (c *columns) encode(s int, out, plain []byte) (stored, buffer []byte, err error) {
 	section := &c.sections[s]
 	b := append(plain[:0], section.ids...)
@@ -86,8 +87,9 @@ func compress(out []byte, rows int, plain []byte) ([]byte, error) {
 	return encoder.EncodeAll(plain, out), nil
 }
 
-// appendNumbers appends a column: its least value, how many bytes the others are above it, and by how much they are,
-// the lowest bytes of all rows first. Like bytes are next to each other so, which compress well and are decoded fast.
+// appendNumbers appends a column of at least one value: the least value, a width in bytes, and by how much each value
+// is above the least one, in so many bytes. The lowest bytes of all rows come first, then the next ones: so similar
+// bytes are next to each other, which compress well and are decoded fast.
 func appendNumbers[T int32 | int64 | uint32](b []byte, values []T) []byte {
 	least := slices.Min(values)
 	width := (bits.Len64(uint64(slices.Max(values))-uint64(least)) + 7) / 8
@@ -109,7 +111,8 @@ type rowBuffer struct {
 	times []int64
 }
 
-// resize returns pages for so many rows with the columns of a part; their cells have any values.
+// resize returns the buffer's pages for so many rows, more if needed, with the columns of a part. Their cells still
+// have the values of an earlier use.
 func (b *rowBuffer) resize(rows int, part Part) []*page {
 	n := (rows + pageRows - 1) / pageRows
 	for len(b.pages) < n {
@@ -123,7 +126,9 @@ func (b *rowBuffer) resize(rows int, part Part) []*page {
 	return b.pages[:n]
 }
 
-// decode makes pages of part of blocks that have so many rows. They are valid until the buffer is used again.
+// decode makes pages of some blocks, which together must have so many rows; of their columns only those of part. The
+// pages are in the buffer into and valid until it is used again. What is malformed, or refers to something beyond the
+// limits, is ErrDamaged.
 func (l limits) decode(blocks []Block, rows int, part Part, into *rowBuffer) ([]*page, error) {
 	pages := into.resize(rows, part)
 	if part&(placePart|restPart) != 0 {
@@ -132,9 +137,9 @@ func (l limits) decode(blocks []Block, rows int, part Part, into *rowBuffer) ([]
 			p.arenas = arenas
 		}
 	}
-	at := 0
+	at := 0 // the block's first row
 	for i := range blocks {
-		n := 0
+		n := 0 // the block's rows; 0 until a section says it
 		for s := range sections {
 			if !part.Has(s) {
 				continue
@@ -166,7 +171,7 @@ type decoder struct {
 	data []byte // that was not read yet
 }
 
-// newDecoder decompresses a stored section into the memory of a buffer.
+// newDecoder returns a decoder of a stored section, which it decompresses into the memory of a buffer.
 func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 	rows, size, frame, err := readHeader(stored)
 	if err != nil {
@@ -183,7 +188,7 @@ func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 	return &decoder{rowBuffer: into, rows: rows, data: into.plain}, nil
 }
 
-// section decodes a section to rows of pages from row at on.
+// section decodes the columns of a section into the rows of pages that begin at row at, and checks them against limits.
 func (d *decoder) section(l limits, columns *section, pages []*page, at int) error {
 	if columns.ids {
 		ids, err := d.take(int64(d.rows) * rayid.TaskSize)
@@ -227,7 +232,8 @@ func (d *decoder) section(l limits, columns *section, pages []*page, at int) err
 	return nil
 }
 
-// blobs reads a column of byte strings into the rows of pages from at on: first all lengths, then the bytes.
+// blobs decodes a column of byte strings into the rows of pages that begin at row at. All lengths come first, then the
+// bytes. A page's cell gets a reference to its bytes, 0 if there are none.
 func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err error) {
 	if d.ints, err = numbers(d, d.ints); err != nil {
 		return err
@@ -250,7 +256,7 @@ func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err
 	return nil
 }
 
-// numbers decodes a column into out, whose memory it uses.
+// numbers decodes a column that appendNumbers wrote. The result uses the memory of out if that is enough.
 func numbers[T int32 | int64](d *decoder, out []T) ([]T, error) {
 	least, n := binary.Varint(d.data)
 	if n <= 0 || n == len(d.data) || d.data[n] > 8 {
@@ -290,7 +296,7 @@ type pageRange struct {
 	i, from, to int
 }
 
-// slicesOf yields n rows from row at on, page by page.
+// slicesOf yields the n rows that begin at row at as ranges of rows, each within one page.
 func slicesOf(pages []*page, at, n int) iter.Seq[pageRange] {
 	return func(yield func(pageRange) bool) {
 		for from := 0; from < n; {

@@ -17,41 +17,42 @@ var errFull = errors.New("the session is too large for this version: more than 4
 	"error messages and profile events; split its work over several clusters")
 
 const (
-	// leastBeside is how many bytes a load may always hold besides rows.
-	leastBeside = 64 << 20
-	// leastRun is how many bytes of rows a load may always hold. Smaller runs would be many without saving memory worth
-	// it.
-	leastRun = 2 << 20
+	// minOtherBytes is how many bytes besides rows a load may always hold.
+	minOtherBytes = 64 << 20
+	// minRunBytes is how many bytes of rows a load may always hold. Smaller runs would be many without saving memory
+	// worth it.
+	minRunBytes = 2 << 20
 )
 
 // CheckBudget returns ErrOverBudget if a load may not hold this many bytes, of which none are rows.
 func CheckBudget(reserve func(held int64) bool, held int64) error {
-	if reserve == nil || held <= leastBeside || reserve(held) {
+	if reserve == nil || held <= minOtherBytes || reserve(held) {
 		return nil
 	}
 	return ErrOverBudget
 }
 
-// Fit writes the rows to a run if the load may not hold them. beside is what the load holds besides the table, in
-// bytes. While one caller writes, the others wait, so that rows do not come in faster than they are written.
+// SpillIfOverBudget writes the rows to a run if the load may not hold them in memory. otherBytes is what the load holds
+// besides the table. While one caller writes, the others wait, so that rows do not come in faster than they are
+// written.
 //
 // It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
-func (t *Builder) Fit(ctx context.Context, beside int64) error {
+func (t *Builder) SpillIfOverBudget(ctx context.Context, otherBytes int64) error {
 	if t.full() {
 		return errFull
 	}
 	if t.Reserve == nil {
 		return nil
 	}
-	t.fitting.Lock()
-	defer t.fitting.Unlock()
+	t.spilling.Lock()
+	defer t.spilling.Unlock()
 	for {
 		shared, rows := t.shared(), t.rowBytes()
 		switch {
-		case t.Reserve(shared + rows + beside):
+		case t.Reserve(shared + rows + otherBytes):
 			return nil
-		case rows < leastRun:
-			return CheckBudget(t.Reserve, shared+beside)
+		case rows < minRunBytes:
+			return CheckBudget(t.Reserve, shared+otherBytes)
 		}
 		if err := t.spill(ctx); err != nil {
 			return err
@@ -82,7 +83,7 @@ func (t *Builder) rowBytes() (n int64) {
 	return n
 }
 
-// full reports whether some string could not be stored.
+// full reports whether some string could not be stored because a table of strings or a shard had no room for it.
 func (t *Builder) full() bool {
 	if t.Strings.Full() {
 		return true

@@ -13,7 +13,7 @@ import (
 
 // Builder is the task table while events come in. It is safe for concurrent use.
 type Builder struct {
-	// Reserve, if set, says whether a load may hold so many bytes. If it may not, Fit writes rows to a run.
+	// Reserve, if set, says whether a load may hold so many bytes. If it may not, rows are written to a run.
 	Reserve func(held int64) bool
 
 	Strings   *stringtable.Table
@@ -22,8 +22,8 @@ type Builder struct {
 	States    *taskstate.Registry
 	shards    [numShards]shard
 
-	fitting sync.Mutex // guards runs
-	runs    []*File    // rows that memory had no room for
+	spilling sync.Mutex // guards runs
+	runs     []*File    // rows that memory had no room for
 }
 
 func NewBuilder() *Builder {
@@ -69,8 +69,8 @@ func (t *Builder) view() *Table {
 		profilers: t.profilers.View()}
 }
 
-// Freeze makes a table of the rows in memory. It frees each shard as soon as its rows are copied, so that memory does
-// not double.
+// Freeze makes a table of the rows in memory, in the order in which Ray lists them. It frees each shard as soon as its
+// rows are copied, so that memory does not double: the builder has no rows then.
 func (t *Builder) Freeze() *Table {
 	out := t.view()
 	var rows shardRows
@@ -89,9 +89,9 @@ func (t *Builder) Freeze() *Table {
 	return out
 }
 
-// Builder returns the builder that the table's strings are in, with the table's rows, so that events can be added. The
-// rows are copied back into its shards; those that are in a File, or whose copy may not be held, are a run. The table
-// must not come from an index.
+// Builder returns the builder that the table was made by, with the table's rows, so that events can be added. The rows
+// are copied back into its shards. If they are in a File, this file becomes the builder's run, and if memory may not
+// hold the copy, they are written to one. The table must not come from an index.
 func (t *Table) Builder() (*Builder, error) {
 	b := t.builder
 	b.runs = nil // of an earlier refresh that failed
@@ -120,7 +120,7 @@ func (t *Table) Builder() (*Builder, error) {
 		for n := range t.n {
 			p, i := t.row(n)
 			s := &b.shards[shardOf(&p.id[i])]
-			q, j := s.find(&p.id[i], p.attempt[i])
+			q, j := s.findOrAdd(&p.id[i], p.attempt[i])
 			q.copyRow(j, p, i)
 			q.forgetDerivedLog(j)
 			s.sorted++ // a table's rows are in order

@@ -103,7 +103,8 @@ const (
 	stateRefs // number of a state, plus one
 )
 
-// column is a column of numbers, which are an array of a page.
+// column describes a stored column of numbers: its name, what its numbers refer to, and in which array of a page they
+// are.
 func column[T ~int32 | ~uint32 | ~uint16 | ~uint8](
 	name string, kind refKind, array func(*page) *[pageRows]T,
 ) intColumn {
@@ -233,7 +234,7 @@ type limits struct {
 	strings, definitions, profilers, states int
 }
 
-// of returns the limit of the references of a kind: all that are valid are below.
+// of returns the limit of a kind of references: a valid one is below it. A kind that refers to nothing has the limit 0.
 func (l limits) of(k refKind) int {
 	switch k {
 	case stringRefs:
@@ -248,7 +249,7 @@ func (l limits) of(k refKind) int {
 	return 0
 }
 
-// check reports damage if a value of a column refers to nothing.
+// check returns ErrDamaged if a value of a column refers to something that is not there.
 func (l limits) check(c *intColumn, values []int32) error {
 	if c.kind == noRef {
 		return nil
@@ -307,7 +308,7 @@ func empty[T any](all [][]T) {
 	}
 }
 
-// add copies a row.
+// add appends a row's values to the columns.
 func (c *columns) add(r Row) {
 	times := r.p.timeColumns()
 	for s := range sections {

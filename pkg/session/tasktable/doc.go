@@ -17,9 +17,9 @@
 // of the latest failure that has a text, profile events are a set. On what Ray sends this gives what Ray's own
 // dashboard shows.
 //
-// Runs. If the rows take more memory than a load may hold, Fit writes them to a temporary file, in order, and the
-// builder goes on without them. An attempt may then have a part in several of these runs. At the end they are merged by
-// the same rules:
+// Runs. If the rows take more memory than a load may hold, SpillIfOverBudget writes them to a temporary file, in order,
+// and the builder goes on without them. An attempt may then have a part in several of these runs. At the end they are
+// merged by the same rules:
 //
 //	run 1  ┐
 //	run 2  ├─ merge ► File   the Table reads its rows from the file

@@ -74,7 +74,7 @@ func (f *File) complete() error {
 	return nil
 }
 
-// flush writes the pending rows as one block.
+// flush writes the pending rows as one block at the file's end, and clears them. A block never spans two groups.
 func (f *File) flush() (err error) {
 	c := f.pending
 	b := fileBlock{at: f.size, rows: c.rows}
@@ -100,11 +100,12 @@ func (f *File) flush() (err error) {
 	return nil
 }
 
-// read reads part of block n into a buffer, which it returns.
-func (f *File) read(n int, part Part, buffer []byte) (b Block, _ []byte, err error) {
+// read reads block n, only the sections of part. The block is in the memory of buffer, or of a larger one; used is that
+// one, for the next call.
+func (f *File) read(n int, part Part, buffer []byte) (b Block, used []byte, err error) {
 	block := &f.blocks[n]
-	var ends [numSections + 1]int64
-	from, to := int64(-1), int64(0)
+	var ends [numSections + 1]int64 // where the section before ends, counted from the block's start
+	from, to := int64(-1), int64(0) // the bytes of the block that have all sections of part
 	for s, stored := range block.stored {
 		ends[s+1] = ends[s] + int64(stored)
 		if part.Has(s) {

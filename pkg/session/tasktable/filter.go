@@ -14,7 +14,8 @@ import (
 // an error come the rows before the one that caused it.
 type predicate func(r Row, rows []uint8) (kept []uint8, err error)
 
-// eachRow makes a predicate of a function of one row.
+// eachRow makes a predicate of keep, which says whether one row passes. The predicate uses the memory of the rows'
+// list.
 func eachRow(keep func(Row) (bool, error)) predicate {
 	return func(r Row, rows []uint8) ([]uint8, error) {
 		kept := rows[:0]
@@ -188,8 +189,8 @@ func checkID(value string, id []byte, err error, width int) error {
 	return nil
 }
 
-// textPredicate compares a column's texts with a value. Rows with the same number (column.like) have the same text,
-// which is compared once; a negative one says nothing.
+// textPredicate compares a column's texts with a value, without regard to case. column.like gives a row a number: rows
+// with the same number have the same text, which is compared only once. A negative number says nothing about the text.
 func textPredicate(f Filter, column *textOf) predicate {
 	want := []byte(f.Value)
 	keeps := func(r Row) bool {
@@ -197,7 +198,7 @@ func textPredicate(f Filter, column *textOf) predicate {
 		return (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
 	}
 	const yes, no = 1, 2
-	var known []byte // results, by the number that column.like returns
+	var results []byte // yes, no or not compared yet (0), by the number that column.like returns
 	return func(r Row, rows []uint8) ([]uint8, error) {
 		kept := rows[:0]
 		for _, i := range rows {
@@ -209,16 +210,16 @@ func textPredicate(f Filter, column *textOf) predicate {
 				}
 				continue
 			}
-			if like >= len(known) {
-				known = append(known, make([]byte, like+1-len(known))...)
+			if like >= len(results) {
+				results = append(results, make([]byte, like+1-len(results))...)
 			}
-			if known[like] == 0 {
-				known[like] = no
+			if results[like] == 0 {
+				results[like] = no
 				if keeps(r) {
-					known[like] = yes
+					results[like] = yes
 				}
 			}
-			if known[like] == yes {
+			if results[like] == yes {
 				kept = append(kept, i)
 			}
 		}
@@ -258,8 +259,9 @@ func pidPredicate(f Filter) (predicate, error) {
 	return textOfNumber(f, func(r Row) (int64, bool) { return int64(r.PID()), r.PID() != 0 }), nil
 }
 
-// textOfNumber compares a column's numbers, of which some may be null, with a text: Ray converts it when it meets a
-// number, and for "!=" never: then it differs from every number, and all rows pass.
+// textOfNumber compares the numbers of a column with a filter's text, as Ray does. For "=" it converts the text when it
+// meets the first number, and null passes never. For "!=" it never converts the text, which therefore differs from
+// every number: all rows pass. number returns a row's number, with ok false for null.
 func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	want, valid := ParseInt(f.Value)
 	return eachRow(func(r Row) (bool, error) {
@@ -277,8 +279,8 @@ func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	})
 }
 
-// pausedPredicate filters by is_debugger_paused, which may be null. As with numbers (textOfNumber), Ray converts the
-// filter's text when it meets a value, and for "!=" never: then it differs from every value, and all rows pass.
+// pausedPredicate filters by is_debugger_paused, which may be null, by the rules of textOfNumber: for "!=" all rows
+// pass.
 func pausedPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) {
 		paused, ok := r.Paused()

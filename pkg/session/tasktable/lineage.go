@@ -149,7 +149,7 @@ const (
 	groupNode
 )
 
-// add adds a row. The rows of one task must follow each other.
+// add adds a row to the node of its task. The rows of one task must follow each other.
 func (b *lineageBuilder) add(r Row) {
 	id := r.ID()
 	state, _ := r.state()
@@ -244,7 +244,9 @@ func (b *lineageBuilder) attach(i, parent int32) {
 // driverParent is what the task IDs of drivers begin with, before the job ID.
 var driverParent = bytes.Repeat([]byte{0xff}, rayid.TaskSize-rayid.JobSize)
 
-// putBelow puts a node below a task. Nodes that a driver submitted go to the top.
+// putBelow puts a node below the task parent. A node that a driver submitted goes to the top, and so does one whose
+// parent is not listed or is itself below the node, or is more than maxLineageDepth deep. calls is the depth of the
+// recursion.
 func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 	id := b.t.strings.Get(parent)
 	if len(id) != rayid.TaskSize || bytes.HasPrefix(id, driverParent) {
@@ -265,7 +267,8 @@ func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 	}
 }
 
-// actorAbove returns the node of a task's actor. It is on top if the task that created the actor is not known.
+// actorAbove returns the node of a task's actor, which it adds if there is none yet: below the submitter of the task
+// that created the actor, or on top if that task is not listed. calls is the depth of the recursion.
 func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 	id := b.actorOf(&b.nodes[task])
 	if i, known := b.actors[id]; known {
@@ -304,7 +307,9 @@ func (r Row) createdMillis() int64 {
 	return int64(float64(r.p.times[c][r.i])) / 1_000_000
 }
 
-// merge groups siblings of one name, at every level, and returns the earliest time among those groups.
+// merge replaces siblings of one name by a group of them, here and at every level below. A sibling whose name no other
+// has stays. earliest is the earliest time of the siblings and of what is below them, 0 if none is known; nodes get the
+// earliest time of what is below them too.
 func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64) {
 	for _, i := range siblings {
 		if len(b.nodes[i].children) == 0 {
@@ -422,7 +427,8 @@ func compareRanks(x, y lineageRank) int {
 		y.creates-x.creates, x.place-y.place)
 }
 
-// tree returns a node and everything below it, with at most maxChildren children in each group.
+// tree returns a node and everything below it, with at most maxChildren children in each group. It sets cut if a group
+// has more.
 func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
 	n := &b.nodes[i]
 	out := &Node{Name: b.names[n.name], Time: n.time}

@@ -20,7 +20,8 @@ type LogInfo struct {
 	StdoutStart, StdoutEnd, StderrStart, StderrEnd *int64
 }
 
-// LogInfo returns where the attempt's lines are. ok is false if no event says so, as for methods of concurrent actors.
+// LogInfo returns in which files, and where in them, the attempt's output is. An offset is nil if it is not known, or
+// was not at the row's moment. ok is false if nothing is known, as for methods of concurrent actors.
 func (r Row) LogInfo() (info LogInfo, ok bool) {
 	f := r.p.flags[r.i]
 	if f&hasLogInfo == 0 || !r.reached(taskstate.Running) {
@@ -52,8 +53,8 @@ type TaskLog struct {
 	Started int64 // when the attempt began to run, Unix ns; 0: not known
 }
 
-// Log returns the data needed to show an attempt's log at a moment (0: the end). ok is false if there was no such
-// attempt; an error says that rows cannot be read.
+// Log returns the data needed to show an attempt's log at a moment (Unix nanoseconds; 0: the session's end). ok is
+// false if there was no such attempt by then; an error says that rows cannot be read.
 func (t *Table) Log(id rayid.Task, attempt int, at int64) (log TaskLog, ok bool, err error) {
 	from, to := t.find(id)
 	for n := from; n < to; n++ {
@@ -110,9 +111,10 @@ func (r Row) logStartMissing() bool {
 	return r.p.flags[r.i]&hasLogInfo != 0 && r.p.stdoutFile[r.i] == 0
 }
 
-// deriveWorkerLogs fills in, for the tasks of one worker, what their events do not say of its logs: the files, and
-// where each task's part begins. A worker runs one task after the other, so it begins where the part before it ends,
-// after the lines in which the worker names job and task.
+// deriveWorkerLogs fills in, for the tasks of one worker, what their events do not say of its logs: the files stdout
+// and stderr, and where each task's part begins. A worker runs one task after the other, so a part begins where the
+// part before it ends, behind the lines in which the worker names job and task. rows are the tasks' rows, which it
+// sorts.
 func (t *Table) deriveWorkerLogs(rows []int, stdout, stderr stringtable.ID) {
 	started := func(n int) int64 {
 		p, i := t.row(n)

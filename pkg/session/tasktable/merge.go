@@ -27,7 +27,7 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	s := &t.shards[shardOf(&u.ID)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, i := s.find(&u.ID, u.Attempt)
+	p, i := s.findOrAdd(&u.ID, u.Attempt)
 	if !u.Job.Nil() {
 		p.job[i] = u.Job
 	}
@@ -55,8 +55,8 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	}
 }
 
-// mergeRow merges row j of q, which is of the same attempt, into row i of p, by the same rules. What DeriveLogs told of
-// it is left out.
+// mergeRow merges row j of page q into row i of page p of shard s, which is of the same attempt, by the rules of
+// MergeTask. First it removes from row j what DeriveLogs has computed.
 func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 	q.forgetDerivedLog(j)
 	if q.job[j] != q.id[j].Job() {
@@ -99,8 +99,8 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 // of their number. What comes again is mostly near; otherwise it is stored twice, and shown once all the same.
 const maxSearched = 256
 
-// enter adds a transition. If the state has no column, every time is kept, so that the state at any moment does not
-// depend on the order of the events.
+// enter adds a transition to row i of page p. A state with a column (commonStates) has one time, the latest. Of a state
+// without a column every time is kept, so that the state at any moment does not depend on the order of the events.
 func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 	if c := commonColumn(tr.State); c >= 0 {
 		p.times[c][i] = max(p.times[c][i], tr.Time)
@@ -117,8 +117,9 @@ func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 	p.rest[i] = uint32(s.transitions.Add(laterTransition{time: tr.Time, next: p.rest[i], state: tr.State})) + 1
 }
 
-// fail sets the attempt's error. Of several errors the one with the latest time of failure is kept; one without a text,
-// which says less, only if all are (in Ray, too, an empty text does not replace another).
+// fail sets the error of the attempt in row i of page p, unless it has one that counts more: an error with a text
+// counts more than one without (in Ray, too, an empty text does not replace another), then one with a later time of
+// failure.
 func (s *shard) fail(t *stringtable.Table, p *page, i int, time int64, kind stringtable.ID, text []byte) {
 	if p.failure[i] != 0 {
 		known := s.failures.At(int(p.failure[i] - 1))
@@ -133,7 +134,9 @@ func (s *shard) fail(t *stringtable.Table, p *page, i int, time int64, kind stri
 	p.failure[i] = uint32(s.failures.Add(f)) + 1
 }
 
-// mergeFlagged merges the fields whose absence differs from their zero value.
+// mergeFlagged merges into row i of page p the fields of u whose absence differs from their zero value: where the logs
+// are, and whether a debugger paused the attempt. Of the latter the latest event counts, and of two at the same time
+// the one that says so.
 func (s *shard) mergeFlagged(t *stringtable.Table, p *page, i int, u *eventjson.TaskUpdate) {
 	flags := rowFlags(u.Flags) << flagsShift
 	p.flags[i] |= flags &^ (hasPaused | isPaused)

@@ -27,8 +27,8 @@ type ProfileEvent struct {
 	Extra []byte
 }
 
-// Profile reads the attempt's profile events, in the order they ended, into out, whose slice it reuses. ok is false if
-// there are none.
+// Profile reads the attempt's profile events that had ended by the row's moment into out, whose slice it reuses, in the
+// order in which they ended. ok is false if no event tells of the process, or if none had ended by the row's moment.
 func (r Row) Profile(out *Profile) (ok bool) {
 	by := r.p.profiler[r.i]
 	if by == 0 {
@@ -115,10 +115,10 @@ func (a *arenas) block(at uint32) (next uint32, events []byte) {
 	return uint32(before), b[n+m:][:length]
 }
 
-// profileEvents appends the last of an attempt's profile events that had ended at a moment to out, in the order they
-// ended, each once.
+// profileEvents appends to out an attempt's profile events that had ended at a moment (Unix nanoseconds), in the order
+// in which they ended, each once, the last maxProfileEvents of them. head is the attempt's last block of events.
 //
-// Ray shows them in the order they came, which for each process is the order they ended.
+// Ray shows them in the order in which they came, which for each process is the order in which they ended.
 func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View,
 	head uint32, moment int64) []eventjson.ProfileEvent {
 	from := len(out)
@@ -148,7 +148,9 @@ func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View
 	return append(out[:from], all...)
 }
 
-// readProfile reads the first profile event of a block. If it is malformed, ok is false and rest is nil.
+// readProfile reads the first profile event of a block into e. Its start is stored as the difference to before, the
+// start of the event that precedes it. rest is the block behind it. If the event is malformed, ok is false and rest is
+// nil.
 func readProfile(b []byte, before int64, e *eventjson.ProfileEvent) (rest []byte, start int64, ok bool) {
 	delta, n1 := binary.Varint(b)
 	length, n2 := binary.Varint(b[max(0, n1):])

@@ -19,7 +19,7 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 	name := texts.Intern([]byte("a"))
 	var s shard
 	id := rayid.Task{1}
-	p, i := s.find(&id, 0)
+	p, i := s.findOrAdd(&id, 0)
 	var b []eventjson.ProfileEvent
 	for n := range 2 * maxProfileEvents {
 		e := eventjson.ProfileEvent{Start: int64(n), End: int64(4*maxProfileEvents - n), Name: name}
@@ -50,16 +50,16 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 // TestFullTablesSaySo: no load goes on with strings that were not stored.
 func TestFullTablesSaySo(t *testing.T) {
 	tables := NewBuilder()
-	must.OK(t, tables.Fit(t.Context(), 0))
+	must.OK(t, tables.SpillIfOverBudget(t.Context(), 0))
 	tables.Strings = stringtable.NewBounded(1)
 	for range 2 {
 		tables.Strings.Intern(make([]byte, 1<<16))
 		tables.Strings.Intern([]byte("new"))
 	}
-	says.ErrorIs(t, tables.Fit(t.Context(), 0), errFull, "texts are full")
+	says.ErrorIs(t, tables.SpillIfOverBudget(t.Context(), 0), errFull, "texts are full")
 	tables = NewBuilder()
 	tables.shards[7].bytes.Full = true
-	says.ErrorIs(t, tables.Fit(t.Context(), 0), errFull, "a shard is full")
+	says.ErrorIs(t, tables.SpillIfOverBudget(t.Context(), 0), errFull, "a shard is full")
 }
 
 // TestHashesCannotBeChosen: IDs whose parts cancel out in a hash that anybody can work out.
@@ -128,8 +128,8 @@ func TestLaterErrorWithoutText(t *testing.T) {
 	}
 }
 
-// TestCallSiteWithoutText: of two definitions that differ only in that one has a call site without text, the same counts
-// in whatever order they are read.
+// TestCallSiteWithoutText: of two definitions that differ only in that one has a call site without text, the same
+// counts in whatever order they are read.
 func TestCallSiteWithoutText(t *testing.T) {
 	for _, order := range [][]bool{{true, false}, {false, true}} {
 		b := NewBuilder()

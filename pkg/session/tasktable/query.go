@@ -93,19 +93,20 @@ func (t *Table) Select(q Query) (*Selection, error) {
 	return s, err
 }
 
-// each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would
-// have listed. Rows of an index have only the columns of part, unless a filter needs others.
+// each calls visit for every row that q's filters keep, in the order in which Ray lists them, and ignores q's limit. n
+// is the row's number. listed counts the rows that Ray's own store would have listed. Rows that are not in memory have
+// only the columns of part and those that a filter needs.
 func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	s := scan{hidden: t.hiddenDefinitions(q.ExcludeDriver)}
 	if s.source, s.rest, err = predicates(q.Filters); err != nil {
 		return 0, err
 	}
-	s.from, s.to, s.one = t.candidates(q.Filters)
-	if s.one {
+	s.from, s.to, s.oneTask = t.candidates(q.Filters)
+	if s.oneTask {
 		part = AllParts
 	}
 	n := 0
-	for k, page := range t.pages(q, part, s.from, s.to, s.one) {
+	for k, page := range t.pages(q, part, s.from, s.to, s.oneTask) {
 		if err := q.stopped(n << pageBits); err != nil {
 			return s.listed, err
 		}
@@ -113,7 +114,7 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 		if page == failedPage {
 			return s.listed, t.Err()
 		}
-		if err := s.page(k, Row{t: t, p: page, at: cmp.Or(q.At, int64(math.MaxInt64))}, visit); err != nil {
+		if err := s.visitPage(k, Row{t: t, p: page, at: cmp.Or(q.At, int64(math.MaxInt64))}, visit); err != nil {
 			return s.listed, err
 		}
 	}
@@ -125,13 +126,13 @@ type scan struct {
 	source, rest []predicate // of the filters
 	hidden       []bool      // by definition
 	from, to     int         // rows
-	one          bool        // they are the attempts of one task
+	oneTask      bool        // they are the attempts of one task
 	listed       int         // so far
 }
 
-// page goes through page k, of which r is a row: each filter through all rows of the page that are left, which is
-// several times faster than all filters for one row after the other.
-func (s *scan) page(k int, r Row, visit func(n int, r Row)) error {
+// visitPage calls visit for the rows of page k that pass; r is any row of that page. Each filter goes through all rows
+// of the page that are left, which is several times faster than all filters for one row after the other.
+func (s *scan) visitPage(k int, r Row, visit func(n int, r Row)) error {
 	var buffer [pageRows]uint8
 	rows := buffer[:0]
 	for i := max(0, s.from-k<<pageBits); i < min(pageRows, s.to-k<<pageBits); i++ {
@@ -139,7 +140,7 @@ func (s *scan) page(k int, r Row, visit func(n int, r Row)) error {
 			rows = append(rows, uint8(i))
 		}
 	}
-	if s.one {
+	if s.oneTask {
 		// asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
 		slices.Reverse(rows)
 	}
@@ -162,8 +163,9 @@ func (s *scan) page(k int, r Row, visit func(n int, r Row)) error {
 // some 3.5 MB.
 const readAhead = 2
 
-// pages yields the pages of rows [from, to) with their numbers, in order or backwards, and reads no more columns than
-// the query needs.
+// pages yields the pages of rows [from, to) with their numbers, and reads no more columns than part and the query's
+// filters need. backwards is only for pages that are read whole (part is AllParts). A page that cannot be read ends it:
+// it yields failedPage.
 func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq2[int, *page] {
 	filtered := ScanPart
 	for _, f := range q.Filters {
@@ -187,7 +189,7 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	})
 }
 
-// wholePages yields the pages [first, end) with all columns.
+// wholePages yields the pages [first, end) with all columns, and their numbers.
 func (t *Table) wholePages(first, end int, backwards bool) iter.Seq2[int, *page] {
 	return func(yield func(int, *page) bool) {
 		for k := range end - first {
@@ -202,8 +204,8 @@ func (t *Table) wholePages(first, end int, backwards bool) iter.Seq2[int, *page]
 	}
 }
 
-// readPages yields the pages of the groups that have the pages [first, end), as read returns them, ahead groups being
-// read in the background.
+// readPages yields all pages of the groups that have the pages [first, end), with their numbers, as read returns them.
+// Meanwhile it reads as many groups as ahead says in the background.
 func (t *Table) readPages(first, end, ahead int, read groupReader) iter.Seq2[int, *page] {
 	return func(yield func(int, *page) bool) {
 		k := first / groupPages * groupPages
@@ -223,8 +225,9 @@ func (t *Table) readPages(first, end, ahead int, read groupReader) iter.Seq2[int
 	}
 }
 
-// candidates narrows the rows to those of one task, if the filters ask for one.
-func (t *Table) candidates(filters []Filter) (from, to int, one bool) {
+// candidates returns the rows [from, to) that may pass the filters: those of one task if the filters ask for one, none
+// if that has no valid ID, otherwise all.
+func (t *Table) candidates(filters []Filter) (from, to int, oneTask bool) {
 	for _, f := range filters {
 		if f.Key != "task_id" || f.Not {
 			continue
@@ -238,18 +241,18 @@ func (t *Table) candidates(filters []Filter) (from, to int, one bool) {
 	return 0, t.n, false
 }
 
-// hiddenDefinitions says for each definition whether its tasks are left out. Number 0, no definition, always is: Ray
-// does not show such tasks.
-func (t *Table) hiddenDefinitions(drivers bool) []bool {
+// hiddenDefinitions says for each definition, by its number, whether its tasks are left out: those of drivers with
+// hideDrivers. Number 0, no definition, always is: Ray does not show such tasks.
+func (t *Table) hiddenDefinitions(hideDrivers bool) []bool {
 	hidden := make([]bool, t.defs.Len())
 	hidden[0] = true
-	if !drivers {
+	if !hideDrivers {
 		return hidden
 	}
-	known, isDriver := stringtable.ID(0), false // cached result for the last type seen; there are only four
+	lastKind, isDriver := stringtable.ID(0), false // isDriver is lastKind's; there are only four kinds
 	for i := 1; i < len(hidden); i++ {
-		if kind := t.defs.At(i).Kind; kind != known {
-			known, isDriver = kind, string(t.strings.Get(kind)) == eventjson.TypeDriver
+		if kind := t.defs.At(i).Kind; kind != lastKind {
+			lastKind, isDriver = kind, string(t.strings.Get(kind)) == eventjson.TypeDriver
 		}
 		hidden[i] = isDriver
 	}
@@ -263,22 +266,23 @@ func (t *Table) Each(q Query, part Part, visit func(n int, r Row)) error {
 	return err
 }
 
-// Children returns the numbers of the rows whose parents are some tasks, by their parents' IDs: the first most of each.
-func (t *Table) Children(parents []string, most int, stop func() error) (map[string][]int, error) {
+// Children returns the numbers of the rows that some tasks submitted, by the tasks' IDs, which are binary: the first
+// limit of each. stop is as in Query.
+func (t *Table) Children(parents []string, limit int, stop func() error) (map[string][]int, error) {
 	children := make(map[string][]int, len(parents))
 	for _, id := range parents {
 		children[id] = nil
 	}
 	_, err := t.each(Query{Stop: stop}, LineagePart, func(n int, r Row) {
 		id := r.Parent()
-		if of, wanted := children[string(id)]; wanted && len(of) < most {
+		if of, wanted := children[string(id)]; wanted && len(of) < limit {
 			children[string(id)] = append(of, n)
 		}
 	})
 	return children, err
 }
 
-// IDs returns the tasks of some rows, whose numbers are in order.
+// IDs returns the tasks of some rows, in the same order. The rows' numbers must be in ascending order.
 func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
 	ids := make([]rayid.Task, 0, len(rows))
 	if len(rows) == 0 {

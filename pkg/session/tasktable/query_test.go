@@ -77,7 +77,7 @@ func TestFiltersOfStoredRows(t *testing.T) {
 			interners := must.Get(from.Builder())(t)
 			paged := interners.FreezePaged(&from, Ends{}, func(reason error) { t.Error(reason) })
 			if !kept {
-				paged.most = 0
+				paged.maxHeld = 0
 			}
 			got := must.Get(paged.Select(q))(t)
 			if got.Listed != want.Listed || got.Matching != want.Matching || !slices.Equal(got.Rows, want.Rows) {
@@ -108,7 +108,7 @@ func TestChildren(t *testing.T) {
 	read := &partsRead{RowSource: stored.Source, parts: map[Part]bool{}}
 	stored.Source = read
 	paged := must.Get(stored.Builder())(t).FreezePaged(&stored, Ends{}, func(err error) { t.Error(err) })
-	paged.most = 0
+	paged.maxHeld = 0
 
 	const most = 40
 	absent := string(parent(99))

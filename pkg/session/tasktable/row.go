@@ -136,8 +136,8 @@ func (r Row) PID() int32 {
 	return r.p.pid[r.i]
 }
 
-// reached reports whether one of some common states was entered by the row's moment. It is also true if none was ever
-// entered: then it is not known when a value was set.
+// reached reports whether one of some common states was entered by the row's moment, so that a value which is set in
+// these states was known. It is also true if none was ever entered: then it is not known when the value was set.
 func (r Row) reached(states ...taskstate.State) bool {
 	if r.at == math.MaxInt64 {
 		return true
@@ -172,8 +172,8 @@ func (r Row) Ran() (start, end int64, ok bool) {
 	return start, end, start <= end && end <= r.at
 }
 
-// Span is when an attempt ran, Unix nanoseconds: until it finished or failed, or with end 0 if it did neither. ok is
-// false if it is not known that it began to run.
+// Span is when an attempt ran, Unix nanoseconds: from when it began to run until it finished or failed; end is 0 if it
+// had done neither by the row's moment. ok is false if it is not known that it had begun by then.
 func (r Row) Span() (start, end int64, ok bool) {
 	running := commonColumn(taskstate.Running)
 	start = r.p.times[running][r.i]

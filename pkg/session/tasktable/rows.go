@@ -36,7 +36,7 @@ type rows struct {
 	// failed is called with the first error of reading.
 	failed  func(reason error)
 	reading int64 // bytes that reading a group takes at most
-	most    int64 // bytes of cells that are kept; maxPagedBytes
+	maxHeld int64 // bytes of cells that are kept; maxPagedBytes
 
 	mu   sync.Mutex
 	held int64 // bytes of cells
@@ -66,7 +66,7 @@ func rowsInMemory(pages []*page, n int) *rows {
 // storedRows are the n rows of a source.
 func storedRows(source RowSource, n int, first []rayid.Task, l limits) *rows {
 	return &rows{n: n, groups: make([]group, len(first)), first: first, source: source, limits: l,
-		failed: func(error) {}, most: maxPagedBytes}
+		failed: func(error) {}, maxHeld: maxPagedBytes}
 }
 
 // failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
@@ -146,7 +146,7 @@ func inOrder(from, to, ahead int, read groupReader) iter.Seq2[[]*page, error] {
 }
 
 // fits reports whether the cells of all rows may be kept.
-func (r *rows) fits() bool { return int64(r.n)/pageRows*pageMemory <= r.most }
+func (r *rows) fits() bool { return int64(r.n)/pageRows*pageMemory <= r.maxHeld }
 
 // rowsOf is how many rows group n has.
 func (r *rows) rowsOf(n int) int { return min(GroupRows, r.n-n*GroupRows) }
@@ -171,7 +171,8 @@ func (r *rows) readScan(n int) ([]*page, error) {
 	return pages, nil
 }
 
-// readWhole is readScan for all columns, which may be dropped again.
+// readWhole reads all columns of group n, unless they are in memory. If the groups in memory then take more than
+// maxHeld, all others are dropped. Only one goroutine at a time reads a group.
 func (r *rows) readWhole(n int) ([]*page, error) {
 	g := &r.groups[n]
 	g.reading.Lock()
@@ -186,7 +187,7 @@ func (r *rows) readWhole(n int) ([]*page, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	bytes := int64(len(pages))*pageMemory + pages[0].arenas.memory()
-	if r.held += bytes; r.held > r.most {
+	if r.held += bytes; r.held > r.maxHeld {
 		for n := range r.groups {
 			r.groups[n].full.Store(nil)
 		}

@@ -15,7 +15,8 @@ import (
 // maxRuns is how many runs are merged at a time. A block of each is in memory then.
 const maxRuns = 64
 
-// spill writes the rows to a run and removes them from memory, a shard at a time.
+// spill writes the rows to a new run and removes them from memory, a shard at a time. If there are maxRuns then, they
+// are merged to one.
 func (t *Builder) spill(ctx context.Context) error {
 	run, err := newFile()
 	if err != nil {
@@ -142,7 +143,8 @@ type merger struct {
 	rows  shard  // merged and not written yet, in order
 }
 
-// add adds row j of q, which it may change.
+// add adds row j of page q, which it may change: to the attempt's row if that was added last, since rows come in order,
+// otherwise as a new one. When there are enough rows for a block, they are written first.
 func (m *merger) add(ctx context.Context, q *page, j int) error {
 	s := &m.rows
 	if s.n > 0 {
@@ -161,7 +163,7 @@ func (m *merger) add(ctx context.Context, q *page, j int) error {
 	return nil
 }
 
-// flush writes the rows.
+// flush writes the rows to the file, with whether a debugger paused them, and clears them.
 func (m *merger) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -211,7 +213,8 @@ type cursor struct {
 
 func (c *cursor) row() (*page, int) { return c.pages[c.n>>pageBits], c.n & (pageRows - 1) }
 
-// next goes to the next row, or the first one; false if there is none.
+// next goes to the next row, at first to the first one, and reads the next block when needed; ok is false if there is
+// no other row.
 func (c *cursor) next() (ok bool, err error) {
 	if c.n++; c.n < c.rows {
 		return true, nil

@@ -95,8 +95,8 @@ func hashAttempt(id *rayid.Task, attempt int32) uint32 {
 
 func (s *shardRows) row(n int) (*page, int) { return s.pages[n>>pageBits], n & (pageRows - 1) }
 
-// find returns the row of an attempt, and adds one if there is none.
-func (s *shard) find(id *rayid.Task, attempt int32) (*page, int) {
+// findOrAdd returns the row of an attempt, as a page and a place in it, and adds one if there is none.
+func (s *shard) findOrAdd(id *rayid.Task, attempt int32) (*page, int) {
 	if s.n >= len(s.slots)*3/4 {
 		s.rehash(max(minSlots, 2*len(s.slots)))
 	}
@@ -124,7 +124,7 @@ func (s *shardRows) add(id *rayid.Task, attempt int32) (*page, int) {
 	return p, i
 }
 
-// rehash finds slots for all rows among size new ones.
+// rehash gives the hash table size slots, a power of two, and puts all rows into them.
 func (s *shard) rehash(size int) {
 	s.slots = make([]uint32, size)
 	mask := uint32(size - 1)
@@ -138,7 +138,8 @@ func (s *shard) rehash(size int) {
 	}
 }
 
-// order returns the rows' numbers in the order that Ray lists them: by task ID, the last attempt first.
+// order returns the rows' numbers in the order in which Ray lists them: by task ID, the last attempt first. The first
+// s.sorted rows are in this order already.
 func (s *shardRows) order() []uint32 {
 	order := make([]uint32, s.n)
 	for n := range order {
@@ -162,7 +163,7 @@ func compareAttempts(a *rayid.Task, attemptA int32, b *rayid.Task, attemptB int3
 	return cmp.Compare(attemptB, attemptA)
 }
 
-// mergeSorted merges the sorted runs all[:n] and all[n:].
+// mergeSorted merges all[:n] and all[n:], each of them sorted. It may return all itself.
 func mergeSorted(all []uint32, n int, compare func(a, b uint32) int) []uint32 {
 	if n == 0 || n == len(all) || compare(all[n-1], all[n]) <= 0 {
 		return all

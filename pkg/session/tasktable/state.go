@@ -69,7 +69,7 @@ func (r Row) abandoned() (at int64, died *Death) {
 	return end, died
 }
 
-// began is when the attempt entered the first of its states; 0 if none is known.
+// began is when the attempt entered the first of its states, Unix nanoseconds, at whatever moment; 0 if none is known.
 func (r Row) began() (first int64) {
 	for c := range commonStates {
 		if r.p.entered(int(r.i), c) && (first == 0 || r.p.times[c][r.i] < first) {
@@ -102,7 +102,8 @@ func (a *arenas) later(head uint32) func(yield func(int, laterTransition) bool) 
 	}
 }
 
-// state is the highest state entered; began is false if none was.
+// state is the highest state, by Ray's numbers, that the attempt had entered by the row's moment; began is false if it
+// had entered none. An attempt that no event ended has failed if it was abandoned.
 func (r Row) state() (s taskstate.State, began bool) {
 	if final := r.p.final[r.i]; final != 0 && r.at == math.MaxInt64 { // see Finish
 		return final - 1, true
@@ -145,7 +146,8 @@ func (r Row) State() string {
 	return r.t.states.Name(s)
 }
 
-// States appends the states the attempt entered to out, in the order of Ray's numbers.
+// States appends to out the states that the attempt had entered by the row's moment, in the order of Ray's numbers,
+// each with the last time when it was entered.
 func (r Row) States(out []StateTime) []StateTime {
 	from := len(out)
 	add := func(s taskstate.State, time int64) {
@@ -186,8 +188,8 @@ const (
 	StateFailed   = "FAILED"
 )
 
-// Failure is why the attempt failed, without terminal colours. ok is false if it did not fail or the reason is not
-// known.
+// Failure is why the attempt failed: Ray's type of error, such as WORKER_DIED, and its message without terminal
+// colours. ok is false if it had not failed by the row's moment or the reason is not known.
 func (r Row) Failure() (kind, text []byte, ok bool) {
 	if s, _ := r.state(); s != taskstate.Failed {
 		return nil, nil, false

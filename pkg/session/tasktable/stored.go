@@ -26,7 +26,7 @@ type Stored struct {
 	States      []string // those that Ray 2.60 does not have
 }
 
-// Stored returns the table in the form that an index stores.
+// Stored returns the table in the form that an index stores. Rows, which are many, are read from its Source.
 func (t *Table) Stored() Stored {
 	out := Stored{Rows: t.n, First: t.first, Source: t.source, States: t.states.Newer()}
 	if t.InMemory() {
@@ -70,7 +70,8 @@ func (t *Table) limits() limits {
 		states: int(taskstate.Known) + len(t.states.Newer())}
 }
 
-// Builder returns a builder without rows, in which strings, definitions and profilers have the same IDs as here.
+// Builder returns a builder without rows, in which strings, definitions and profilers have the same IDs as in the
+// stored table. What is not as Table.Stored returns it is ErrDamaged.
 func (t *Stored) Builder() (*Builder, error) {
 	if t.Rows < 0 || len(t.First) != (t.Rows+GroupRows-1)/GroupRows || len(t.States) > taskstate.MaxNewer {
 		return nil, fmt.Errorf("%w: %d groups of %d rows", ErrDamaged, len(t.First), t.Rows)
@@ -102,7 +103,8 @@ type shared interface {
 	Texts() []stringtable.ID
 }
 
-// restoreShared numbers values as they were when they were stored, with so many strings.
+// restoreShared gives values the numbers that they had when they were stored, 1 and up in their order. strings is how
+// many strings are stored, which bounds the IDs of strings in the values.
 func restoreShared[V shared, ID ~uint32](into *stringtable.Interned[V, ID], values []V, strings int) error {
 	for i, v := range values {
 		for _, text := range v.Texts() {
@@ -144,10 +146,10 @@ func (t *Table) PausedAttempts() (all []PausedAttempt) {
 }
 
 // Restore merges stored rows into the builder, which has no rows yet. Groups are read several at a time, and merged in
-// their order, as far as they fit beside what else the load holds: see Fit.
+// their order. otherBytes is what the load holds besides the table, see SpillIfOverBudget.
 //
-// unreadable says why the stored rows cannot be used; the builder must not be used then.
-func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, beside int64) (unreadable,
+// damage says why the stored rows cannot be read; the builder must not be used then. err is any other error.
+func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, otherBytes int64) (damage,
 	err error) {
 	for _, p := range paused {
 		s := &t.shards[shardOf(&p.ID)]
@@ -158,7 +160,7 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 	}
 	stored := storedRows(from.Source, from.Rows, from.First, t.view().limits())
 	ahead, g := runtime.GOMAXPROCS(0), 0
-	beside += int64(ahead+2) * groupPages * pageMemory
+	otherBytes += int64(ahead+2) * groupPages * pageMemory // the groups that are being read
 	var last attemptKey
 	for pages, err := range inOrder(0, len(from.First), ahead, func(g int, into *rowBuffer) ([]*page, error) {
 		return stored.fetch(g, AllParts, into)
@@ -178,7 +180,7 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 			t.adopt(p, i)
 			last = next
 		}
-		if err := t.Fit(ctx, beside); err != nil {
+		if err := t.SpillIfOverBudget(ctx, otherBytes); err != nil {
 			return nil, err
 		}
 		g++
@@ -186,13 +188,13 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 	return nil, nil
 }
 
-// adopt merges a row of another table, which refers to the same strings, into its shard. It follows all rows adopted
-// before it.
+// adopt merges row i of page p, of a table that refers to the same strings, into its shard. Rows must be adopted in the
+// order in which Ray lists them.
 func (t *Builder) adopt(p *page, i int) {
 	s := &t.shards[shardOf(&p.id[i])]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, j := s.find(&p.id[i], p.attempt[i])
+	q, j := s.findOrAdd(&p.id[i], p.attempt[i])
 	t.mergeRow(s, q, j, p, i)
 	s.sorted++
 	if p.flags[i]&isPaused != 0 {

@@ -124,7 +124,8 @@ func (b *summaryBuilder) add(r Row) {
 	b.counts[g] = addCount(b.counts[g], state, 1)
 }
 
-// group returns the number of the row's group, and adds a group if the name is new.
+// group returns the number of the row's group, by its name, and adds a group if the name is new. d is what is known of
+// the row's definition: the group of rows without a name of their own is found there.
 func (b *summaryBuilder) group(r Row, d *defCount) int32 {
 	repr := r.p.reprName[r.i]
 	if repr == 0 && d.group > 0 {

@@ -27,7 +27,8 @@ type Table struct {
 	builder *Builder // shared with the tables that this one was made from or that are made from it
 }
 
-// find returns the rows [from, to) of a task.
+// find returns the rows [from, to) of a task, none if from is to. If rows cannot be read, t.Err says so and the result
+// is wrong.
 func (t *Table) find(id rayid.Task) (from, to int) {
 	first := func(limit int) int { // first row whose comparison with id is not below limit
 		lo, hi := t.span(&id, limit)
