@@ -169,7 +169,7 @@ func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
 			"values away from Prometheus)")
 	fs.DurationVar(&o.Scrape.Interval, "metrics-interval", samples.Interval,
-		"how often Ray's metrics are read; 0: never")
+		"how often Ray's metrics are read, at most 2m; 0: never")
 	fs.IntVar(&o.Scrape.MaxSeries, "metrics-max-series", 50_000,
 		"maximum number of series of this node that are stored; others are dropped")
 }

@@ -15,9 +15,9 @@ import (
 
 var (
 	// ErrBusy says that no slot became free in time, or that too many of the key wait already.
-	ErrBusy = errors.New("no slot became free in time")
+	ErrBusy = errors.New("others were served first, and the time to wait is over")
 	// ErrEnded is the cause with which the context of work ends that had its time while others waited.
-	ErrEnded = errors.New("it had its time, and others waited")
+	ErrEnded = errors.New("it took long, and others waited")
 )
 
 const (

@@ -27,7 +27,9 @@ const (
 	maxExportParts = 16
 )
 
-var errExportHour = fmt.Errorf("too many series or values for %d bytes of memory", exportBytes*maxExportParts)
+var errExportHour = fmt.Errorf(
+	"an hour of a node has more series or values than fit into %d bytes of memory: they are left out",
+	exportBytes*maxExportParts)
 
 // WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from
 // openmetrics` takes it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one

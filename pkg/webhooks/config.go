@@ -142,10 +142,10 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		}
 	}
 	if len(r.Outcomes) > 0 && !slices.Contains(r.Events, SessionEnded) {
-		return fmt.Errorf("outcomes: they choose among events of type %s, which the receiver does not get", SessionEnded)
+		return fmt.Errorf("outcomes: they are for events of type %s: add it to events, or remove outcomes", SessionEnded)
 	}
 	if len(r.Kinds) > 0 && !slices.Contains(r.Events, Finding) {
-		return fmt.Errorf("kinds: they choose among events of type %s, which the receiver does not get", Finding)
+		return fmt.Errorf("kinds: they are for events of type %s: add it to events, or remove kinds", Finding)
 	}
 	if err := r.Namespaces.Check(); err != nil {
 		return fmt.Errorf("namespaces: %w", err)

@@ -164,7 +164,7 @@ type boundedConn struct {
 
 func (c *boundedConn) Read(p []byte) (n int, err error) {
 	if c.left == 0 {
-		return 0, errors.New("the server answered too much")
+		return 0, errors.New("the mail server's answer is too long")
 	}
 	n, err = c.Conn.Read(p[:min(len(p), c.left)])
 	c.left -= n

@@ -204,7 +204,7 @@ func TestEmailRefused(t *testing.T) {
 		}, "535", 1},
 		"its login repeated":    {func(s *mailServer) { s.refuse = "500 AUTH PLAIN " + login }, "500", 1},
 		"its password repeated": {func(s *mailServer) { s.refuse = "500 " + password }, "500", 1},
-		"an endless line":       {func(s *mailServer) { s.endless = true }, "too much", 0},
+		"an endless line":       {func(s *mailServer) { s.endless = true }, "too long", 0},
 	} {
 		s := newMailServer(t, false, tc.change)
 		r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, User: "ray",

@@ -44,7 +44,7 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		damaged := 0
 		err = metrics.WriteOpenMetrics(ctx, o.out, o.store, hours, func(err error) {
 			damaged++
-			o.log.WithError(err).Warn("damaged: some samples are skipped")
+			o.log.WithError(err).Warn("some samples are damaged and left out")
 		}, func(h metrics.Hour) { done.Did(1, h.Bytes) })
 		stop()
 		if err != nil {

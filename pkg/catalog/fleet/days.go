@@ -104,7 +104,7 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 // maxDay bounds the memory of a day's rows, in bytes.
 const maxDay = 256 << 20
 
-var errTooLarge = errors.New("they have more sessions and jobs than one day may have")
+var errTooLarge = errors.New("the day has more sessions and jobs than the server can add up")
 
 // versionOf changes when the packs do.
 func versionOf(listed []packs.Pack) string {

@@ -82,7 +82,7 @@ func (s Store) Write(credentials *Credentials) error {
 func (s Store) open() error {
 	private, err := privatedir.Open(s.dir)
 	if err == nil && private != s.dir {
-		err = fmt.Errorf("%s holds what another user has put there: remove it", s.dir)
+		err = fmt.Errorf("%s contains files of another user: remove it", s.dir)
 	}
 	return err
 }

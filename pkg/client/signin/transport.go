@@ -34,7 +34,8 @@ const early = time.Minute
 // RoundTrip sends a request. The token goes to the server only.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != t.Server.Scheme || r.URL.Host != t.Server.Host {
-		return nil, errors.New("the request leads to another server, which does not get the token")
+		return nil, errors.New("the server redirects to another one, which does not get the token: name that one " +
+			"in --server, if you trust it")
 	}
 	token, err := t.token(r.Context())
 	if err != nil {
@@ -163,7 +164,7 @@ func (c *Credentials) readToken(ctx context.Context, provider *oidc.Provider, to
 	case err != nil:
 		return err
 	case nonce != "" && verified.Nonce != nonce:
-		return errors.New("the ID token does not have the nonce of the sign-in")
+		return errors.New("the ID token is not of this sign-in (wrong nonce): sign in again")
 	}
 	var claims struct {
 		Email string `json:"email"`

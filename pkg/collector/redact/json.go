@@ -14,7 +14,7 @@ import (
 // maxNested bounds how deep strings of JSON hold JSON that is read as such.
 const maxNested = 4
 
-var errNotJSON = errors.New("it is not JSON, and what it has cannot be told from what it must not show")
+var errNotJSON = errors.New("it is not JSON, so it cannot be redacted")
 
 // JSON overwrites what matches in the strings of b, one value of JSON. If it is no JSON, it is redacted as text.
 func (r *Redactor) JSON(b []byte) {

@@ -62,4 +62,4 @@ func (s session) ref() (layout.Session, error) {
 }
 
 // errBad says that a file is no archive, is damaged, or has entries that are not allowed.
-var errBad = errors.New("not a good archive")
+var errBad = errors.New("the archive cannot be used")

@@ -133,7 +133,7 @@ func (x *Explainer) run(ctx context.Context) {
 			x.opts.Log.WithError(err).Debug("another server explains sessions")
 			_ = backoff.Sleep(ctx, leaseTime/2)
 		case errors.Is(err, lease.ErrLost):
-			x.opts.Log.WithError(err).Warn("another server explains sessions from now on")
+			x.opts.Log.WithError(err).Warn("another server finds out from now on how sessions ended")
 		case err != nil:
 			x.opts.Log.WithError(err).Warn("cannot find out how ended sessions ended; the server tries again")
 			_ = backoff.Sleep(ctx, x.pause.Next())
@@ -153,8 +153,8 @@ func (x *Explainer) work(ctx context.Context) error {
 		return x.explainAll(ctx)
 	})
 	if blob.IsDenied(err) {
-		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: " +
-			"each server finds out for itself how ended sessions ended")
+		x.opts.Log.WithError(err).Info("the store refuses a lease below index/packs/, so each server finds out for " +
+			"itself how sessions ended: to have one do it, grant the right to write there")
 		x.alone.Set()
 	}
 	return err

@@ -137,7 +137,7 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errTime):
-		log.WithError(errTime).Warn("a session is not removed or compacted completely; the next round goes on")
+		log.WithError(errTime).Warn("a session is not yet removed or compacted completely; the next round continues")
 	case ctx.Err() != nil:
 	case errors.Is(err, lease.ErrBusy):
 		log.WithError(err).Debug("another server works on the session")

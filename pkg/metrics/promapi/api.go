@@ -310,7 +310,7 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 	}
 	selectors := q.form["match[]"]
 	if len(selectors) > maxSelectors {
-		return nil, nil, badData("match[]", fmt.Errorf("more than %d selectors", maxSelectors))
+		return nil, nil, badData("match[]", fmt.Errorf("more than %d selectors: ask for fewer at a time", maxSelectors))
 	}
 	if err := checkExpressions(selectors...); err != nil {
 		return nil, nil, badData("match[]", err)
@@ -442,7 +442,8 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 	var warnings annotations.Annotations
 	if len(sessions) > maxSessions {
 		sessions = sessions[len(sessions)-maxSessions:]
-		warnings.Add(fmt.Errorf("only the newest %d sessions were read", maxSessions))
+		warnings.Add(fmt.Errorf("only the newest %d sessions were read: query an older one by its own address",
+			maxSessions))
 	}
 	all, left := make(map[string][]described), maxMetadata
 	for _, s := range sessions {

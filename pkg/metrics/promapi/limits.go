@@ -15,7 +15,7 @@ import (
 // with the square of their depth, and no timeout ends it. Those of Ray's own panels have some hundred.
 const maxItems = 10_000
 
-var errItems = fmt.Errorf("it has more than %d names, numbers and signs", maxItems)
+var errItems = fmt.Errorf("it has more than %d names, numbers and signs: make it shorter", maxItems)
 
 // The parser compiles a query's regular expressions before any limit applies, and Go lets each of them take 128 MiB.
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 var errExpressions = errors.New(
-	"its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
+	"the regular expressions are too large: use fewer character classes, or shorter repetitions")
 
 // checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory.
 // Each string in a query counts as a regular expression, whatever it is for.

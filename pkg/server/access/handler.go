@@ -79,7 +79,8 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (a *Access) unavailable(w http.ResponseWriter, err error) error {
 	w.Header().Set("Retry-After", "5")
 	if errors.Is(err, errFlooded) { // a line for each request would fill the log
-		a.flooded.Warn(time.Now(), "callers are refused because there are too many unknown tokens", nil)
+		a.flooded.Warn(time.Now(), "callers are refused because too many requests have unknown tokens: "+
+			"find out who sends them", nil)
 		return errFlooded
 	}
 	if errors.Is(err, errNoKeys) { // likewise

@@ -161,7 +161,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 	if err == nil || errors.Is(err, errClientGone) || r.Context().Err() != nil {
 		return nil
 	}
-	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot finish a search of logs")
+	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("a search of logs ended early")
 	return answer.Cut(err)
 }
 

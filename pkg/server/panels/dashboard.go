@@ -69,7 +69,7 @@ const (
 // parse reads a dashboard. A field of another type than Grafana's counts as missing.
 func parse(data []byte) (*dashboard, error) {
 	if n := jsonstream.Values(data); n > maxValues {
-		return nil, fmt.Errorf("it has some %d values, more than %d", n, maxValues)
+		return nil, fmt.Errorf("it has about %d values, at most %d are read", n, maxValues)
 	}
 	d := new(dashboard)
 	if err := jsonstream.Lenient(data, d); err != nil {
@@ -84,7 +84,7 @@ func parse(data []byte) (*dashboard, error) {
 		return again
 	})
 	if len(d.Templating.List) > maxVariables {
-		return nil, fmt.Errorf("it has %d variables, more than %d", len(d.Templating.List), maxVariables)
+		return nil, fmt.Errorf("it has %d variables, at most %d are read", len(d.Templating.List), maxVariables)
 	}
 	for _, r := range d.rows() {
 		for _, p := range r.panels {
