@@ -31,6 +31,8 @@ type login struct {
 	port     int
 	clientID string
 	open     func(address string) error // a browser; nil: there is none
+	// ask asks the user on the terminal; nil: there is none.
+	ask func(ctx context.Context, question string) (answer string, err error)
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -60,12 +62,17 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	fs.IntVar(&l.port, "callback-port", 0,
 		"port of this machine to which the browser comes back, for providers that allow only registered ones; 0: any "+
 			"free one")
-	fs.StringVar(&l.clientID, "client-id", "", "client ID at the OpenID provider; empty: the one that the server names")
+	fs.StringVar(&l.clientID, "client-id", "",
+		"client ID at the OpenID provider, of which the server may get a token; empty: the one that the server names, "+
+			"if you agree")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
 			return UsageError(err)
 		}
 		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+		if _, ok := l.terminal(); ok {
+			l.ask = l.askTerminal
+		}
 		return l.run(cmd.Context())
 	}
 	return cmd
@@ -93,7 +100,11 @@ func (l *login) run(ctx context.Context) error {
 		fmt.Fprintf(l.out, "%s needs no sign-in.\n", credentials.Server)
 		return nil
 	case mode == access.OIDC && l.server.token == "" && l.server.tokenFile == "":
-		credentials, err = l.provider(about.SignIn, credentials.Server, network).SignIn(ctx)
+		provider := l.provider(about.SignIn, credentials.Server, network)
+		if err := l.agree(ctx, store, provider); err != nil {
+			return err
+		}
+		credentials, err = provider.SignIn(ctx)
 	default:
 		credentials.Token, err = l.token(ctx)
 	}
@@ -129,13 +140,38 @@ func (l *login) provider(s access.SignIn, server string, network http.RoundTripp
 	return o
 }
 
+// agree asks whether the server may get a token of its provider's client. A hostile server may name a client of the
+// user's company whose tokens other services accept. No question is needed where the user named the client, or signed
+// in at this server with it before.
+func (l *login) agree(ctx context.Context, store signin.Store, o signin.OIDC) error {
+	before, _ := store.Read(o.Server) // one that cannot be read is replaced
+	if l.clientID != "" || before != nil && before.Issuer == o.Issuer && before.ClientID == o.ClientID {
+		return nil
+	}
+	client := human.Printable(o.ClientID)
+	fmt.Fprintf(l.errOut, "%s will get a token that proves who you are to all services that accept the client %.200s "+
+		"of %.200s.\n", o.Server, client, human.Printable(o.Issuer))
+	if l.ask == nil {
+		return fmt.Errorf("there is no terminal to ask whether you trust %s: if you do, set --client-id=%.200s",
+			o.Server, client)
+	}
+	answer, err := l.ask(ctx, "Do you trust this server? [y/N] ")
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("you are not signed in: the server is not trusted")
+	}
+	return nil
+}
+
 // maxToken bounds what is read as a token, in bytes.
 const maxToken = 64 << 10
 
 // token reads the user's token. A terminal does not show it.
 func (l *login) token(ctx context.Context) (token string, err error) {
 	var read []byte
-	terminal, isFile := l.in.(*os.File)
+	terminal, isTerminal := l.terminal()
 	switch {
 	case l.server.token != "" && l.server.tokenFile != "":
 		return "", errTwoTokens
@@ -143,7 +179,7 @@ func (l *login) token(ctx context.Context) (token string, err error) {
 		return l.server.token, nil
 	case l.server.tokenFile != "":
 		read, err = os.ReadFile(l.server.tokenFile)
-	case isFile && term.IsTerminal(int(terminal.Fd())):
+	case isTerminal:
 		fmt.Fprint(l.errOut, "Your token: ")
 		read, err = readHidden(ctx, int(terminal.Fd()))
 		fmt.Fprintln(l.errOut)
@@ -159,25 +195,52 @@ func (l *login) token(ctx context.Context) (token string, err error) {
 	return token, nil
 }
 
-// readHidden reads a line that the terminal does not show, until the user interrupts it: then the terminal shows again
-// what is typed.
+// terminal is where the user types; ok: standard input is one.
+func (l *login) terminal() (file *os.File, ok bool) {
+	file, ok = l.in.(*os.File)
+	return file, ok && term.IsTerminal(int(file.Fd()))
+}
+
+// askTerminal asks a question that is answered with a line.
+func (l *login) askTerminal(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(l.errOut, question)
+	line, err := interruptible(ctx, func() ([]byte, error) { return bufio.NewReader(l.in).ReadBytes('\n') })
+	if errors.Is(err, io.EOF) { // as after Ctrl-D
+		err = nil
+	}
+	return string(line), err
+}
+
+// readHidden reads a line that the terminal does not show. If the user interrupts it, the terminal shows again what is
+// typed.
 func readHidden(ctx context.Context, fd int) ([]byte, error) {
 	shown, err := term.GetState(fd)
 	if err != nil {
 		return nil, err
 	}
-	var line []byte
-	read := make(chan error, 1)
+	line, err := interruptible(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+	if ctx.Err() != nil {
+		err = errors.Join(err, term.Restore(fd, shown))
+	}
+	return line, err
+}
+
+// interruptible is what read returns, or why ctx ended before that.
+func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
+	type result struct {
+		line []byte
+		err  error
+	}
+	done := make(chan result, 1)
 	go func() {
-		var err error
-		line, err = term.ReadPassword(fd)
-		read <- err
+		line, err := read()
+		done <- result{line, err}
 	}()
 	select {
-	case err := <-read:
-		return line, err
+	case r := <-done:
+		return r.line, r.err
 	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), term.Restore(fd, shown))
+		return nil, context.Cause(ctx)
 	}
 }
 

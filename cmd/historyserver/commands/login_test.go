@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -67,10 +68,16 @@ func withProvider(t *testing.T) (*httptest.Server, *openid.Provider) {
 	return server, provider
 }
 
-// signIn runs login with a browser.
+// signIn runs login with a browser, for a user who trusts the server.
 func signIn(t *testing.T, open func(string) error, input string, args ...string) (string, error) {
 	t.Helper()
-	return runOne(t, loginCommand(&login{open: open}, pflag.NewFlagSet("", pflag.ContinueOnError)), input, args...)
+	trusts := func(context.Context, string) (string, error) { return "Yes\n", nil }
+	return runLogin(t, &login{open: open, ask: trusts}, input, args...)
+}
+
+func runLogin(t *testing.T, l *login, input string, args ...string) (string, error) {
+	t.Helper()
+	return runOne(t, loginCommand(l, pflag.NewFlagSet("", pflag.ContinueOnError)), input, args...)
 }
 
 func runOne(t *testing.T, cmd *cobra.Command, input string, args ...string) (string, error) {
@@ -186,6 +193,48 @@ func TestLoginWithToken(t *testing.T) {
 	}))
 	defer other.Close()
 	mustRun(t, "ls", "--server="+other.URL)
+}
+
+// TestLoginAsks: a server that nobody signed in at gets a token of the client that it names only if the user agrees or
+// named that client, and the user reads which it is.
+func TestLoginAsks(t *testing.T) {
+	server, provider := withProvider(t)
+	at, browsers, asked := "--server="+server.URL, 0, 0
+	open := func(address string) error {
+		browsers++
+		return visit(address)
+	}
+	answering := func(answer string) *login {
+		return &login{open: open, ask: func(context.Context, string) (string, error) {
+			asked++
+			return answer, nil
+		}}
+	}
+	for _, answer := range []string{"", "\n", "n\n", "yesterday\n"} {
+		out, err := runLogin(t, answering(answer), "", at)
+		if err == nil || browsers > 0 || !strings.Contains(out, server.URL+" will get a token") ||
+			!strings.Contains(out, openid.ProgramID+" of "+provider.URL) {
+			t.Errorf("answered %q: %s, %v, %d browsers", answer, out, err, browsers)
+		}
+	}
+	if _, err := runLogin(t, &login{open: open}, "", at); err == nil || browsers > 0 ||
+		!strings.Contains(err.Error(), "--client-id="+openid.ProgramID) {
+		t.Errorf("without a terminal: %v, %d browsers", err, browsers)
+	}
+	if out, err := runLogin(t, &login{open: open}, "", at, "--client-id="+openid.ProgramID); err != nil {
+		t.Errorf("the client is named: %s, %v", out, err)
+	}
+	asked = 0
+	if out, err := runLogin(t, answering("n"), "", at); err != nil || asked > 0 {
+		t.Errorf("again: %s, %v, asked %d times", out, err, asked)
+	}
+	store := must.Get(signin.OpenStore())(t)
+	kept := must.Get(store.Read(server.URL))(t)
+	kept.ClientID = "another"
+	must.OK(t, store.Write(kept))
+	if _, err := runLogin(t, answering("n"), "", at); err == nil || asked != 1 {
+		t.Errorf("the server names another client now: %v, asked %d times", err, asked)
+	}
 }
 
 // TestLoginIsRefused: what is no history server, what needs no sign-in, and a provider that does not know the client
