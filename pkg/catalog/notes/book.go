@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/background"
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -22,6 +23,9 @@ import (
 // maxNotes is how many notes a Book knows if its options do not say so. Pages show no more. Further pins still count,
 // because removal reads them from the store.
 const maxNotes = 10_000
+
+// maxWait is how long a change waits for those of others.
+const maxWait = 10 * time.Second
 
 // BookOptions are the options of a Book.
 type BookOptions struct {
@@ -38,6 +42,8 @@ type BookOptions struct {
 type Book struct {
 	opts BookOptions
 	work background.Worker
+	// changes has one slot: of several who create the same version of a note, all but one have to begin again.
+	changes *turns.Slots
 
 	mu     sync.Mutex
 	pages  map[layout.Session]page
@@ -53,7 +59,7 @@ type page struct {
 func NewBook(opts BookOptions) *Book {
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
 	opts.Max = cmp.Or(opts.Max, maxNotes)
-	return &Book{opts: opts, pages: make(map[layout.Session]page)}
+	return &Book{opts: opts, changes: turns.New(1, 0), pages: make(map[layout.Session]page)}
 }
 
 // Start reads the notes in the background until Close.
@@ -161,6 +167,11 @@ func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 // Change reads the note on a session, lets change modify it, and stores it, as the function Change does: two people who
 // change different parts of a note both keep their change.
 func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
+	ctx, done, err := b.changes.Take(ctx, ref.Namespace, maxWait)
+	if err != nil {
+		return Note{}, err
+	}
+	defer done()
 	n, err := Change(ctx, b.opts.Store, b.opts.Root, ref, change)
 	if err != nil && !errors.Is(err, ErrBusy) {
 		return Note{}, err

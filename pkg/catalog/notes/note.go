@@ -70,6 +70,8 @@ var (
 	ErrTooLong = fmt.Errorf("a note has at most %d characters", MaxText)
 	// ErrNotStored: the store did not take the note.
 	ErrNotStored = errors.New("the note is not stored")
+	// ErrContended: others changed the note at each try.
+	ErrContended = errors.New("others change this note all the time: nothing is stored")
 	// ErrBusy: the session is being changed, so it is not known whether the pin came in time.
 	ErrBusy = errors.New("the session is being compacted or removed: the pin is stored, but it may be too late; " +
 		"look again in a minute")

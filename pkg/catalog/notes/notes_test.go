@@ -2,11 +2,13 @@ package notes
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -149,6 +151,43 @@ func TestReplicas(t *testing.T) {
 	v, err := list(t.Context(), store, "log", session)
 	if err != nil || len(v.keys) > 2 {
 		t.Errorf("%d versions are stored, %v", len(v.keys), err)
+	}
+}
+
+// TestManyWriters: of many who change a note at the same moment at a slow store, nobody is told to try again, and every
+// change is kept.
+func TestManyWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &storetest.Hooked{Store: storetest.New(), Before: func(context.Context, storetest.Op, string) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}}
+		b := bookOf(slow)
+		const writers = 3 * maxTries
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				if _, err := b.Change(t.Context(), session, func(n *Note) error {
+					n.Text += "."
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		says.Equal(t, b.Of(session).Text, strings.Repeat(".", writers))
+	})
+}
+
+// TestContended: who changes a note that others change at each try learns so, not that the store failed.
+func TestContended(t *testing.T) {
+	inner := storetest.New()
+	contended := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create,
+		func(context.Context, string) error { return write(t, bookOf(inner), Note{Text: rand.Text()}) })}
+	err := write(t, bookOf(contended), Note{Text: "mine"})
+	if !errors.Is(err, ErrContended) || errors.Is(err, ErrNotStored) {
+		t.Error(err)
 	}
 }
 

@@ -18,9 +18,6 @@ import (
 // maxTries is how often a note is read, or changed, again because somebody else changed it.
 const maxTries = 20
 
-// errOften is somebody who changes a note all the time.
-var errOften = fmt.Errorf("%w: others changed it %d times meanwhile", ErrNotStored, maxTries)
-
 // versions are the stored versions of a note.
 type versions struct {
 	newest  version
@@ -83,7 +80,7 @@ func current(ctx context.Context, store blob.Reader, root string, ref layout.Ses
 			return n, v, err
 		}
 	}
-	return n, v, err
+	return n, v, ErrContended
 }
 
 // Change reads the note on a session, lets change modify it, and stores it; an empty note means that there is none. If
@@ -108,7 +105,7 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 			return n.Note, err
 		}
 	}
-	return Note{}, errOften
+	return Note{}, ErrContended
 }
 
 // create stores a note as the next version. os.ErrExist: there is another one.

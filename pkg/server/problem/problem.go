@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
@@ -152,6 +153,8 @@ var problems = []struct {
 		Status: http.StatusServiceUnavailable, RetryAfter: 30, Title: "Too slow while others wait",
 		Advice: "Ask for less, or try again later.",
 	}},
+	{notes.ErrContended, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Others change the note",
+		Advice: "Go back and try again in a few seconds."}},
 	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
 		Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error",
