@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit
-	// that packs sets for them.
+	// packGrowth is about how many times larger than a stored pack its columns are at most, and its rows in most cases;
+	// maxColumns is the limit that packs sets for the columns.
 	packGrowth, maxColumns = 12, 64 << 20
 	// rowBytes is about how much memory a session takes while its day is added, jobBytes what each of its jobs does.
 	rowBytes, jobBytes = 700, 128
@@ -50,7 +50,7 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack)
 }
 
 // readPacks reads a day's packs for readDay. removed says that one of them was removed since it was listed: another
-// pack has its facts. A damaged pack is skipped: the catalog reads its sessions again.
+// pack has its facts.
 func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool,
 	release func(), err error) {
 	if len(listed) == 0 {
@@ -64,23 +64,39 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 	for _, pack := range listed {
 		stored, largest = stored+pack.Size, max(largest, pack.Size)
 	}
-	// The columns of one pack, and the rows of all: their texts take less than the columns.
-	release, err = f.Memory.Reserve(ctx, budget.Work,
-		largest+min(packGrowth*largest, maxColumns)+min(packGrowth*stored, maxColumns))
-	if err != nil {
-		return nil, false, nil, err
+	columns := largest + min(packGrowth*largest, maxColumns) // of one pack
+	for limit := min(packGrowth*stored, maxDay); ; limit = min(2*limit, maxDay) {
+		if release, err = f.Memory.Reserve(ctx, budget.Work, columns+limit); err != nil {
+			return nil, false, nil, err
+		}
+		read := cachedDay{version: version, rows: make(dayRows)}
+		removed, damaged, err := f.readRows(ctx, listed, &read, limit)
+		if err == nil && !removed && !damaged {
+			f.rowsOfDays().Put(day, read)
+		}
+		if err == nil {
+			return read.rows, removed, release, nil
+		}
+		release()
+		if !errors.Is(err, errTooLarge) || limit == maxDay {
+			return nil, false, nil, err
+		}
 	}
-	rows = make(dayRows)
+}
+
+// readRows merges the rows of packs into those of a day, which may take limit bytes. removed says that a pack was
+// removed, damaged that one is, and is skipped: the catalog reads its sessions again.
+func (f *Fleet) readRows(ctx context.Context, listed []packs.Pack, day *cachedDay, limit int64) (removed, damaged bool,
+	err error) {
 	shared := make(texts)
-	damaged, bytes := false, int64(0)
 	for _, pack := range listed {
 		err := f.Packs.Read(ctx, pack, func(row *packs.Facts) error {
 			facts := shared.summed(row)
-			if before, ok := rows[row.Ref]; ok {
+			if before, ok := day.rows[row.Ref]; ok {
 				facts = packs.Merge(before, facts)
 			}
-			rows[facts.Ref] = facts
-			if bytes += rowBytes + jobBytes*int64(len(row.Jobs)); bytes > maxDay {
+			day.rows[facts.Ref] = facts
+			if day.bytes += rowBytes + jobBytes*int64(len(row.Jobs)); day.bytes > limit {
 				return errTooLarge
 			}
 			return ctx.Err()
@@ -91,14 +107,10 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 		case errors.Is(err, packs.ErrDamaged):
 			damaged = true
 		case err != nil:
-			release()
-			return nil, false, nil, err
+			return false, false, err
 		}
 	}
-	if !removed && !damaged {
-		f.rowsOfDays().Put(day, cachedDay{version, rows, bytes})
-	}
-	return rows, removed, release, nil
+	return removed, damaged, nil
 }
 
 // maxDay bounds the memory of a day's rows, in bytes.
