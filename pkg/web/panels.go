@@ -23,6 +23,7 @@ type Panels struct {
 	Begin                int64
 	Session, With, Other string
 	FromText, ToText     string // the chosen range, as people type it; "" is the whole session
+	Zone                 string // of typed times, such as UTC or UTC+02:00; figures are drawn in the reader's
 	Whole                string // the address of the whole session; "" if that is shown
 	Wrong                Wrong
 	Marks                []PanelMark

@@ -100,6 +100,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		d.addPanel(&page, query.Get("panelId"), values)
 	} else {
 		page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), hiddenParams(query), wrong
+		page.Zone = zoneOf(to.In(typed.Zone))
 		switch {
 		case wrong.Name != "":
 			page.FromText, page.ToText = query.Get("from"), query.Get("to")
@@ -307,7 +308,7 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 			*limit.at = at
 		}
 	}
-	if last, ok := param.Span(query.Get("last")); ok {
+	if last, ok := param.Span(query.Get("last")); ok && last > 0 { // 0 is none, as of refresh
 		from, to = end.Add(-last), end
 	}
 	if from.Before(begin) {
@@ -328,7 +329,16 @@ func relative(text string) bool { return text == "now" || strings.HasPrefix(text
 // chosen says whether somebody chose the range: the frontend sends one that is relative to now.
 func chosen(query url.Values) bool {
 	from, to := query.Get("from"), query.Get("to")
-	return from != "" && !relative(from) || to != "" && !relative(to) || query.Get("last") != ""
+	last, _ := param.Span(query.Get("last"))
+	return from != "" && !relative(from) || to != "" && !relative(to) || last > 0
+}
+
+// zoneOf is the zone of a time as people write it: UTC, or UTC+02:00.
+func zoneOf(t time.Time) string {
+	if _, offset := t.Zone(); offset == 0 {
+		return "UTC"
+	}
+	return t.Format("UTC-07:00")
 }
 
 // shownTime is a time as it can be typed.

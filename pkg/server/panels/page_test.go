@@ -194,6 +194,7 @@ func TestRange(t *testing.T) {
 		{"no time", "", true, none, at(0), at(30), "15"},
 		{"a dashboard's whole session", "from=now-5m&to=now&refresh=5s", false, none, at(0), at(30), "15"},
 		{"what its form asks for", "from=now-5m&to=now&last=5m", false, none, at(25), at(30), "15"},
+		{"no span", "from=now-5m&to=now&last=0", false, none, at(0), at(30), "15"},
 		{"longer than there are times", "last=20000w", false, none, at(0), at(30), "15"},
 		{"what its address asks for", "from=" + at(3) + "&to=" + at(4), false, none, at(3), at(4), "15"},
 		{"a day", "from=" + begin.Format(time.DateOnly) + "&to=" + begin.Format(time.DateOnly), false, none, at(0), at(30),
@@ -419,8 +420,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestTypedRange: a page with all panels shows the range that somebody typed, in the cluster's zone, and says what it
-// cannot read; the dashboard's own range, which is relative to now, stays the whole session.
+// TestTypedRange: a page with all panels shows the range that somebody typed, in the cluster's zone, which it
+// names, and says what it cannot read; the dashboard's own range, which is relative to now, stays the whole session.
 func TestTypedRange(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
@@ -445,7 +446,10 @@ func TestTypedRange(t *testing.T) {
 			false).Body.String()
 		wanted := fmt.Sprintf(`data-from="%d" data-to="%d"`, begin.Add(want.from).UnixMilli(),
 			begin.Add(want.to).UnixMilli())
-		says.All(t, body, wanted, want.holds)
+		says.All(t, body, wanted, want.holds, "From (UTC)", "To (UTC)")
+	}
+	for offset, want := range map[int]string{0: "UTC", 2 * 3600: "UTC+02:00", -12600: "UTC-03:30"} {
+		says.Equal(t, zoneOf(begin.In(time.FixedZone("X", offset))), want)
 	}
 }
 
