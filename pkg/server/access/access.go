@@ -428,7 +428,9 @@ func headerToken(r *http.Request) (string, error) {
 	return "", nil
 }
 
-var errNoCredentials = fmt.Errorf("%w: send `Authorization: Bearer {token}`, or sign in at /login", ErrUnauthenticated)
+// errNoCredentials says what the server takes, not what to do: commands add how one signs in with them.
+var errNoCredentials = fmt.Errorf("%w: neither `Authorization: Bearer {token}` nor the cookie of /login was sent",
+	ErrUnauthenticated)
 
 // cookieToken is the token of a browser that signed in with it.
 func cookieToken(r *http.Request) (string, error) {

@@ -148,7 +148,7 @@ func TestKubernetes(t *testing.T) {
 		"cookie":        {nil, http.Header{"Cookie": {"history_token=tok-ann"}}, 200, "a"},
 		"header before cookie": {nil, http.Header{"Authorization": {"Bearer tok-bob"},
 			"Cookie": {"history_token=tok-ann"}}, 200, "b"},
-		"none": {nil, nil, 401, "send `Authorization: Bearer {token}`"},
+		"none": {nil, nil, 401, "neither `Authorization: Bearer {token}`"},
 		"unknown": {nil, http.Header{"Authorization": {"Bearer x"}}, 401,
 			"Kubernetes does not know the token"},
 		"empty": {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
