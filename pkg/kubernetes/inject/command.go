@@ -82,7 +82,8 @@ storage-backend: s3; those of the command line come first.`,
 		"manifest to read, or a folder whose .yaml, .yml and .json files are "+
 			"read, also in folders below; - for standard input")
 	cmd.Flags().StringVarP(&output, "output", "o", "-",
-		"file to write; - for standard output; the input's name changes it in place, also a folder's files")
+		"file to write, or with a folder as input the folder for its files; a .yaml, .yml or .json file gets all of "+
+			"them; - for standard output; the input's name changes it in place")
 	cmd.Flags().BoolVar(&diff, "diff", false, "only show what would change, as a unified diff")
 	o.AddFlags(cmd.Flags())
 	return cmd

@@ -109,7 +109,8 @@ func TestCommandPassesOn(t *testing.T) {
 	}
 }
 
-// TestFolder: all manifests of a folder are changed in place, or printed as one stream; others are left alone.
+// TestFolder: all manifests of a folder are changed in place, written below another folder, or joined into one file or
+// stream; others are left alone.
 func TestFolder(t *testing.T) {
 	in, want := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t), must.Get(os.ReadFile("testdata/plain.out.yaml"))(t)
 	const other = "kind: ConfigMap"
@@ -135,12 +136,19 @@ func TestFolder(t *testing.T) {
 	if err != nil || stdout != stream || !strings.Contains(stderr, "RayCluster plain: head: collector") {
 		t.Errorf("printed: %v, %q\n%s", err, stderr, stdout)
 	}
-	if _, _, err := run(t, "", append(flags, "-o", dir+"/")...); err != nil {
-		t.Error(err)
+	joined, folder := filepath.Join(t.TempDir(), "all.yaml"), filepath.Join(t.TempDir(), "new", "folder")
+	for _, output := range []string{joined, folder, folder, dir + "/"} {
+		if _, _, err := run(t, "", append(flags, "-o", output)...); err != nil {
+			t.Error(err)
+		}
 	}
-	for name, want := range map[string]string{"a.yaml": other, "sub/b.yml": string(want), "notes.txt": "- x"} {
-		if got := must.Get(os.ReadFile(filepath.Join(dir, name)))(t); string(got) != want {
-			t.Errorf("%s:\n%s", name, got)
+	for file, want := range map[string]string{
+		joined: stream, filepath.Join(folder, "a.yaml"): other, filepath.Join(folder, "sub/b.yml"): string(want),
+		filepath.Join(dir, "a.yaml"): other, filepath.Join(dir, "sub/b.yml"): string(want),
+		filepath.Join(dir, "notes.txt"): "- x",
+	} {
+		if got := must.Get(os.ReadFile(file))(t); string(got) != want {
+			t.Errorf("%s:\n%s", file, got)
 		}
 	}
 	if diff, _, err := run(t, "", append(flags, "--diff")...); err != nil || diff != "" {

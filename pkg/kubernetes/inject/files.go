@@ -34,7 +34,7 @@ func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		if file != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)) {
+		if file != path && !isNamed(file) {
 			return nil
 		}
 		data, err := os.ReadFile(file)
@@ -47,19 +47,34 @@ func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
 	return files, err
 }
 
-// writeManifests writes the changed files: in place if output is the input, or else all of them, one after the other,
-// to the file output; "-" is stdout.
+// isNamed says whether a file has the name of a manifest.
+func isNamed(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file))
+}
+
+// writeManifests writes the changed files: in place if output is the input, those of a folder below output if that has
+// no manifest's name, or else all of them, one after the other, to the file output; "-" is stdout.
 func writeManifests(stdout io.Writer, input, output string, files []manifest) error {
-	if filepath.Clean(output) == filepath.Clean(input) && input != "-" {
+	from, err := os.Stat(input)
+	isFolder := err == nil && from.IsDir() && output != "-" && !isNamed(output)
+	if isFolder || filepath.Clean(output) == filepath.Clean(input) && input != "-" {
 		for _, m := range files {
-			if err := replace(m.path, m.data); err != nil {
+			below, err := filepath.Rel(input, m.path)
+			to := filepath.Join(output, below)
+			if err == nil {
+				err = os.MkdirAll(filepath.Dir(to), 0o755)
+			}
+			if err == nil {
+				err = replace(to, m.data)
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if info, err := os.Stat(output); err == nil && info.IsDir() {
-		return fmt.Errorf("-o %s is a folder: name the one of -f, whose files are then changed, or a file", output)
+		return fmt.Errorf("-o %s is a folder, and -f is none: name a file", output)
 	}
 	var all bytes.Buffer
 	for _, m := range files {
