@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/play"
@@ -56,10 +58,23 @@ func showRunning(data, cluster string) error {
 
 // index has the findings of all sessions kept, so that the list knows how they ended and why though nobody opened them.
 func index(ctx context.Context, binary, data string) error {
-	out, err := exec.CommandContext(ctx, binary, "index", "--all", "--storage-backend", "local", "--local-dir",
-		data).CombinedOutput()
+	say("finding out how all sessions ended")
+	c := exec.CommandContext(ctx, binary, "index", "--all", "--storage-backend", "local", "--local-dir", data)
+	lines, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
 	if err != nil {
-		return fmt.Errorf("historyserver index: %w\n%s", err, out)
+		return err
+	}
+	var all []string // a line for each session
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		if all = append(all, scanner.Text()); len(all)%50 == 0 {
+			say("%s", scanner.Text())
+		}
+	}
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("historyserver index: %w\n%s", err, strings.Join(all, "\n"))
 	}
 	say("indexed")
 	return nil
