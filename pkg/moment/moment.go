@@ -62,9 +62,8 @@ func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	if end.IsZero() {
 		end = m.Session.LastStored()
 	}
-	// Without a stored end, the begin is that of the session's name, which is the head's local time.
-	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (begin.IsZero() ||
-		!m.Session.Ended() || first.Before(begin)) {
+	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (!m.Session.Life.Recorded ||
+		first.Before(begin)) {
 		begin = first
 	}
 	if last := time.Unix(0, m.Session.End); m.Session.End != 0 && last.After(end) {

@@ -241,7 +241,8 @@ func TestLastLines(t *testing.T) {
 func TestLife(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
 	named := lifetime.Life{Start: at(2)} // the local time of a head that began at 10:00 UTC
-	ended := lifetime.Life{Start: at(10), End: at(13)}
+	recorded := lifetime.Life{Start: at(9), Recorded: true}
+	ended := lifetime.Life{Start: at(10), Recorded: true, End: at(13)}
 	of := func(life lifetime.Life, first, last int) session.Session {
 		return session.Session{Life: life, Start: at(first).UnixNano(), End: at(last).UnixNano()}
 	}
@@ -253,6 +254,7 @@ func TestLife(t *testing.T) {
 		"ended":              {of(ended, 11, 12), 0, at(10), at(13)},
 		"events before":      {of(ended, 9, 14), 0, at(9), at(14)},
 		"no end":             {of(named, 10, 12), 0, at(10), at(12)},
+		"no end, recorded":   {of(recorded, 10, 12), 0, at(9), at(12)},
 		"no end, at":         {of(named, 10, 10), at(11).UnixNano(), at(10), at(11)},
 		"no begin":           {of(lifetime.Life{End: at(13)}, 11, 12), 0, at(11), at(13)},
 		"ended, of a moment": {session.Session{Life: ended}, at(12).UnixNano(), at(10), at(12)},

@@ -96,7 +96,7 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 			found.snapshots.Add(o, object)
 		}
 	}
-	if err := facts.ReadEnd(ctx, s.store); err != nil {
+	if err := facts.ReadLife(ctx, s.store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	found.endStored = facts.EndStored()

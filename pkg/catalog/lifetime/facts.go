@@ -159,12 +159,15 @@ func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key st
 	return f.read(ctx, store, damaged, f.starts)
 }
 
-// ReadEnd reads only what decides whether the session has ended: nothing if no end is stored, and usually one object.
-func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
-	if len(f.ends) == 0 && !f.hasJoined() {
-		return nil
+// ReadLife reads only what Life needs: usually one object, the first start or the end.
+func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
+	switch {
+	case f.hasJoined() && len(f.ends) == 0:
+		return f.read(ctx, store, nil, f.starts)
+	case len(f.ends) == 0:
+		return f.read(ctx, store, nil, f.starts[:min(1, len(f.starts))])
 	}
-	// The start of the first head is before any end. Later heads may have continued the session.
+	// An end repeats the start of the first head. Later heads may have continued the session.
 	later := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
 	if later < 0 {
 		later = len(f.starts)

@@ -36,8 +36,10 @@ const grace = time.Minute
 
 // Life is what is stored about a session's life.
 type Life struct {
-	// Start is when its first head started; zero: not known.
-	Start time.Time
+	// Start is when its first head started; zero: not known. Recorded says that metadata tell it: a name has the head's
+	// local time.
+	Start    time.Time
+	Recorded bool
 	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask State.
 	End time.Time
 	// Ahead is how much later than the store's the times are that the head tells, because its clock is ahead.
@@ -83,7 +85,8 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
-	life := Life{Start: StartOf(f.recordedStart(), f.ref.Name, f.Marked, f.first), Ahead: f.ahead}
+	recorded := f.recordedStart()
+	life := Life{Start: StartOf(recorded, f.ref.Name, f.Marked, f.first), Recorded: !recorded.IsZero(), Ahead: f.ahead}
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
@@ -111,7 +114,8 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
 		return life, false
 	}
-	if life.Start = f.recordedStart(); life.Start.IsZero() || life.Start.After(now) {
+	life.Start = f.recordedStart()
+	if life.Recorded = !life.Start.IsZero() && !life.Start.After(now); !life.Recorded {
 		life.Start = named
 	}
 	if !f.EndStored() && f.until.Before(now) {

@@ -169,7 +169,7 @@ func (i *importer) read(r io.Reader) error {
 
 // recordEnd stores when a session had ended whose last head was lost: what was imported has other times.
 func (i *importer) recordEnd() error {
-	if err := i.facts.ReadEnd(i.ctx, i.opts.Store); err != nil {
+	if err := i.facts.ReadLife(i.ctx, i.opts.Store); err != nil {
 		return err
 	}
 	now, last := time.Now(), i.facts.LastWrite

@@ -57,7 +57,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 			s.add(root, streams, facts, object)
 		}
 	}
-	if err := facts.ReadEnd(ctx, store); err != nil {
+	if err := facts.ReadLife(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	// What is done to a session that is over cannot be undone, so what is not sure waits.
