@@ -272,7 +272,8 @@ var actorChecks = map[string]func(string) error{
 	"actor_id": hexID(rayid.ActorSize), "job_id": hexID(rayid.JobSize),
 }
 
-// actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
+// actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py): those of the
+// actors that existed at the moment, then those that only the saved list has.
 func actorRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(actorFields), saved: "/api/v0/actors", partialFailure: "", checks: actorChecks}
 	list, taken, err := r.SavedList(r.Context(), set.saved)

@@ -149,7 +149,8 @@ func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 	return found, err
 }
 
-// actorLog finds the log of an actor's process: the last one that left a log (_resolve_actor_filename).
+// actorLog finds the log of an actor's process, of standard output or of errors as the options say: the last process
+// that left one (_resolve_actor_filename). An unknown actor, or one that never ran, is Ray's error.
 func actorLog(r *Request, o *options) (part, error) {
 	if refused := checkHex(o.actorID, rayid.ActorSize); refused != nil {
 		return part{}, refused
@@ -185,7 +186,8 @@ func actorProcesses(r *Request, id string) (processes []moment.ActorProcess, kno
 	return nil, known, err
 }
 
-// taskLog finds the lines of one attempt of a task within its worker's log (_resolve_task_filename).
+// taskLog finds the lines of one attempt of a task within its worker's log, of standard output or of errors as the
+// options say (_resolve_task_filename). What is not known is refused with Ray's messages.
 func taskLog(r *Request, o *options) (part, error) {
 	if refused := checkHex(o.taskID, rayid.TaskSize); refused != nil {
 		return part{}, refused
@@ -241,7 +243,8 @@ func taskLog(r *Request, o *options) (part, error) {
 // listed here.
 var rayFolders = []string{"events", "nsight", "old", "profiles", "rocprof_sys"}
 
-// listLogs is /api/v0/logs: the log files of one node that a glob matches, by category.
+// listLogs is /api/v0/logs: the log files of the node that node_id or node_ip names, those that glob matches, by Ray's
+// categories. Wrong parameters are refused as Ray does.
 func listLogs(w http.ResponseWriter, r *Request) error {
 	q := r.Query()
 	glob := "*"

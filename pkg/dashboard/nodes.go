@@ -295,7 +295,8 @@ var nodeFields = []field[shownNode]{
 var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Alive, moment.Dead),
 	"node_id": hexID(rayid.NodeSize)}
 
-// nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
+// nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py): those of the
+// nodes that existed at the moment, then those that only the saved list has.
 func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
 		drops: func(f typedFilter, row *pyjson.Object) bool { // Ray's own store applies only these filters

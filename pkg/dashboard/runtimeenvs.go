@@ -189,7 +189,8 @@ type envState struct {
 	failure    string
 }
 
-// at returns the environments that an agent had at a moment (0: the end), as rows of the State API.
+// at returns the environments that an agent had at a moment (Unix nanoseconds; 0: the session's end), in the order of
+// their first change, as rows of the State API. It applies the changes up to the moment one after the other.
 func (n nodeEnvs) at(at int64) []*pyjson.Object {
 	states := map[string]*envState{}
 	for i, c := range n.changes {

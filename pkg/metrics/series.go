@@ -72,7 +72,7 @@ type iterator[millis int64] struct {
 	value float64
 }
 
-// Next implements chunkenc.Iterator.
+// Next implements chunkenc.Iterator: it goes to the next sample up to maxt, from part to part.
 func (i *iterator[millis]) Next() chunkenc.ValueType {
 	for i.part < len(i.parts) {
 		p := &i.parts[i.part]
@@ -115,7 +115,8 @@ func (i *iterator[millis]) step(p *part) bool {
 	return i.time > i.last
 }
 
-// Seek implements chunkenc.Iterator.
+// Seek implements chunkenc.Iterator: it goes to the first sample at or after t (Unix milliseconds), and stays where it
+// is if that is one already.
 func (i *iterator[millis]) Seek(t millis) chunkenc.ValueType {
 	if i.time >= int64(t) && i.time == i.last {
 		return chunkenc.ValFloat // it is there

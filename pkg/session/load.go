@@ -111,7 +111,8 @@ func (s *source) load(ctx context.Context, trustSettled bool) (*Session, error) 
 	return out, nil
 }
 
-// read makes a session from the index if it is valid, or else from the events. trustSettled is as of load.
+// read makes a session: from a settled index, which is trusted without listing the events (only with trustSettled),
+// from an index that fits what is listed, or from the events.
 func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) {
 	index, err := s.listIndex(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ type Unfinished struct {
 	Actors int
 }
 
-// Unfinished counts what had not ended when the session's last event was sent. A submission and its driver count as one
-// job.
+// Unfinished counts the jobs and actors that had not ended when the session's last event was sent. A submission and its
+// driver count as one job. Things of which no change of state is stored are not counted.
 func (s *Session) Unfinished() (u Unfinished) {
 	driven := map[string]bool{}
 	for i := range s.Jobs {

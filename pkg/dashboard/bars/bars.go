@@ -405,7 +405,8 @@ func (d *drawer) group(name string) int {
 	return n
 }
 
-// addActors adds the actors that lived in the drawn workers: a bar in each.
+// addActors adds to each lane a bar for the actor that lived in its worker, if it did so within the time range. One
+// without an end lives until sessionEnd, Unix nanoseconds. There are no lanes, and no bars, if the drawing is folded.
 func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int64) error {
 	if d.Folded {
 		return nil

@@ -56,7 +56,8 @@ type style struct {
 	colour int // 1 to 16; 0 is the page's own
 }
 
-// apply applies the parameters of an SGR escape sequence, such as "1;31" (ECMA-48, 8.3.117).
+// apply changes the style by the parameters of an SGR sequence, such as "1;31" (ECMA-48, 8.3.117): boldness, and the
+// text's colour: 1 to 16, or 0 for the page's own. Other parameters have no effect.
 func (s *style) apply(params string) {
 	for param := range strings.SplitSeq(params, ";") {
 		n, err := strconv.Atoi(param)

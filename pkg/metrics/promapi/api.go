@@ -260,7 +260,8 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	return q.run(ctx, query, err)
 }
 
-// queryRange answers query_range: an expression at each step of a range.
+// queryRange answers query_range: the values of an expression at each step from start to end. Ranges that make no
+// sense, or have too many steps, are refused.
 func queryRange(ctx context.Context, q *request) (*result, error) {
 	start, startErr := q.time("start", time.Time{})
 	end, endErr := q.time("end", time.Time{})

@@ -234,7 +234,8 @@ func expressionSteps(expression string) float64 {
 	return float64(size(tree, maxProgram))
 }
 
-// binary returns the cost of an operator with two operands.
+// binary returns the cost of an operator with two operands. If only one is a vector, the result has its series; of two,
+// series are matched by their labels, which takes memory for their signatures and for the pairs.
 func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	steps := at.count()
 	left, right := e.costOf(n.LHS, at), e.costOf(n.RHS, at)

@@ -281,7 +281,8 @@ type queryable struct {
 // maxSessions bounds how many sessions one query reads.
 const maxSessions = 100
 
-// Querier implements storage.Queryable.
+// Querier implements storage.Queryable: a querier for the time from mint to maxt (Unix milliseconds), of the sessions
+// that ran in it. Several sessions are merged, and their series get the label of their session.
 func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier

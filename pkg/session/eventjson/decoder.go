@@ -122,11 +122,11 @@ func (c *textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
 	return id
 }
 
-// subject is what an event is about.
-type subject uint8
+// subjectKind is what kind of thing an event is about.
+type subjectKind uint8
 
 const (
-	noSubject subject = iota // of a type that this version does not know
+	noSubject subjectKind = iota // of a type that this version does not know
 	ofTask
 	ofEntity
 	ofPlatform
@@ -159,13 +159,13 @@ type header struct{ at, session, id, severity []byte }
 // read reads one event and passes what it says to the sink. If the event is not read to its end, c.bad is set and
 // nothing has changed.
 func (d *Decoder) read(c *cursor) {
-	about := noSubject
+	subject := noSubject
 	var head header
 	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes // which reading a time changes
 	c.object()
 	for c.next() {
 		if c.peek() == '{' {
-			about = d.body(c, about)
+			subject = d.body(c, subject)
 			continue
 		}
 		switch string(c.key) {
@@ -193,12 +193,12 @@ func (d *Decoder) read(c *cursor) {
 		d.Counts.Foreign++
 		return
 	}
-	d.merge(about, head)
+	d.merge(subject, head)
 }
 
 // body reads the object at c, a field of a RayEvent, into d. If its key is none of an event that this version knows, it
-// is skipped, and the result is about: what the fields before it were about.
-func (d *Decoder) body(c *cursor, about subject) subject {
+// is skipped, and the result is subject: what the fields before it were about.
+func (d *Decoder) body(c *cursor, subject subjectKind) subjectKind {
 	switch string(c.key) {
 	case "taskDefinitionEvent", "task_definition_event":
 		return d.taskDefinition(c)
@@ -212,14 +212,14 @@ func (d *Decoder) body(c *cursor, about subject) subject {
 	event, known := entityEvents[fieldName(string(c.key))]
 	if !known {
 		c.skip()
-		return about
+		return subject
 	}
 	return d.entity(c, event)
 }
 
-// merge passes what was decoded last to the sink, or counts why it is not passed on.
-func (d *Decoder) merge(about subject, head header) {
-	switch about {
+// merge passes what was decoded last, an event about a subject of this kind, to the sink, or counts why it does not.
+func (d *Decoder) merge(subject subjectKind, head header) {
+	switch subject {
 	case noSubject:
 		d.Counts.Unknown++
 	case ofNobody: // skipped, as Ray does

@@ -36,8 +36,9 @@ var entityEvents = func() map[string]entityEvent {
 // rowOf is the row of an update's kind.
 func rowOf(u *entities.Update) reflect.Value { return reflect.ValueOf(u.Row()).Elem() }
 
-// entity reads an event that is not a task's.
-func (d *Decoder) entity(c *cursor, event entityEvent) (about subject) {
+// entity reads an event that is not a task's into d.scratch. If the event lacks the ID of its entity, the result is
+// unidentified.
+func (d *Decoder) entity(c *cursor, event entityEvent) (subject subjectKind) {
 	// The object is found first: its text tells one event from another.
 	raw := c.value()
 	if c.bad {

@@ -15,7 +15,7 @@ func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
 
 // task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
 // skips it, too).
-func (d *Decoder) task(raw []byte, attempt int64) subject {
+func (d *Decoder) task(raw []byte, attempt int64) subjectKind {
 	id := idOf[rayid.Task](raw)
 	if id == (rayid.Task{}) || id == nilTask {
 		return unidentified
@@ -27,16 +27,16 @@ func (d *Decoder) task(raw []byte, attempt int64) subject {
 var nilTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
 
 // taskDefinition reads a TaskDefinitionEvent (ray_event_converter.py: _convert_task_definition_event).
-func (d *Decoder) taskDefinition(c *cursor) subject { return d.definition(c, 0) }
+func (d *Decoder) taskDefinition(c *cursor) subjectKind { return d.definition(c, 0) }
 
 // actorTaskDefinition reads an ActorTaskDefinitionEvent, which has no field for the task's type.
-func (d *Decoder) actorTaskDefinition(c *cursor) subject {
+func (d *Decoder) actorTaskDefinition(c *cursor) subjectKind {
 	return d.definition(c, d.text(actorTask))
 }
 
 // definition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent into d.update, in both spellings of its fields.
 // kind is the task's type if the event does not say it. An event that cannot be read is unidentified; c.bad says so.
-func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
+func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 	d.update.reset()
 	d.definitionRead = Definition{Kind: kind}
 	def := &d.definitionRead
@@ -83,14 +83,14 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
 	if c.bad {
 		return unidentified
 	}
-	about := d.task(id, attempt)
+	subject := d.task(id, attempt)
 	d.update.Actor = internID(d, actor, actorBytes)
-	if d.update.Actor == 0 && about == ofTask && def.Kind == d.text(creationTask) {
+	if d.update.Actor == 0 && subject == ofTask && def.Kind == d.text(creationTask) {
 		creates := d.update.ID.Actor()
 		d.update.Actor = d.strings.Intern(creates[:])
 	}
 	d.update.Definition = def
-	return about
+	return subject
 }
 
 // Types of tasks, the names of ray.rpc.TaskType.
@@ -177,8 +177,10 @@ func functionNames(c *cursor) (class, function []byte) {
 // afterDot returns the part of a name after its last dot.
 func afterDot(name []byte) []byte { return name[bytes.LastIndexByte(name, '.')+1:] }
 
-// taskLifecycle reads a TaskLifecycleEvent (_convert_task_lifecycle_event in ray_event_converter.py) into d.update.
-func (d *Decoder) taskLifecycle(c *cursor) subject {
+// taskLifecycle reads a TaskLifecycleEvent (_convert_task_lifecycle_event in ray_event_converter.py) into d.update, in
+// both spellings of its fields. If it cannot be read, c.bad is set; if it lacks the task's ID, the result is
+// unidentified.
+func (d *Decoder) taskLifecycle(c *cursor) subjectKind {
 	u := &d.update
 	u.reset()
 	var id []byte
@@ -344,7 +346,7 @@ func (u *TaskUpdate) dropUnsetOffsets() {
 }
 
 // taskProfile reads a TaskProfileEvents into d.update: the process that an attempt ran in, and what it did when.
-func (d *Decoder) taskProfile(c *cursor) subject {
+func (d *Decoder) taskProfile(c *cursor) subjectKind {
 	u := &d.update
 	u.reset()
 	var id, unread []byte
@@ -369,13 +371,13 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 	if c.bad {
 		return unidentified
 	}
-	about := d.task(id, attempt)
+	subject := d.task(id, attempt)
 	// Ray's nil task ID, all 0xff, is given and yet names no task.
-	if given := idOf[rayid.Task](id); about == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
+	if given := idOf[rayid.Task](id); subject == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
 		return ofNobody
 	}
-	if about != ofTask || by == (Profiler{}) {
-		return about
+	if subject != ofTask || by == (Profiler{}) {
+		return subject
 	}
 	u.Profiler = by
 	if len(unread) > 0 {
@@ -385,7 +387,7 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 			return unidentified
 		}
 	}
-	return about
+	return subject
 }
 
 // profileEvents reads a ProfileEvents: the process that sent it, by, and its list of events. With readList the list is

@@ -129,7 +129,8 @@ func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable,
 	return rows, nil
 }
 
-// Blocks implements tasktable.RowSource: it reads the sections of part of row group n by one request.
+// Blocks implements tasktable.RowSource: it reads row group n, only the sections of part, by one request. Sections that
+// are not of the form or size that the footer says are tasktable.ErrDamaged.
 func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error) {
 	if n >= len(t.Groups) {
 		return nil, fmt.Errorf("%w: %s has no row group %d", tasktable.ErrDamaged, t.Key, n)

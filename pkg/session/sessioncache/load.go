@@ -146,7 +146,8 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	return e.session
 }
 
-// runRefresh refreshes an entry's session. After an error the session stays as it was: right but old.
+// runRefresh refreshes an entry's session, and records when, how long it took and how it ended. After an error the
+// session stays as it was: right but old. A row of errors is logged once.
 func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	began := time.Now()
 	next, err := c.callRefresh(e, session)

@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Refresh returns the log with the chunks stored since f was opened, or f itself if there are none.
+// Refresh returns the log with the chunks that were stored since f was opened, or f itself if there are none. It lists
+// only the keys from the last known byte on.
 func (f *File) Refresh(ctx context.Context) (*File, error) {
 	if f.stream == "" {
 		return f, nil // the zero File

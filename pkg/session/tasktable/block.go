@@ -188,7 +188,8 @@ func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 	return &decoder{rowBuffer: into, rows: rows, data: into.plain}, nil
 }
 
-// section decodes the columns of a section into the rows of pages that begin at row at, and checks them against limits.
+// section decodes all columns of a section, in the order in which encode wrote them, into the rows of pages that begin
+// at row at, and checks what they refer to against limits. Bytes that are left over are damage.
 func (d *decoder) section(l limits, columns *section, pages []*page, at int) error {
 	if columns.ids {
 		ids, err := d.take(int64(d.rows) * rayid.TaskSize)

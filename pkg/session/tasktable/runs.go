@@ -91,7 +91,8 @@ func (t *Builder) Table(ctx context.Context, ends Ends) (*Table, error) {
 // merging is held while runs are merged, which takes memory that no load accounts for.
 var merging = semaphore.NewWeighted(1)
 
-// merge writes the rows of all runs to one File, each attempt once, with its state if the attempts end as ends says.
+// merge writes the rows of all runs, each of which is in order, to one File in this order: each attempt once, with all
+// that the runs have of it, and with the final state that it has if jobs and workers ended as ends says.
 func (t *Builder) merge(ctx context.Context, ends Ends) (*File, error) {
 	if err := merging.Acquire(ctx, 1); err != nil {
 		return nil, err
