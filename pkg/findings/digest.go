@@ -37,15 +37,15 @@ type digest struct {
 	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
 	workers map[string]bool
 	line    []byte // the line that is not whole yet, in its last state
-	redrawn bool   // it had other states
-	over    bool   // a carriage return follows it,
-	blank   []byte // and this
-	next    int    // its number, from 1
+	redrawn bool   // it had earlier states, which were overwritten
+	over    bool   // it ends with a carriage return, so what comes next overwrites it,
+	blank   []byte // unless it is blank: the blanks so far
+	next    int    // the line's number, from 1
 
 	text         []byte
 	marks        []mark
 	head, recent int  // offsets in text; recent is 0 as long as the log is kept whole
-	left         bool // places were left out
+	left         bool // some places did not fit and were left out
 
 	mixed int   // bytes that are read line by line, because there are lines among them that are not kept as they are
 	work  int64 // bytes of lines that were looked at; states that were overwritten count less
@@ -78,7 +78,7 @@ func (d *digest) Write(p []byte) (int, error) {
 			break
 		}
 		d.extend(rest[:n])
-		d.finish()
+		d.finishLine()
 		rest, d.mixed = rest[n+1:], d.mixed-n-1
 	}
 	return len(p), nil
@@ -102,13 +102,13 @@ func (d *digest) plainLines(text []byte) int {
 	}
 	d.text = append(d.text, lines...)
 	d.next += bytes.Count(lines, []byte{'\n'})
-	d.added(len(lines))
+	d.shortenIfLong(len(lines))
 	return len(lines)
 }
 
-// added shortens the text if enough was added to it.
-func (d *digest) added(bytes int) {
-	d.work += int64(bytes)
+// shortenIfLong shortens the text if it has become too long by the bytes that were added.
+func (d *digest) shortenIfLong(added int) {
+	d.work += int64(added)
 	if size := len(d.text) - d.recent; d.recent == 0 && size > wholeBytes || d.recent > 0 && size > 2*tailBytes {
 		d.shorten()
 	}
@@ -162,8 +162,9 @@ func cutMiddle(line []byte) []byte {
 // colouredFrame is in each frame of a traceback that Python 3.13 colours: with FORCE_COLOR also in logs.
 var colouredFrame = []byte("  File \x1b[")
 
-// finish adds the line to the text.
-func (d *digest) finish() {
+// finishLine adds the line that was read to the text, and begins the next one. A record in JSON is written out as
+// lines of text; a line that was redrawn begins with a carriage return.
+func (d *digest) finishLine() {
 	line := logline.UTF8(d.line)
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
@@ -188,13 +189,13 @@ func (d *digest) finish() {
 	size := len(d.line) + 1
 	d.line, d.blank, d.redrawn, d.over = d.line[:0], d.blank[:0], false, false
 	d.next++
-	d.added(size)
+	d.shortenIfLong(size)
 }
 
 // end finishes the last line, which may have no end.
 func (d *digest) end() {
 	if len(d.line) > 0 {
-		d.finish()
+		d.finishLine()
 		d.text = d.text[:len(d.text)-1]
 	}
 }
@@ -203,10 +204,10 @@ func (d *digest) end() {
 // above zero.
 const unnumbered = math.MinInt64 / 2
 
-// jump leaves out a part of the log.
-func (d *digest) jump() {
+// skip notes that a part of the log behind the last line is not read. Lines after it have no numbers.
+func (d *digest) skip() {
 	if len(d.line) > 0 {
-		d.finish()
+		d.finishLine()
 	}
 	d.marks = append(d.marks, mark{len(d.text), 0, true})
 	d.text = append(d.text, skipped...)
@@ -226,21 +227,22 @@ func (d *digest) shorten() {
 	if over := d.recent - d.head - placeBytes; over > 0 {
 		places, d.left = lineEnd(d.text[:d.recent], d.head+over), true
 	}
-	kept.keep(d, &from, 0, d.head)
-	kept.keep(d, &from, places, d.recent)
+	kept.copyLines(d, &from, 0, d.head)
+	kept.copyLines(d, &from, places, d.recent)
 	for _, place := range d.places(d.recent, tail) {
-		kept.keep(d, &from, place[0], place[1])
+		kept.copyLines(d, &from, place[0], place[1])
 	}
 	kept.recent = len(kept.text)
-	kept.keep(d, &from, tail, len(d.text))
+	kept.copyLines(d, &from, tail, len(d.text))
 	d.text, d.marks, d.recent = kept.text, kept.marks, kept.recent
 }
 
 // skipped is a line that stands for what is left out, so that texts around it do not seem to belong together.
 const skipped = "\n"
 
-// keep adds a part of another text, which begins and ends with lines.
-func (d *digest) keep(other *digest, lines *countedLines, from, to int) {
+// copyLines adds the lines of another digest's text from one offset to another, with their marks. lines numbers the
+// lines of that text; parts must be copied in their order.
+func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	if from >= to {
 		return
 	}

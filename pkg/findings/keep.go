@@ -155,27 +155,28 @@ const givenUp = "The server could not find out: "
 // catalog.Unknown, does not say that nothing of its jobs is stored.
 func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 
-// EncodeGivenUp returns what is kept of a session whose findings cannot be computed: what another version found out, if
-// before holds that, else why they cannot, as its cause. Of the latter whoever opens the session has its findings
-// computed. lastWrite is when its newest object was stored.
+// EncodeGivenUp returns what is kept of a session whose findings cannot be computed. If before, which was kept until
+// now, has the findings of another version, these stay. Otherwise the outcome is unknown, and the cause says why; then
+// the findings are computed again when somebody opens the session. lastWrite is when its newest object was stored.
 func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
-	if h, err := ReadHead(bytes.NewReader(before), ref); err == nil && h.Holds(lastWrite) && h.Tried() >= KeptVersion {
+	h, err := ReadHead(bytes.NewReader(before), ref)
+	if err == nil && h.Covers(lastWrite) && h.TriedBy() >= KeptVersion {
 		return before, nil
 	}
-	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Holds(lastWrite) {
+	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Covers(lastWrite) {
 		h.GivenUp = KeptVersion
 		return h.encode(report)
 	}
-	h := Head{
+	none := Head{
 		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: catalog.Unknown,
 		Cause: shortLine(givenUp + why),
 	}
-	return h.encode([]byte(`{"findings":[]}`))
+	return none.encode([]byte(`{"findings":[]}`))
 }
 
-// ReadHead reads the Head of kept findings, of any version: their first line. Of a bufio.Reader with HeadBytes the rest
-// can be read then. They are stored objects and not trusted: the error is errNotKept if the line is too long, no head,
-// or of another session.
+// ReadHead reads the Head of kept findings, which is their first line, written by any version. It reads HeadBytes of
+// kept; if kept is a bufio.Reader of that size, the report can be read from it afterwards. The line is not trusted: the
+// error is errNotKept if it is too long, is no Head, or is about another session than ref.
 func ReadHead(kept io.Reader, ref layout.Session) (h Head, err error) {
 	line, err := bufio.NewReaderSize(kept, HeadBytes).ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
@@ -186,7 +187,8 @@ func ReadHead(kept io.Reader, ref layout.Session) (h Head, err error) {
 	}
 	known := slices.Contains(catalog.Outcomes, h.Outcome)
 	if h.Version > KeptVersion && !known {
-		// Refused, what a later version keeps would be found out anew by this one, and then by that one again.
+		// A later version may know more outcomes. If its findings were refused here, this version would compute them
+		// again, and the later version again after it.
 		h.Outcome, known = catalog.Unknown, true
 	}
 	if h.Version < 1 || h.GivenUp < 0 || h.Session != ref.String() || !known {
@@ -199,16 +201,16 @@ func ReadHead(kept io.Reader, ref layout.Session) (h Head, err error) {
 	return h, nil
 }
 
-// Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when
-// the session's last object was stored.
-func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
+// Covers reports whether nothing was stored of the session after the state that the report describes. lastWrite is when
+// the session's newest object was stored.
+func (h Head) Covers(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
 
-// Tried is the last version that found out what is kept, or gave it up.
-func (h Head) Tried() int { return max(h.Version, h.GivenUp) }
+// TriedBy is the newest KeptVersion that computed the findings, or tried to and gave up.
+func (h Head) TriedBy() int { return max(h.Version, h.GivenUp) }
 
 // describes reports whether the report is about the session as it is now.
 func (h Head) describes(s *session.Session) bool {
-	return h.Of == moment.StateOf(s) && h.Holds(s.LastStored())
+	return h.Of == moment.StateOf(s) && h.Covers(s.LastStored())
 }
 
 // UpToDate reports whether the kept findings describe the session as it is now, by today's rules or later ones. If this
@@ -236,8 +238,8 @@ func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
 	return nil
 }
 
-// openKept returns the kept report of a session if holds says that it describes the session.
-func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Head) bool,
+// openKept returns the kept report of a session if describes accepts its Head; otherwise the error is errNotKept.
+func (f Reader) openKept(ctx context.Context, ref layout.Session, describes func(Head) bool,
 	memory *budget.Budget) (report *Report, err error) {
 	if f.Kept == nil {
 		return nil, errNotKept
@@ -248,23 +250,23 @@ func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Hea
 			return err
 		}
 		defer func() { _ = kept.Close() }()
-		report, err = decode(ctx, kept, ref, holds, memory)
+		report, err = decode(ctx, kept, ref, describes, memory)
 		return err
 	})
 	return report, err
 }
 
-// OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
-// findings could not be kept, it is what an earlier version found out, or says why, and nothing else.
+// OfListed returns the kept report of a session that is only listed and not loaded: lastWrite is when its newest object
+// was stored. If this version gave up computing the findings, the report is that of an earlier version, or has nothing
+// but a summary that says why.
 func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget) (*Report,
 	error) {
-	return f.openKept(ctx, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
+	return f.openKept(ctx, ref, func(h Head) bool { return h.Covers(lastWrite) }, memory)
 }
 
-// decode reads the kept report if holds says that it describes the session. It first reserves the memory that the
-// report takes.
+// decode reads the kept report if describes accepts its Head. It first reserves the memory that the report takes.
 func decode(
-	ctx context.Context, kept io.Reader, ref layout.Session, holds func(Head) bool, memory *budget.Budget,
+	ctx context.Context, kept io.Reader, ref layout.Session, describes func(Head) bool, memory *budget.Budget,
 ) (*Report, error) {
 	in := bufio.NewReaderSize(kept, HeadBytes)
 	h, err := ReadHead(in, ref)
@@ -272,7 +274,7 @@ func decode(
 		return nil, err
 	}
 	switch {
-	case h.Tried() != KeptVersion || !holds(h):
+	case h.TriedBy() != KeptVersion || !describes(h):
 		return nil, errNotKept
 	case h.Of == "": // see EncodeGivenUp
 		return &Report{
@@ -280,15 +282,15 @@ func decode(
 			Findings: []*Finding{}, Jobs: []Job{}, Missing: []string{},
 		}, nil
 	}
-	most := int64(maxMemory)
-	// at most half, so that others can be read at the same time
+	limit := int64(maxMemory)
+	// at most half of what all requests may use, so that other reports can be read at the same time
 	if share := memory.Size(budget.Work) / 2; share > 0 {
-		most = min(most, share)
+		limit = min(limit, share)
 	}
-	if h.Bytes < 0 || h.Bytes > min(maxKept, most/2) {
+	if h.Bytes < 0 || h.Bytes > min(maxKept, limit/2) {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large", ref, h.Bytes)
 	}
-	release, err := memory.Reserve(ctx, budget.Work, most)
+	release, err := memory.Reserve(ctx, budget.Work, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +299,7 @@ func decode(
 	if _, err := io.ReadFull(in, text); err != nil {
 		return nil, fmt.Errorf("read the findings of %s: %w", ref, err)
 	}
-	if keptMemory(text) > most {
+	if keptMemory(text) > limit {
 		return nil, fmt.Errorf("the findings of %s take too much memory", ref)
 	}
 	report := &Report{}

@@ -88,7 +88,7 @@ func TestKept(t *testing.T) {
 		len(head.Cause) < 10 {
 		t.Errorf("%+v, %v", head, err)
 	}
-	if s := load(t, dir, ref, nil); !head.Holds(s.LastStored()) || head.Holds(s.LastStored().Add(time.Second)) {
+	if s := load(t, dir, ref, nil); !head.Covers(s.LastStored()) || head.Covers(s.LastStored().Add(time.Second)) {
 		t.Errorf("%s does not tell what was stored since", head.Stored)
 	}
 

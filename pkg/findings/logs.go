@@ -107,7 +107,7 @@ func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) 
 		return err
 	}
 	if read < behind {
-		d.jump()
+		d.skip()
 		b.missing = append(b.missing, fmt.Sprintf(
 			"Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
 			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))

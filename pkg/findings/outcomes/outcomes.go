@@ -33,7 +33,7 @@ func Read(ctx context.Context, open Open, e catalog.Entry) (head findings.Head, 
 		head, err = findings.ReadHead(kept, e.Ref)
 		return err
 	})
-	return head, err == nil && head.Holds(e.LastWrite)
+	return head, err == nil && head.Covers(e.LastWrite)
 }
 
 const (
@@ -57,11 +57,11 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 			if err != nil {
 				return err
 			}
-			if !head.Holds(e.LastWrite) {
+			if !head.Covers(e.LastWrite) {
 				return nil
 			}
 			ending.Outcome, ending.Cause = head.Outcome, head.Cause
-			ending.Used, ending.Version = head.Used, head.Tried()
+			ending.Used, ending.Version = head.Used, head.TriedBy()
 			return readFindings(in, &ending)
 		})
 		return ending, err == nil && ending.Outcome != ""

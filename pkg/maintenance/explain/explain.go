@@ -263,7 +263,7 @@ func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 // given up by them.
 func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
 	head, ok := outcomes.Read(ctx, x.opts.Kept, e)
-	return ok && head.Tried() >= findings.KeptVersion
+	return ok && head.TriedBy() >= findings.KeptVersion
 }
 
 // giveUp keeps what another version found out about a session that cannot be explained now, or else why it cannot.
