@@ -199,7 +199,8 @@ func totals(living []livingNode) map[string]float64 {
 	return sum
 }
 
-// statusText writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py).
+// statusText writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py): the
+// nodes that are alive, and their resources. Usage is not recorded, so it is 0.
 func statusText(m *moment.Moment) string {
 	living := livingNodes(m)
 	const rule = "---------------------------------------------------------------\n"

@@ -50,7 +50,8 @@ func allNodes(w http.ResponseWriter, r *Request) error {
 	return writeEnvelope(w, http.StatusInternalServerError, "Unknown view "+view, nil)
 }
 
-// nodeSummary is /nodes?view=summary: all nodes with their hardware figures.
+// nodeSummary is /nodes?view=summary: all nodes with their hardware figures, without nulls for browsers. What Ray
+// reports of the use of logical resources is only shown if it was saved by the requested moment.
 func nodeSummary(w http.ResponseWriter, r *Request) error {
 	all, err := detailedSummaries(r)
 	if err != nil {

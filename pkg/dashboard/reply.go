@@ -166,7 +166,8 @@ func (s *stream) close() {
 	s.flush()
 }
 
-// value adds a value, and sends buf when it is full.
+// value appends a value as JSON to buf, spaced as Python does it, and sends buf when it is full. Objects, lists and
+// what is streamed are written piece by piece.
 func (s *stream) value(v any) {
 	switch v := v.(type) {
 	case *pyjson.Object:

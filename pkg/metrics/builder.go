@@ -213,7 +213,9 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	return len(b.tableSeries) - 1
 }
 
-// Read implements samples.Visitor: it adds a read of a target to the block.
+// Read implements samples.Visitor: it adds a read of a target to the block, with the values that have changed and the
+// series that the target exposes no more: those that the lines name, after a failed read all but up, and at the first
+// read of a table all that this read does not have.
 func (b *builder) Read(r *samples.Read) {
 	if b.err != nil {
 		return

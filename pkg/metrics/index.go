@@ -330,7 +330,8 @@ func (x *metricsIndex) groupBytes(g int) int64 {
 	return n
 }
 
-// readGroup reads the times and values of row group g.
+// readGroup reads the times and values of row group g, by two requests. Columns that do not have as many rows as the
+// group are errIndexForm.
 func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err error) {
 	group := &x.samples.Groups[g]
 	times, values := &group.Chunks[x.columns.time], &group.Chunks[x.columns.value]

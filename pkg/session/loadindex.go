@@ -52,7 +52,8 @@ func (s *source) indexedSession(ctx context.Context, found *listing, tables *Tab
 	return out, err
 }
 
-// fromTables makes a session of an index's tables. found is the session's listing.
+// fromTables makes a session of an index's tables and of found, the session's listing. Tables that do not fit together
+// are tasktable.ErrDamaged.
 func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (*Session, error) {
 	tables, err := from.Builder()
 	if err != nil {

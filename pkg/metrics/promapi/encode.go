@@ -75,7 +75,7 @@ func (e *encoder) json(v any) {
 	_, _ = e.w.Write(data)
 }
 
-// value writes the result of a query with its type.
+// value writes the result of a query with its type: a matrix, a vector, a scalar or a string, in Prometheus's forms.
 func (e *encoder) value(v parser.Value) {
 	e.text(`{"resultType":"` + string(v.Type()) + `","result":`)
 	switch v := v.(type) {

@@ -94,7 +94,8 @@ func evaluated(c *cost, points, own float64, operands ...*cost) *cost {
 	return c
 }
 
-// aggregation returns the cost of an aggregation, such as sum by (job).
+// aggregation returns the cost of an aggregation, such as sum by (job), whose result has a series of each group. topk
+// and the like have some of the operand's series.
 func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	steps := at.count()
 	operand := e.costOf(n.Expr, at)

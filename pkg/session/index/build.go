@@ -19,14 +19,10 @@ type text struct {
 	Text []byte `parquet:"text"`
 }
 
-// writerOptions are the options of all tables. With groupRows 0 the caller says where row groups end.
-func writerOptions(generation string, groupRows int64) []parquet.WriterOption {
-	options := []parquet.WriterOption{parquet.CreatedBy(application, "", ""),
+// writerOptions are the options that all tables of an index share. generation tells its tables from those of others.
+func writerOptions(generation string) []parquet.WriterOption {
+	return []parquet.WriterOption{parquet.CreatedBy(application, "", ""),
 		parquet.KeyValueMetadata(generationKey, generation)}
-	if groupRows > 0 {
-		options = append(options, parquet.MaxRowsPerRowGroup(groupRows))
-	}
-	return options
 }
 
 // builder makes the tables of one index, a file each.
@@ -50,7 +46,7 @@ func (b *builder) create(table string) (*os.File, error) {
 
 // build writes all tables but meta to temporary files. shown are the jobs that the dashboard shows.
 func (b *builder) build(ctx context.Context, shown []Job) error {
-	if _, err := exactJSON(b.tables.Warnings); err != nil {
+	if _, err := losslessJSON(b.tables.Warnings); err != nil {
 		return err
 	}
 	if err := b.smallTables(shown); err != nil {
@@ -156,7 +152,7 @@ func writeTable[T any](b *builder, table string, rows []T) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	out := parquet.NewGenericWriter[T](f, writerOptions(b.generation, 0)...)
+	out := parquet.NewGenericWriter[T](f, writerOptions(b.generation)...)
 	if _, err := out.Write(rows); err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ type platformRow struct {
 func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error) {
 	rows := make([]R, len(all))
 	for i := range all {
-		text, err := exactJSON(all[i])
+		text, err := losslessJSON(all[i])
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +141,8 @@ func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error)
 	return rows, nil
 }
 
-// exactJSON writes v as JSON, and fails if decoding that would not give v again.
-func exactJSON[T any](v T) (string, error) {
+// losslessJSON writes v as JSON, and fails if decoding that would not give v again.
+func losslessJSON[T any](v T) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("write %T as JSON: %w", v, err)

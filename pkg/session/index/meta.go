@@ -126,12 +126,12 @@ func newMetadata(t *session.Tables, fingerprint, generation string, groupBytes i
 // encode makes the table meta, a Parquet file: its rows are the objects that the index was made of, and its footer has
 // the metadata as JSON. Metadata that JSON cannot hold exactly is an error.
 func (m *metadata) encode(sources []source) ([]byte, error) {
-	text, err := exactJSON(*m)
+	text, err := losslessJSON(*m)
 	if err != nil {
 		return nil, err
 	}
 	var buf bytes.Buffer
-	options := append(writerOptions(m.Generation, 0), parquet.KeyValueMetadata(metadataKey, text))
+	options := append(writerOptions(m.Generation), parquet.KeyValueMetadata(metadataKey, text))
 	out := parquet.NewGenericWriter[source](&buf, options...)
 	if _, err := out.Write(sources); err != nil {
 		return nil, err

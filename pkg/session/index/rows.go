@@ -35,7 +35,8 @@ const maxGroupBytes = 256 << 20
 // largest group has uncompressed. progress is called with the rows of each group that is written.
 func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) (maxPlain int64, err error) {
 	// Statistics would be copies of the blocks.
-	options := append(writerOptions(generation, tasktable.GroupRows), parquet.DataPageStatistics(false))
+	options := append(writerOptions(generation), parquet.MaxRowsPerRowGroup(tasktable.GroupRows),
+		parquet.DataPageStatistics(false))
 	for _, column := range rowColumns {
 		options = append(options, parquet.SkipPageBounds(column))
 	}

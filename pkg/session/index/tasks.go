@@ -101,7 +101,7 @@ func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans 
 	if byJob {
 		sorting = slices.Insert(sorting, 0, parquet.Ascending("job_id"))
 	}
-	options := append(writerOptions(generation, 0), parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)))
+	options := append(writerOptions(generation), parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)))
 	return &taskWriter{
 		owner: o, byJob: byJob, groupRows: analysisGroupRows,
 		tasks:  parquet.NewGenericWriter[taskRow](tasks, options...),

@@ -173,7 +173,8 @@ func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, rele
 // Begin starts to load a session that is not in memory, without waiting for it.
 func (c *Cache[S]) Begin(ref layout.Session) { c.leave(c.join(ref)) }
 
-// join finds or makes the entry of a session and counts the caller as waiting.
+// join finds the entry of a session, or makes one and begins its load, and counts the caller as waiting; leave or use
+// ends that. A session that is broken is loaded anew.
 func (c *Cache[S]) join(ref layout.Session) *entry[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,8 @@ type endCounter struct {
 	last  byte
 }
 
-// Write counts the ends of lines. When it has counted stopAt, it returns errEnough.
+// Write counts the line ends and bytes in p. When it has counted stopAt line ends, it returns errEnough, and bytes are
+// those up to the last of them.
 func (c *endCounter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')

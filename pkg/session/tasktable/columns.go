@@ -308,7 +308,7 @@ func empty[T any](all [][]T) {
 	}
 }
 
-// add appends a row's values to the columns.
+// add appends a row's values to the columns of all sections.
 func (c *columns) add(r Row) {
 	times := r.p.timeColumns()
 	for s := range sections {

@@ -118,7 +118,7 @@ func (r Row) logStartMissing() bool {
 func (t *Table) deriveWorkerLogs(rows []int, stdout, stderr stringtable.ID) {
 	started := func(n int) int64 {
 		p, i := t.row(n)
-		return p.times[commonColumn(taskstate.Running)][i]
+		return p.times[runningColumn][i]
 	}
 	slices.SortFunc(rows, func(a, b int) int { return cmp.Or(cmp.Compare(started(a), started(b)), cmp.Compare(a, b)) })
 	jobLine := int64(len(":job_id:\n") + hex.EncodedLen(rayid.JobSize))

@@ -105,27 +105,36 @@ const (
 	derivedLog = isPaused << 1
 )
 
-// commonStates are those that nearly every attempt passes; their times are columns, those of the others lie in an
-// arena. They are in the order of Ray's numbers.
-var commonStates = [...]taskstate.State{taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment,
-	taskstate.SubmittedToWorker, taskstate.Running, taskstate.Finished}
+// The states that nearly every attempt passes, in the order of Ray's numbers. Their times are columns, those of the
+// others lie in an arena.
+const (
+	argsColumn = iota
+	nodeColumn
+	submittedColumn
+	runningColumn
+	finishedColumn
+	numCommonStates
+)
 
-const numCommonStates = len(commonStates)
+var commonStates = [numCommonStates]taskstate.State{
+	argsColumn: taskstate.PendingArgsAvail, nodeColumn: taskstate.PendingNodeAssignment,
+	submittedColumn: taskstate.SubmittedToWorker, runningColumn: taskstate.Running, finishedColumn: taskstate.Finished,
+}
 
 // commonColumn is a state's place in commonStates, -1 if it has none. It is called for each transition, and a switch is
 // faster than a search.
 func commonColumn(s taskstate.State) int {
 	switch s {
 	case taskstate.PendingArgsAvail:
-		return 0
+		return argsColumn
 	case taskstate.PendingNodeAssignment:
-		return 1
+		return nodeColumn
 	case taskstate.SubmittedToWorker:
-		return 2
+		return submittedColumn
 	case taskstate.Running:
-		return 3
+		return runningColumn
 	case taskstate.Finished:
-		return 4
+		return finishedColumn
 	}
 	return -1
 }

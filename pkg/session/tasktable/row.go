@@ -164,7 +164,7 @@ func (r Row) Paused() (paused, ok bool) {
 // Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if
 // either is not known.
 func (r Row) Ran() (start, end int64, ok bool) {
-	running, finished := commonColumn(taskstate.Running), commonColumn(taskstate.Finished)
+	running, finished := runningColumn, finishedColumn
 	if !r.p.entered(int(r.i), running) || !r.p.entered(int(r.i), finished) || r.Failed() {
 		return 0, 0, false
 	}
@@ -175,7 +175,7 @@ func (r Row) Ran() (start, end int64, ok bool) {
 // Span is when an attempt ran, Unix nanoseconds: from when it began to run until it finished or failed; end is 0 if it
 // had done neither by the row's moment. ok is false if it is not known that it had begun by then.
 func (r Row) Span() (start, end int64, ok bool) {
-	running := commonColumn(taskstate.Running)
+	running := runningColumn
 	start = r.p.times[running][r.i]
 	if !r.p.entered(int(r.i), running) || start > r.at {
 		return 0, 0, false
@@ -191,7 +191,7 @@ func (r Row) Span() (start, end int64, ok bool) {
 
 // ended returns when, by its events, the attempt finished or failed; 0 if it had done neither by the row's moment.
 func (r Row) ended() (end int64) {
-	finished := commonColumn(taskstate.Finished)
+	finished := finishedColumn
 	if at := r.p.times[finished][r.i]; r.p.entered(int(r.i), finished) && at <= r.at {
 		end = at
 	}

@@ -48,7 +48,7 @@ const (
 // Ray marks the attempts that are left once, so the end of a job does not end those that begin later: a detached
 // actor, as those of Serve are, outlives its job.
 func (r Row) abandoned() (at int64, died *Death) {
-	if r.p.entered(int(r.i), commonColumn(taskstate.Finished)) {
+	if r.p.entered(int(r.i), finishedColumn) {
 		return 0, nil
 	}
 	for _, tr := range r.later() {

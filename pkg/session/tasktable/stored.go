@@ -44,7 +44,8 @@ func (t *Table) Stored() Stored {
 	return out
 }
 
-// Blocks implements RowSource for a table in memory.
+// Blocks implements RowSource for a table in memory: it makes one block of the rows of group g, with the sections of
+// part.
 func (t *Table) Blocks(g int, part Part) ([]Block, error) {
 	c := newColumns()
 	for n := g * GroupRows; n < min((g+1)*GroupRows, t.n); n++ {
