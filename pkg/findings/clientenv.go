@@ -6,17 +6,18 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
-// clientEnvFailed begins what the server of Ray Client says of a runtime environment that could not be set up for a
-// driver (ray/util/client/server/proxier.py). Behind it the agent says why, mostly with a traceback of its own.
-const clientEnvFailed = "Failed to create runtime_env for Ray client server, it is caused by:\n"
+// How the words of a runtime environment begin that was not set up for a driver, or for what it waited for: those of
+// the server of Ray Client (ray/util/client/server/proxier.py), and of Ray's exception. Behind them the agent says why,
+// mostly with a traceback of its own.
+const (
+	clientEnvFailed = "Failed to create runtime_env for Ray client server, it is caused by:\n"
+	envNotMade      = "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n"
+)
 
 // clientEnv returns why a driver that wanted to use Ray Client did not get its runtime environment; "" if it ended for
 // another reason.
 func (e *driverEnd) clientEnv() string {
-	if e.log == nil || e.at < 0 {
-		return ""
-	}
-	at := strings.LastIndex(e.log.text, clientEnvFailed)
+	said, at := e.envWords(clientEnvFailed)
 	if at < 0 {
 		return ""
 	}
@@ -24,10 +25,34 @@ func (e *driverEnd) clientEnv() string {
 	if outer, _ := output.LastTraceback(e.log.text[:begins]); !output.FromModule(outer) {
 		return "" // the program printed it, and may have gone on
 	}
-	said := at + len(clientEnvFailed)
-	// The last traceback is either the server's, with these words, or the agent's, right behind them.
-	if at < e.at && (said > e.at || strings.Contains(e.log.text[said:e.at], "\n")) {
-		return ""
+	return envReason(said)
+}
+
+// ofEnv makes the exception that ended a driver the one that an environment could not be set up, if what the log has
+// last is the agent's traceback in that one's message.
+func (e *driverEnd) ofEnv() {
+	said, at := e.envWords(envNotMade)
+	if at < 0 {
+		return
 	}
-	return envReason(e.log.text[said:])
+	e.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: envReason(said)}
+	if begins := strings.LastIndex(e.log.text[:at], output.TracebackStart); begins >= 0 && at < e.at {
+		e.trace, e.at = output.OwnLines(e.log.text[begins:]), begins
+	}
+}
+
+// envWords returns what follows the last time that a log has words about an environment, and where these are; -1 if the
+// driver ended for another reason: the last traceback is neither the one with these words nor the agent's, right behind
+// them.
+func (e *driverEnd) envWords(words string) (said string, at int) {
+	if e.log == nil || e.at < 0 {
+		return "", -1
+	}
+	at = strings.LastIndex(e.log.text, words)
+	from := at + len(words)
+	if at < 0 || at < e.at && (from > e.at ||
+		strings.TrimSpace(envHeading().ReplaceAllString(e.log.text[from:e.at], "")) != "") {
+		return "", -1
+	}
+	return e.log.text[from:], at
 }

@@ -68,6 +68,7 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	e.raised = output.ExceptionOf(e.trace)
 	e.ofProcess()
 	e.ofRank()
+	e.ofEnv()
 	if group, from := output.LastGroup(log.text); from > e.at {
 		e.raised, e.at, e.trace = group, from, log.text[from:]
 	}
@@ -158,7 +159,7 @@ func (e *driverEnd) readLater() {
 	}
 	from, to := e.log.line(max(0, e.at-1))
 	heading := e.log.text[from:min(to, from+logline.MaxHeader, e.at)]
-	recorded := !output.OfRay(heading) && logline.Parse([]byte(heading), &logline.Clock{}).Level >= logline.Warning
+	recorded := output.Record(heading) >= logline.Warning
 	behind, ofFunction := output.Behind(e.trace, e.raised), !output.FromModule(e.trace)
 	printed := strings.HasPrefix(e.log.text[e.at:], output.TracebackStart) && e.by.Type == "" &&
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&

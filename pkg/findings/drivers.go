@@ -189,6 +189,8 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 		kind = Timeout
 	case e.raised.Type == "ObjectStoreFullError" || e.raised.Type == "OutOfDiskError":
 		kind = ObjectStore
+	case e.raised.Type == "RuntimeEnvSetupError":
+		kind = RuntimeEnv
 	}
 	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.raised(j, e))
 	f.raised, f.handled = e.raised, output.Handled(e.trace)

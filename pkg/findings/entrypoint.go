@@ -12,7 +12,7 @@ import (
 
 var (
 	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
-	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
+	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|Exec format error|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
 	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is
 	// then 1 or 2, as after many other failures.

@@ -17,7 +17,8 @@ import (
 
 // madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is
 // done or gave up (ray/_private/runtime_env/agent/runtime_env_agent.py).
-var madeEnv = lazyregexp.New(`(?m)^.* -- (?:Creating runtime env: (\{.*\}) with timeout|(Successfully created runtime env|runtime_env creation failed)).*$`)
+var madeEnv = lazyregexp.New(
+	` -- (?:Creating runtime env: (\{.*\}) with timeout|(Successfully created runtime env|runtime_env creation failed))`)
 
 const longEnv = int64(5 * time.Second) // how long making an environment takes before it counts as something to wait for
 

@@ -1,7 +1,9 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +67,7 @@ func (b *builder) readSilentHead() {
 		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < least {
 			continue
 		}
-		for _, m := range b.matches(log, gcsGone()) {
+		for _, m := range b.withoutGCS(log) {
 			if m.at < last {
 				continue
 			}
@@ -96,11 +98,22 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 	return 0, 0, 0
 }
 
-// gcsGone matches the lines in which a raylet says that it cannot reach the GCS: those of its syncer, of which the GCS
+// gcsGone match the lines in which a raylet says that it cannot reach the GCS: those of its syncer, of which the GCS
 // has the ID of no node (src/ray/ray_syncer/ray_syncer.cc; before Ray 2.58 "Connection is broken"), and of its client
 // (src/ray/rpc/retryable_grpc_client.cc).
-var gcsGone = lazyregexp.New(`(?m)^\[[^\n]*(?:Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}|` +
-	`GCS has been unavailable for more than|Failed to connect to GCS)[^\n]*$`)
+var gcsGone = []func() *regexp.Regexp{
+	lazyregexp.New(`Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}`),
+	lazyregexp.New(`GCS has been unavailable for more than`), lazyregexp.New(`Failed to connect to GCS`),
+}
+
+// withoutGCS returns the lines in which a raylet says that it cannot reach the GCS.
+func (b *builder) withoutGCS(raylet *logText) (all []match) {
+	for _, expression := range gcsGone {
+		all = append(all, b.matches(raylet, expression())...)
+	}
+	slices.SortFunc(all, func(x, y match) int { return cmp.Compare(x.from, y.from) })
+	return all
+}
 
 // round matches what the autoscaler logs, every 5 s, when the GCS has answered it
 // (python/ray/autoscaler/_private/autoscaler.py). Its second version logs nothing of the kind.
@@ -133,7 +146,7 @@ func (b *builder) gcsEnded() *finding {
 		return nil
 	}
 	raylet := b.log(head, "raylet.out")
-	gone := slices.DeleteFunc(b.matches(raylet, gcsGone()), func(m match) bool { return m.at < ended })
+	gone := slices.DeleteFunc(b.withoutGCS(raylet), func(m match) bool { return m.at < ended })
 	last, from, to := b.lastTime(raylet)
 	how, shown := "ended without notice", []Evidence(nil)
 	if len(gone) >= 2 && last-gone[0].at >= silence { // heads that are ended in order say it once or twice

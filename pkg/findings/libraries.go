@@ -239,8 +239,10 @@ func (b *builder) trainRetried(m match, raised string) string {
 var (
 	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
 	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
-	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID.
+	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID. So
+	// does trialNamed of any that starts, fails or ends.
 	trialFailed = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
+	trialNamed  = lazyregexp.New(`Trial (\w{1,100})_[0-9a-f]{5,8}_\d{5} `)
 	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods.
 	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
 )
@@ -264,8 +266,10 @@ var renamed = []struct {
 	{lazyregexp.New(`\bServeController\.\w+`), "Serve's controller"},
 	{lazyregexp.New(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
 	{lazyregexp.New(`\bTrainController\.run\b`), "a Train run"},
-	{lazyregexp.New(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
-	{lazyregexp.New(`\bImplicitFunc\.\w+`), "a Tune trial"},
+	{lazyregexp.New(`\bActor (ImplicitFunc|ResourceTrainable)\b`), "Tune trial (actor $1)"},
+	{lazyregexp.New(`\b(?:ImplicitFunc|ResourceTrainable)\.\w+`), "a Tune trial"},
+	// Dask's keys: ('sum-aggregate-<32 digits>', 0, 1), and share-<UUID>
+	{lazyregexp.New(`\bdask:\(?'?([\w.-]{1,100}?)-(?:[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27})(?:'(?:, \d+)*\))?`), "dask:$1"},
 }
 
 // plain returns a text with the words of people for the names of what Ray's libraries run.
@@ -294,8 +298,8 @@ func (b *builder) plainTitle(f *finding) string {
 	return title
 }
 
-// trialName returns the name of the trials that failed in the job that a finding is about, as Tune printed it; "" if
-// the title has none of them, or if trials of several names failed.
+// trialName returns the name of the trials that failed in the job that a finding is about, as Tune printed it, or else
+// of all; "" if the title has none of them, or if trials of several names failed.
 func (b *builder) trialName(f *finding) (name string) {
 	j := b.jobOfID(f.job)
 	if j == nil || !ofTrial().MatchString(f.Title) {
@@ -305,7 +309,11 @@ func (b *builder) trialName(f *finding) (name string) {
 	if log == nil {
 		return ""
 	}
-	for _, m := range trialFailed().FindAllStringSubmatch(log.text, -1) {
+	all := trialFailed().FindAllStringSubmatch(log.text, -1)
+	if all == nil {
+		all = trialNamed().FindAllStringSubmatch(log.text, -1)
+	}
+	for _, m := range all {
 		if name != "" && name != m[1] {
 			return ""
 		}

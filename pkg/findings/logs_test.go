@@ -11,7 +11,8 @@ func TestFixedBeginnings(t *testing.T) {
 	for name, expression := range map[string]func() *regexp.Regexp{
 		"registered": registered, "aboutGroup": aboutGroup, "loggedNodeEnd": loggedNodeEnd, "drain": drain,
 		"sigterm": sigterm, "agentEnded": agentEnded, "reportedExit": reportedExit, "round": round,
-		"noAnswer": noAnswer, "aboutTraining": aboutTraining,
+		"noAnswer": noAnswer, "aboutTraining": aboutTraining, "madeEnv": madeEnv, "gcsGone": gcsGone[0],
+		"gcsUnavailable": gcsGone[1], "gcsUnconnected": gcsGone[2],
 	} {
 		if prefix, _ := expression().LiteralPrefix(); prefix == "" {
 			t.Errorf("%s begins with no fixed text: %s", name, expression())

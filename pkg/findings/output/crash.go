@@ -42,7 +42,10 @@ var crashes = slices.Concat([]crash{
 	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},
 }, inPython, []crash{{fatalError, lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)}})
 
-const fatalError = "Fatal Python error"
+const (
+	fatalError = "Fatal Python error"
+	ofCPP      = "Unhandled exception: " // how Ray's handler begins what it tells of an exception of C++
+)
 
 // inPython are crashes of code that runs in a process of Python.
 var inPython = []crash{
@@ -59,8 +62,8 @@ var inPython = []crash{
 	{"terminate called", lazyregexp.New(
 		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n[^\n]*what\(\): +([^\n]*))?`)},
 	// … as Ray tells it, with the name as the compiler has it: N3c1016DistBackendErrorE
-	{"Unhandled exception: ", lazyregexp.New(
-		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E?\. what\(\): ([^\n]*)$`)},
+	{ofCPP, lazyregexp.New(
+		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E*\. what\(\): ([^\n]*)$`)},
 	// the virtual machine of Java
 	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
 }

@@ -137,7 +137,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 func ownCandidate(line string) (c candidate, counts bool) {
 	c.passing = nativeRecord().MatchString(line)
 	c.worth, c.said = worthOf(line)
-	if !rayError().MatchString(line) {
+	if !rayError().MatchString(line) || exhausted().MatchString(line) {
 		return c, true
 	}
 	if c.worth > errorWarning {
@@ -193,8 +193,8 @@ func workerCandidates(log string, isRays func(class string) bool,
 			m, line, next := marked().FindStringSubmatch(whole), unmarked(whole), below
 			below = strings.TrimSpace(Printable(line))
 			if m == nil || m[1]+m[2] == "" || isRays(m[1]+m[2]) || strings.HasPrefix(line, " ") ||
-				strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) || saysNothing().MatchString(line) ||
-				closing().MatchString(line) {
+				strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) && !strings.Contains(line, ofCPP) ||
+				saysNothing().MatchString(line) || closing().MatchString(line) {
 				continue // also code and frames of a traceback, and what Ray passed on
 			}
 			c := candidate{who: Printable(m[1] + m[2])}

@@ -16,7 +16,7 @@ const (
 
 // ofRay matches lines that Ray prints into the log of a job.
 var ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |` +
-	`^\*\*\* SIGTERM received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
+	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
 
 // lastOwn returns what a program printed itself at the end of its log, the last one first, without the names of its
 // processes: none of Ray or of its workers, and none that says nothing or only where. Lines that belong together, as
@@ -90,7 +90,7 @@ var (
 	causes   = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)
 	numbered = lazyregexp.New(`^\d+: `)
 	ofNPM    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`)
-	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$`)
+	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
 	// offer matches the heading of a list of what a program would have taken.
 	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
 )
@@ -113,10 +113,11 @@ func (p *paragraph) add(line, above string) {
 	}
 	line = Printable(string(logline.Visible([]byte(line))))
 	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
-	said := strings.Trim(text, "│├╰─▶ \t")
+	said := strings.Trim(text, "│├╰└─▶ \t")
 	switch {
 	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
-		frameLine().MatchString(said): // says nothing of its end
+		frameLine().MatchString(said), strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |"):
+		// says nothing of its end: as a table's row
 	case p.open == labelled && ofNPM().MatchString(said):
 		if more := strings.TrimSpace(said[len(ofNPM().FindString(said)):]); more != "" &&
 			!saysNothing().MatchString(said) {

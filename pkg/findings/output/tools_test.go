@@ -96,8 +96,10 @@ func TestLastWordsOfTools(t *testing.T) {
 		"Tune":          {"no resources for trial 3\nTrial status: 1 RUNNING | 2 ERROR\n", "Trial status: 1 RUNNING | 2 ERROR"},
 		"Open MPI":      {"MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\nNOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\nYou may or may not see output from other processes.\n", "with errorcode 1."},
 		"Tune, waiting": {"Trial status: 1 PENDING\nthe sweep made no progress\n", "the sweep made no progress"},
-		"a table":       {"╭──────────────────╮\n│ Trial     failed │\n├──────────────────┤\n│ fit_0    errored │\n╰──────────────────╯\nbye\n", "bye"},
-		"rich's frame":  {"ERROR: disk of lake-7 is full\n╭───── Traceback (most recent call last) ─────╮\n│ /app/a.py:3 in load │\n│ ❱ 3 raise Failed() │\n╰─────────────────────╯\n", "ERROR: disk of lake-7 is full"},
+		"go": {"go: downloading acme.example/lake v0.3.1\ngo: acme.example/lake@v0.3.1: reading https://proxy.acme.example/lake/@v/v0.3.1.mod: 410 Gone\n\tserver response: not found: unrecognized import path\n",
+			"go: acme.example/lake@v0.3.1: reading https://proxy.acme.example/lake/@v/v0.3.1.mod: 410 Gone: server response: not found: unrecognized import path"},
+		"a table":      {"╭──────────────────╮\n│ Trial     failed │\n├──────────────────┤\n│ fit_0    errored │\n╰──────────────────╯\nbye\n", "bye"},
+		"rich's frame": {"ERROR: disk of lake-7 is full\n╭───── Traceback (most recent call last) ─────╮\n│ /app/a.py:3 in load │\n│ ❱ 3 raise Failed() │\n╰─────────────────────╯\n", "ERROR: disk of lake-7 is full"},
 	} {
 		if got := LastWords(c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -148,9 +148,10 @@ var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([
 
 // FromModule reports whether the last traceback of a text begins with the frame of its program's module, as that of an
 // exception does that nothing caught.
-func FromModule(text string) bool {
-	return ofModule().MatchString(text[max(0, strings.LastIndex(text, TracebackStart)):])
-}
+func FromModule(text string) bool { return ofModule().MatchString(lastOfLine(text)) }
+
+// lastOfLine returns a text from its last traceback on that begins a line. Others are in messages.
+func lastOfLine(text string) string { return text[strings.LastIndex(text, "\n"+TracebackStart)+1:] }
 
 // EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end
 // is where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
@@ -161,7 +162,7 @@ func EndOfAnother(log string, end int) (e Exception) {
 	if at < 0 || strings.HasSuffix(strings.TrimSpace(log[:end]), ":") {
 		return e
 	}
-	other := ofModule().FindStringSubmatch(text[max(0, strings.LastIndex(text, TracebackStart)):])
+	other := ofModule().FindStringSubmatch(lastOfLine(text))
 	own := ofModule().FindStringSubmatch(log[end:])
 	if other == nil || own != nil && own[1] == other[1] && own[2] != other[2] {
 		return e

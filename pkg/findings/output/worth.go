@@ -13,6 +13,8 @@ var (
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
+	// exhausted matches what the system refuses: of such errors Ray's next ones are consequences.
+	exhausted = lazyregexp.New(`: (?:Resource temporarily unavailable|Too many open files|Cannot allocate memory)$`)
 	// saysError matches words of an error, also in other languages: what shells, pip, argparse, compilers and most
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
@@ -22,7 +24,7 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^usage: |^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^usage: |^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
 	toldAbove = lazyregexp.New(SeeAbove)
 	// noMessage matches a record that has a level, or a time and a level before the place in the program that it is
@@ -32,13 +34,14 @@ var (
 	// error, and says no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
-		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
+		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|please refer to (?:the )?documentation\b|` +
+		`Some NCCL operations have failed\b|we are taking the entire process down\b|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
 	// unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's width
 	// allows.
-	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:errored|failed) \w+:) \d+|trial status:.* \d+ error\b|` +
+	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
 		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
 	// noError matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
@@ -64,9 +67,9 @@ var (
 	// status matches what says with which status a step or a program failed, also if the line ends in its command. What
 	// a request returned is none.
 	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$`)
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$|\bChildFailedError\b`)
 	// bare matches what only says that something failed, and neither why nor with which status.
-	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>-]+ ){1,10}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
+	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\]-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reason matches how a line goes on behind a status if it says why.
 	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
 	// placed matches the beginning of a record up to the place in the program that it is from, as vLLM's have it.
@@ -163,6 +166,14 @@ func OnlyStatus(line string) bool {
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
 func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
 
+// Record returns the level of a record of a program's own, in Python; logline.Unknown of other lines.
+func Record(line string) logline.Level {
+	if OwnLines(line) == "" || OfRay(line) || nativeRecord().MatchString(line) {
+		return logline.Unknown
+	}
+	return logline.Parse([]byte(line), &logline.Clock{}).Level
+}
+
 // Plain reports whether a line of a program has no level, or is a warning, and tells of no error.
 func Plain(line string) bool {
 	worth, _ := worthOf(line)
@@ -196,11 +207,17 @@ func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
 // AboutWaits reports whether a line tells of a wait.
 func AboutWaits(line string) bool { return waits().MatchString(line) }
 
-// LastWaitOfRay returns the last line about a wait that Ray's libraries printed into the log of a driver once it
+// noNodeType matches what Ray prints of the autoscaler if no type of its nodes has what something waits for.
+var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[0m)? Error: (No available node types [^\n]*?\})`)
+
+// LastWaitOfRay returns the last line about a wait that Ray or its libraries printed into the log of a driver once it
 // was connected, as Tune does when the time for its trials is over; "" if there is none.
 func LastWaitOfRay(log string) string {
-	own := OwnLines(log[max(0, len(log)-maxLastText):])
-	for _, line := range slices.Backward(strings.Split(own[max(0, strings.LastIndex(own, Connected)):], "\n")) {
+	log = log[max(0, len(log)-maxLastText):]
+	for _, line := range slices.Backward(strings.Split(log[max(0, strings.LastIndex(log, Connected)):], "\n")) {
+		if m := noNodeType().FindStringSubmatch(line); m != nil {
+			return Clip(m[1], MaxTitle)
+		}
 		if _, said, _ := strings.Cut(line, " -- "); ofRay().MatchString(line) && waits().MatchString(said) {
 			return Clip(Printable(said), MaxTitle)
 		}

@@ -1,0 +1,76 @@
+package findings_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// TestPublicWords: drivers' logs with what people show around the cause: environments that the driver waited for,
+// records of libraries just above a traceback, tracebacks in messages, and what the autoscaler says. Each title is all
+// that is told.
+func TestPublicWords(t *testing.T) {
+	const (
+		module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    main()\n"
+		env    = module + "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n"
+		agent  = "Traceback (most recent call last):\n  File \"/v/ray/_private/runtime_env/uv.py\", line 148, in _install\n    await check()\n"
+		tool   = "ray._private.runtime_env.utils.SubprocessCalledProcessError: Run cmd[9] failed with the following details.\n" +
+			"Command '['/e/bin/python', '-m', 'uv', 'pip', 'install', '-r', '/e/r.txt']' returned non-zero exit status 1.\nLast 50 lines of stdout:\n"
+		noVersion = "    Using Python 3.11 environment at: /e\n      × No solution found when resolving dependencies:\n" +
+			"      ╰─▶ Because there is no version of acme==9 and you require acme==9, we can\n          conclude that your requirements are unsatisfiable.\n\n"
+		failed = "^Job raysubmit_bad failed: its driver raised "
+	)
+	for name, c := range map[string]struct {
+		code      int
+		log, want string
+		events    []string
+	}{
+		"uv": {1, env + agent + tool + noVersion, failed + "RuntimeEnvSetupError: × No solution found when " +
+			"resolving dependencies: Because there is no version of acme==9 and .* unsatisfiable.$", nil},
+		"uv, with its node": {1, env + "[Node 10.0.0.2] " + agent + tool + noVersion,
+			failed + "RuntimeEnvSetupError: × No solution .* no version of acme==9 .*$", nil},
+		"uv that cannot be installed": {1, env + "Could not create the actor because its associated runtime env failed to be created.\n" +
+			agent + tool + "    /e/bin/python: No module named pip\n\n",
+			failed + "RuntimeEnvSetupError: /e/bin/python: No module named pip$", nil},
+		"a full disk": {1, env + agent + "OSError: [Errno 28] No space left on device\n\n",
+			failed + `RuntimeEnvSetupError: OSError: \[Errno 28\] No space left on device$`, nil},
+		"an environment that was not needed": {1, env + agent + "OSError: full\n\n" + module + "ValueError: no rows\n",
+			failed + "ValueError: no rows$", nil},
+		"an environment that was handled": {1, strings.Replace(env, "<module>", "warm", 1) + agent +
+			"OSError: full\nwithout it\n" + module + "ValueError: no rows\n", failed + "ValueError: no rows$", nil},
+		"a library in C++": {1, "[W1122 10:15:05.110 socket.cpp:752] [c10d] The client socket has failed to connect to head:29500.\n" +
+			"Traceback (most recent call last):\n  File \"/v/torch/c10d.py\", line 160, in store\n    store = TCPStore(\nDistNetworkError: timed out after 60 s\n\n" +
+			"The above exception was the direct cause of the following exception:\n\n" + module + "RendezvousConnectionError: no store. See inner exception.\n",
+			failed + "DistNetworkError: timed out after 60 s$", nil},
+		"a worker's record": {1, "\x1b[36m(f pid=7)\x1b[0m WARNING 11-22 10:13:46 utils.py:45] slow link\n" + module +
+			"Unreachable: no way to a\nLast error:\nno link to b\n", failed + "Unreachable: no way to a no link to b$", nil},
+		"a traceback in a message": {1, module + "ray.exceptions.RaySystemError: System error: no acme\ntraceback: " +
+			"Traceback (most recent call last):\nModuleNotFoundError: no acme\n\n", failed + "RaySystemError: System error: no acme$", nil},
+		"no type of nodes": {1, "\x1b[33m(autoscaler +35s)\x1b[0m Error: No available node types can fulfill resource request {'TPU': 4.0}. Add suitable node types.\n" +
+			module + "TimeoutError: the cluster was not ready within 600 s\n",
+			failed + `TimeoutError: the .*; before that Ray printed: No available node types can fulfill resource request \{'TPU': 4.0\}$`, nil},
+		"another machine's program": {126, "/bin/sh: 1: ./score: Exec format error\n",
+			`^The entrypoint of .* \(exit code 126\): /bin/sh: 1: ./score: Exec format error$`, nil},
+		"dask, a part": {1, trace("OSError: torn"), "^dask:read-parquet failed: OSError: torn$",
+			failedTask(1, "dask:('read-parquet-c0d7330d37f20e6efebbabdc3ffb002c', 0, 3)", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"dask, a call": {1, trace("OSError: torn"), "^dask:share failed: OSError: torn$",
+			failedTask(1, "dask:share-0b9b4c2e-9d4e-4a3e-8a55-2c9a01f1d0aa", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"a class of trials": {1, "Trial Sweep_c1f3a_00000 started with configuration:\nTrial Sweep_c1f3a_00001 started with configuration:\n" +
+			trace("OSError: torn"), "^Tune trial Sweep failed: OSError: torn$",
+			failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"classes of trials": {1, "Trial A_c1f3a_00000 started with\nTrial B_c1f3b_00001 started with\n" + trace("OSError: torn"),
+			"^A Tune trial failed: OSError: torn$", failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+	} {
+		if c.events != nil {
+			c.events = append(c.events, driverOf(1, "raysubmit_bad"))
+		}
+		_, chain := badJob(t, submissionWithLog(t, c.code, c.log, c.events...))
+		root := chain[len(chain)-1]
+		if !regexp.MustCompile(c.want).MatchString(root.Title) ||
+			strings.HasPrefix(c.log, env) && strings.Contains(c.want, "SetupError") && root.Kind != findings.RuntimeEnv {
+			t.Errorf("%s: %s: %s", name, root.Kind, root.Title)
+		}
+	}
+}
