@@ -4,6 +4,7 @@ package strictyaml
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,12 +34,41 @@ func Decode(text []byte, into any, what string) error {
 	}
 }
 
+// Errors of the decoder, in which it names Go's types.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type .*`)
+	otherType    = regexp.MustCompile("(.*)cannot unmarshal !!(\\S+)(?: (`[^`]*`))? into (.+)")
+)
+
 // forPeople writes errors of the decoder without the names of Go's types.
 func forPeople(err error) error {
 	var mistakes *yaml.TypeError
 	if !errors.As(err, &mistakes) {
 		return err
 	}
-	text := strings.Join(mistakes.Errors, "; ")
-	return errors.New(regexp.MustCompile(`field (\S+) not found in type [^;]*`).ReplaceAllString(text, `unknown name "$1"`))
+	var all []string
+	for _, said := range mistakes.Errors {
+		if m := otherType.FindStringSubmatch(said); m != nil {
+			said = m[1] + "want " + wordFor(m[4]) + ", not " + cmp.Or(m[3], wordFor(m[2]))
+		}
+		all = append(all, unknownField.ReplaceAllString(said, `unknown name "$1"`))
+	}
+	return errors.New(strings.Join(all, "; "))
+}
+
+// wordFor returns the word for a type of Go or of YAML.
+func wordFor(name string) string {
+	switch {
+	case strings.HasPrefix(name, "[]"), name == "seq":
+		return "a list"
+	case strings.HasPrefix(name, "map"), strings.HasPrefix(name, "struct"):
+		return "names with values"
+	case strings.Contains(name, "."): // a type of the program
+		return "another kind of value"
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"), strings.HasPrefix(name, "float"):
+		return "a number"
+	case strings.HasPrefix(name, "bool"):
+		return "true or false"
+	}
+	return "a text"
 }

@@ -92,10 +92,10 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"rules: [{keep: 1y}]":                                `rule 1: keep "1y"`,
 		"rules: [{keep: 5m}]":                                "at least 1h",
 		"rules: [{keep: -5d}]":                               "rule 1: keep",
-		"rules: x":                                           "cannot unmarshal",
+		"rules: x":                                           "want another kind of value, not `x`",
 		"rules: [{keep: 1d}]\n---\nrules: [{keep: forever}]": "one document",
 		"rules: [{keep: 1d}]\n--- {":                         "one document",
-		"- keep: 1d":                                         "cannot unmarshal",
+		"- keep: 1d":                                         "want another kind of value, not a list",
 	} {
 		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
