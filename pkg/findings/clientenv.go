@@ -28,11 +28,11 @@ func (e *driverEnd) clientEnv() string {
 	return envReason(said)
 }
 
-// ofEnv makes the exception that ended a driver the one that an environment could not be set up, if what the log has
-// last is the agent's traceback in that one's message.
+// ofEnv makes the exception that ended a driver the one that an environment could not be set up, with the reason, if
+// that one has no cause in the driver itself: the log's last traceback is then its own, or the agent's in its message.
 func (e *driverEnd) ofEnv() {
 	said, at := e.envWords(envNotMade)
-	if at < 0 {
+	if at < 0 || at > e.at && e.raised.Type != "RuntimeEnvSetupError" {
 		return
 	}
 	e.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: envReason(said)}

@@ -36,6 +36,9 @@ func TestPublicWords(t *testing.T) {
 			failed + "RuntimeEnvSetupError: /e/bin/python: No module named pip$", nil},
 		"a full disk": {1, env + agent + "OSError: [Errno 28] No space left on device\n\n",
 			failed + `RuntimeEnvSetupError: OSError: \[Errno 28\] No space left on device$`, nil},
+		"a folder that is too large": {1, "Traceback (most recent call last):\n  File \"/v/ray/packaging.py\", line 9, in upload\nValueError: Package size exceeds the maximum size\n\n" +
+			"The above exception was the direct cause of the following exception:\n\n" + env + "Failed to upload the folder\n",
+			failed + "ValueError: Package size exceeds the maximum size$", nil},
 		"an environment that was not needed": {1, env + agent + "OSError: full\n\n" + module + "ValueError: no rows\n",
 			failed + "ValueError: no rows$", nil},
 		"an environment that was handled": {1, strings.Replace(env, "<module>", "warm", 1) + agent +

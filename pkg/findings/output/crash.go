@@ -42,10 +42,7 @@ var crashes = slices.Concat([]crash{
 	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},
 }, inPython, []crash{{fatalError, lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)}})
 
-const (
-	fatalError = "Fatal Python error"
-	ofCPP      = "Unhandled exception: " // how Ray's handler begins what it tells of an exception of C++
-)
+const fatalError = "Fatal Python error"
 
 // inPython are crashes of code that runs in a process of Python.
 var inPython = []crash{
@@ -62,7 +59,7 @@ var inPython = []crash{
 	{"terminate called", lazyregexp.New(
 		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n[^\n]*what\(\): +([^\n]*))?`)},
 	// … as Ray tells it, with the name as the compiler has it: N3c1016DistBackendErrorE
-	{ofCPP, lazyregexp.New(
+	{"Unhandled exception: ", lazyregexp.New(
 		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E*\. what\(\): ([^\n]*)$`)},
 	// the virtual machine of Java
 	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
@@ -197,7 +194,7 @@ func behindStack(text string) string {
 var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go and Rust.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:)`)
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:)`)
 	// marksLine matches lines of only signs, the headings of tracebacks, and what clients show of an answer's headers.
 	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
 )

@@ -43,7 +43,7 @@ func withoutHints(text string) string {
 
 // rayHints holds how the hints begin that Ray appends to its exceptions' messages, whatever happened.
 var rayHints = []string{
-	" To see information about where this ObjectRef", " This can happen if the node was preempted",
+	" There are some potential root causes. (1)", " To see information about where this ObjectRef", " This can happen if the node was preempted",
 	" The task may or may not have been executed",
 	" Check python-core-worker-*.log", " Check cluster logs (", " This could because 1.", " lease_id=",
 	" Refer to the documentation on how to address",

@@ -192,13 +192,19 @@ func workerCandidates(log string, isRays func(class string) bool,
 		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
 			m, line, next := marked().FindStringSubmatch(whole), unmarked(whole), below
 			below = strings.TrimSpace(Printable(line))
-			if m == nil || m[1]+m[2] == "" || isRays(m[1]+m[2]) || strings.HasPrefix(line, " ") ||
-				strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) && !strings.Contains(line, ofCPP) ||
-				saysNothing().MatchString(line) || closing().MatchString(line) {
+			if m == nil || m[1]+m[2] == "" || isRays(m[1]+m[2]) {
+				continue
+			}
+			crash, at := CrashInPython(line + "\n" + next)
+			crashed := at == 0
+			if !crashed && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) ||
+				frameLine().MatchString(line) || saysNothing().MatchString(line) || closing().MatchString(line)) {
 				continue // also code and frames of a traceback, and what Ray passed on
 			}
 			c := candidate{who: Printable(m[1] + m[2])}
-			c.worth, c.said = worthOf(line)
+			if c.worth, c.said = worthOf(line); crashed {
+				c.worth, c.said = anError, crash
+			}
 			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
 				continue
 			}
@@ -206,7 +212,7 @@ func workerCandidates(log string, isRays func(class string) bool,
 			if c.worth == ownLine {
 				printed[m[0]]++
 			}
-			if c.isError() && (nativeRecord().MatchString(line) && printed[m[0]] > 0 ||
+			if c.isError() && !crashed && (nativeRecord().MatchString(line) && printed[m[0]] > 0 ||
 				isPlainError(line) && printed[m[0]] > maxLastLines) {
 				continue // its process went on
 			}

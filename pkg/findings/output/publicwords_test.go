@@ -1,6 +1,7 @@
 package output
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,12 @@ func TestLastOfWorkers(t *testing.T) {
 			native+"Exception (either an error or timeout) detected by watchdog at work: 9.",
 			native+"Some NCCL operations have failed or timed out.",
 			native+"To avoid data inconsistency, we are taking the entire process down."),
-		"what(): no page for 4 tokens": marked("step 3",
+		"c10::Error: device-side assert triggered": marked(append([]string{"a.cu:1289: f: Assertion `i < n` failed.",
+			"terminate called after throwing an instance of 'c10::Error'", "  what():  device-side assert triggered", "",
+			"Exception raised from check at ../c10/a.cpp:43 (most recent call first):"},
+			append(slices.Repeat([]string{"frame #1: c10::Error::Error() + 0x96 (0x7f in /v/libc10.so)", "in frames"}, 20),
+				"*** SIGABRT received at time=1795256143 on cpu 3 ***", "Fatal Python error: Aborted")...)...),
+		"runtime_error: no page for 4 tokens": marked("step 3",
 			"[2026-11-22 10:15:43,815 E 31 17] logging.cc:108: Unhandled exception: St13runtime_error. what(): no page for 4 tokens",
 			"[2026-11-22 10:15:43,901 E 31 17] logging.cc:115: Stack trace: ", " /v/ray/_raylet.so(+0x10b96aa) [0x7f1]",
 			"*** SIGABRT received at time=1795256143 on cpu 12 ***", "PC: @     0x7f51  (unknown)  pthread_kill",
