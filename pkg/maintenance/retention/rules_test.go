@@ -95,7 +95,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"rules: x":                                           "want another kind of value, not `x`",
 		"rules: [{keep: 1d}]\n---\nrules: [{keep: forever}]": "one document",
 		"rules: [{keep: 1d}]\n--- {":                         "one document",
-		"- keep: 1d":                                         "want another kind of value, not a list",
+		"- keep: 1d":                                         "want names with values, not a list",
 	} {
 		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
