@@ -28,7 +28,7 @@ const (
 )
 
 var errExportHour = fmt.Errorf(
-	"an hour of a node has more series or values than fit into %d bytes of memory: they are left out",
+	"an hour of a node has more series or values than fit into %d bytes of memory: the export ends here",
 	exportBytes*maxExportParts)
 
 // WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from
