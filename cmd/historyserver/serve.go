@@ -83,7 +83,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	listing.Store, listing.Root, listing.Facts = store, o.storage.Root, true
 	listing.Log, listing.Registerer = log, registry
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
-	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.openPromQL()
+	databases := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry)
+	promQL := o.openPromQL(log)
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
 	if loading.Writer != nil {
@@ -189,10 +190,10 @@ const (
 )
 
 // openPromQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
-func (o *serveOptions) openPromQL() *promapi.API {
+func (o *serveOptions) openPromQL(log logrus.FieldLogger) *promapi.API {
 	options := o.promQL
 	options.MaxSamples = int(o.metricsMemory) / 4 / queries / sampleBytes
-	options.Concurrent, options.Wait, options.Version = queries, o.loadTimeout, version
+	options.Concurrent, options.Wait, options.Version, options.Log = queries, o.loadTimeout, version, log
 	return promapi.New(options)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -45,6 +46,7 @@ type Options struct {
 	Wait       time.Duration
 	// Version is what status/buildinfo says of the server.
 	Version string
+	Log     logrus.FieldLogger // of the store's errors; nil: none
 }
 
 // Session is a session whose metrics are queried.
@@ -152,6 +154,9 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 	}
 	result, err := answer(ctx, q)
 	if err != nil {
+		if errors.As(err, new(storeError)) && a.opts.Log != nil {
+			a.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot answer a query")
+		}
 		writeError(w, asAPIError(causeOf(ctx, err)))
 		return
 	}
@@ -453,11 +458,11 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		database := s.Open()
 		if _, _, err := database.Select(ctx, &metrics.QueryMemory{},
 			metrics.Selection{Maxt: q.queryable.until, Matchers: []*labels.Matcher{never}}); err != nil {
-			return nil, err
+			return nil, ofStore(ctx, err)
 		}
 		found, err := database.Metrics(ctx)
 		if err != nil {
-			return nil, err
+			return nil, ofStore(ctx, err)
 		}
 		for name, m := range found {
 			d := described{Type: m.Type, Help: m.Help}

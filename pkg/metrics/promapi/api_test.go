@@ -57,6 +57,22 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
+// TestStoreFails: the store's own words are not answered, and the query may be sent again.
+func TestStoreFails(t *testing.T) {
+	failing := &storetest.Hooked{Store: storeMetrics(t, oneSession),
+		Before: func(context.Context, storetest.Op, string) error { return errors.New("X-Amz-Signature=secret") }}
+	scope := Scope{Sessions: []Session{sessionIn(failing, oneSession, 64<<20)}, Now: begin.Add(time.Minute)}
+	for _, path := range []string{"query?query=ray_tasks", "series?match[]=ray_tasks", "labels", "metadata"} {
+		path, query, _ := strings.Cut(path, "?")
+		form := must.Get(url.ParseQuery(query))(t)
+		code, answer := newAPI(Options{}).ask(t, scope, http.MethodGet, path, form)
+		if code != http.StatusServiceUnavailable || strings.Contains(answer, "secret") ||
+			!strings.Contains(answer, `"unavailable"`) {
+			t.Errorf("%s: %d %s", path, code, answer)
+		}
+	}
+}
+
 // stored stores a session's metrics: two nodes, read every 15 s for ten minutes, with a counter, a gauge that ends
 // after five, a histogram and odd values.
 func stored(t testing.TB, name string) Session {

@@ -39,6 +39,8 @@ func asAPIError(err error) *apiError {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, new(storeError)):
+		return &apiError{http.StatusServiceUnavailable, "unavailable", errStore}
 	case errors.As(err, new(promql.ErrTooManySamples)), errors.Is(err, metrics.ErrTooMuch):
 		return &apiError{http.StatusUnprocessableEntity, "execution", err}
 	case errors.As(err, new(promql.ErrQueryTimeout)), errors.Is(err, context.DeadlineExceeded):
@@ -49,6 +51,19 @@ func asAPIError(err error) *apiError {
 		return &apiError{http.StatusInternalServerError, "internal", err}
 	}
 	return &apiError{http.StatusUnprocessableEntity, "execution", err}
+}
+
+// storeError is an error of the store: its own words are only for the log.
+type storeError struct{ error }
+
+var errStore = errors.New("the store returned an error; the server's log has the details")
+
+// ofStore returns an error of a database, which is the query's, the context's or the store's, as what it is.
+func ofStore(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, metrics.ErrTooMuch) || errors.Is(err, metrics.ErrLongValue) || ctx.Err() != nil {
+		return err
+	}
+	return storeError{err}
 }
 
 // statusClientClosed is Prometheus's status for a query whose client has left; nobody reads it.

@@ -61,6 +61,7 @@ func (q *querier) read(ctx context.Context) {
 	}
 	database := q.open()
 	found, damaged, err := database.Select(ctx, q.memory, selections...)
+	err = ofStore(ctx, err)
 	for i, set := range sets {
 		set.querier = nil
 		if err == nil {
@@ -189,7 +190,7 @@ func (q *querier) gather(
 	reading.Copies = false // the series are not held beside those of other sessions
 	found, damaged, err := database.Select(ctx, &reading, q.selection(q.mint, q.maxt, matchers))
 	if err != nil {
-		return nil, warningsOf(damaged), err
+		return nil, warningsOf(damaged), ofStore(ctx, err)
 	}
 	series, err := q.filterBySession(ctx, found[0], matchers)
 	if err != nil {
