@@ -26,6 +26,10 @@ func (b *builder) addEarlierFailures() {
 		if strings.Contains(root.Title, beforeThat) {
 			continue
 		}
+		if cut := b.requestCut(end, root); cut != "" {
+			root.tellEarlier(cut)
+			continue
+		}
 		earlier := ""
 		if end.Kind == Entrypoint { // nothing ran yet that could have failed, but what should have brought the script
 			earlier = end.earlierError
@@ -175,7 +179,8 @@ func (f *finding) misses(other *finding) bool {
 }
 
 // lostActor returns what had failed elsewhere that a job may have needed whose end nothing in it explains: how a
-// detached actor of another job had ended, or an actor of its own that somebody killed shortly before, if the job ended
+// detached actor of another job had ended, or an actor or task of its own that somebody killed or cancelled shortly
+// before, if the job ended
 // with words of its own; or else, also if it lacked something, what had failed in a job whose actors its driver had
 // called; "" if nothing had.
 func (b *builder) lostActor(end, root *finding) (how string) {
@@ -186,7 +191,8 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 	called := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })
 	for _, lost := range b.all {
 		shared := lost.detached && lost.job != end.job
-		killed := lost.intended && lost.Kind == ActorDied && lost.job == end.job && end.last-lost.last <= atTheEnd
+		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
+			end.last-lost.last <= atTheEnd
 		switch {
 		case lost.unrecovered == 0 || lost.last >= end.last:
 		case ownWords && (shared || killed):

@@ -71,3 +71,31 @@ func TestDeletedApplication(t *testing.T) {
 		t.Errorf("the only job: %s", r.Findings[0].Title)
 	}
 }
+
+// TestUnansweredRequest: who waited in vain for the answer to a request of HTTP is told which one a replica left, if a
+// replica says so while the job ran.
+func TestUnansweredRequest(t *testing.T) {
+	const left = "; before that a replica of Serve, shop_Search, had not answered GET /search for 20s"
+	for name, c := range map[string]struct {
+		raised, at string
+		told       bool
+	}{
+		"urllib":           {"TimeoutError: timed out", "10:15:58", true},
+		"requests":         {"requests.exceptions.ReadTimeout: HTTPConnectionPool(host='127.0.0.1', port=8000): Read timed out. (read timeout=20)", "10:15:58", true},
+		"httpx":            {"httpx.ReadTimeout", "10:15:58", true},
+		"aiohttp":          {"aiohttp.client_exceptions.ServerTimeoutError: Timeout on reading data from socket", "10:15:58", true},
+		"Serve gave up":    {"urllib.error.HTTPError: HTTP Error 408: Request Timeout", "10:15:58", true},
+		"after the job":    {"TimeoutError: timed out", "10:17:58", false},
+		"another mistake":  {"KeyError: 'sku'", "10:15:58", false},
+		"before the job":   {"TimeoutError: timed out", "09:15:58", false},
+		"a server's error": {"urllib.error.HTTPError: HTTP Error 500: Internal Server Error", "10:15:58", false},
+	} {
+		dir := submissionWithLog(t, 1, trace(c.raised))
+		storeLog(t, dir, "serve/replica_shop_Search_w55t80zj.log", "INFO 2026-11-22 10:15:30,100 shop_Search w55t80zj 1d-2f -- GET /search 200 12.1ms\n"+
+			"INFO 2026-11-22 "+c.at+",728 shop_Search w55t80zj 4ef30e2d-61ba -- GET /search CANCELLED 20010.2ms\n")
+		_, chain := badJob(t, dir)
+		if root := chain[len(chain)-1]; strings.HasSuffix(root.Title, left) != c.told {
+			t.Errorf("%s: %s", name, root.Title)
+		}
+	}
+}
