@@ -174,7 +174,8 @@ const withDriver = 5e8
 
 // addAbandoned remembers what an attempt was doing when its driver ended.
 func (b *builder) addAbandoned(row tasktable.Row) {
-	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
+	end, _ := (attempt{row: row}).endedUnseen()
+	if end != 0 || len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
 		return
 	}
 	var buf [8]tasktable.StateTime

@@ -220,11 +220,17 @@ func (b *builder) linkTasks() {
 }
 
 // tellsOf reports whether a task failed with words of its own that are about what had failed in a task that it had
-// started shortly before.
+// started shortly before. One that says that it had waited too long did not wait for what ran then if a call of its own
+// had come to an end as that had waited too long.
 func (f *finding) tellsOf(child *finding) bool {
 	said := f.raised.Message
-	return f.Kind == TaskFailed && !ownBugs[f.raised.Type] && child.unrecovered > 0 && !child.intended &&
-		f.last-child.last <= atTheEnd &&
+	if child.unrecovered == 0 || child.intended || f.last-child.last > atTheEnd {
+		return false
+	}
+	if f.Kind == Timeout {
+		return len(f.because) == 0 && (child.Kind == Timeout || f.raised.Type != "GetTimeoutError")
+	}
+	return f.Kind == TaskFailed && !ownBugs[f.raised.Type] &&
 		(general().MatchString(f.raised.Type) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
 }
 

@@ -262,7 +262,7 @@ var renamed = []struct {
 	{lazyregexp.New(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
 	{lazyregexp.New(`(?:\b[Aa]ctor )?(?:\bSERVE_REPLICA::[^:\s]*:)?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
 		"deployment $2 of application $1"},
-	{lazyregexp.New(`\bProxyActor\.\w+`), "Serve's proxy"},
+	{lazyregexp.New(`\bProxyActor(?:\.\w+| \(SERVE_PROXY_ACTOR-[0-9a-f]+\))`), "Serve's proxy"},
 	{lazyregexp.New(`\bServeController\.\w+`), "Serve's controller"},
 	{lazyregexp.New(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
 	{lazyregexp.New(`\bTrainController\.run\b`), "a Train run"},

@@ -37,11 +37,30 @@ func (b *builder) withNames(f *finding) string {
 		}
 		for _, e := range f.Evidence {
 			if m := ownerWorker().FindStringSubmatch(e.Text); m != nil {
-				return around(cmp.Or(name, "an object")+" whose owner, ", b.processName(m[1]), ", had ended")
+				return around(cmp.Or(name, "an object")+" whose owner, ", b.processName(m[1]), ", had ended"+b.wantedEnd(m[1]))
 			}
 		}
 		return name
 	})
+}
+
+// wantedEnd returns why an actor had ended that ran in a worker, if somebody wanted its end, of which no finding tells.
+// It returns "" if it is no such actor.
+func (b *builder) wantedEnd(id string) string {
+	worker, err := rayid.Parse[rayid.Worker](id)
+	if err != nil {
+		return ""
+	}
+	a := b.actorIn(worker)
+	if a == nil {
+		return ""
+	}
+	state, _ := moment.ActorAt(a, b.r.At)
+	why, told := strings.CutPrefix(deathSentence(state.Cause().Text), deadBecause)
+	if !told || !intended(state.Cause()) {
+		return ""
+	}
+	return ", because" + strings.TrimSuffix(why, ".")
 }
 
 // around returns a name with what comes before and after it; "" without a name.

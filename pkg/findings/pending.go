@@ -114,10 +114,11 @@ func (b *builder) countUnended() (running int, err error) {
 // readAtWork remembers the attempts that were running when the session ended.
 func (b *builder) readAtWork() {
 	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
-		switch string(a.row.Type()) {
-		case eventjson.TypeNormal:
+		switch kind := string(a.row.Type()); {
+		case a.state != tasktable.StateRunning: // nobody said that it had ended
+		case kind == eventjson.TypeNormal:
 			b.atWork = append(b.atWork, a)
-		case eventjson.TypeActorCreation:
+		case kind == eventjson.TypeActorCreation:
 			b.constructors = append(b.constructors, a)
 		default:
 			b.calls = append(b.calls, a)
@@ -142,6 +143,12 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 		return 0, false
 	case now.State == "PENDING_CREATION" || now.State == moment.Restarting:
 		return now.Changed, true
+	case now.State == moment.Dead && intended(now.Cause()):
+		if last, _ := moment.ActorAt(a, now.Ended-1); last.State == moment.Restarting {
+			return last.Changed, now.Ended-last.Changed >= longWait // Ray had not started it again
+		}
+	}
+	switch {
 	case now.State != moment.Dead || now.Started != 0 && now.Ended-now.Started >= minHung:
 		return 0, false
 	}
@@ -194,6 +201,11 @@ func attemptOf(row tasktable.Row) attempt {
 	var buf [8]tasktable.StateTime
 	for _, s := range row.States(buf[:0]) {
 		a.since = max(a.since, s.Time)
+	}
+	if a.state == tasktable.StateRunning {
+		if end, _ := a.endedUnseen(); end != 0 {
+			a.state, a.since = tasktable.StateFinished, end
+		}
 	}
 	return a
 }

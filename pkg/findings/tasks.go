@@ -18,30 +18,40 @@ import (
 // maxFailures limits the failed attempts that one report examines.
 const maxFailures = 200_000
 
-// readTasks groups the failed attempts by cause.
+// readTasks groups the failed attempts by cause: also those of which only their workers say that they had failed, as
+// their callers ended just then.
 func (b *builder) readTasks() {
+	g := taskGroups{b: b, known: map[string]*finding{}}
+	g.addAll(tasktable.StateFailed, func(tasktable.Row) bool { return true })
+	g.addAll(tasktable.StateRunning, func(row tasktable.Row) bool {
+		_, trace := (attempt{row: row}).endedUnseen()
+		return trace != ""
+	})
+}
+
+// addAll adds the attempts in a state that count.
+func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
+	b := g.b
 	query := tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures,
-		ExcludeDriver: true, At: b.r.At,
+		Filters: []tasktable.Filter{{Key: "state", Value: state}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At,
 		Stop: b.stopped,
 	}
-	failed, err := b.s.Tasks.Select(query)
+	found, err := b.s.Tasks.Select(query)
 	if b.fail(err) {
 		return
 	}
-	g := taskGroups{b: b, known: map[string]*finding{}}
-	for i, n := range failed.Rows {
-		row, err := failed.Row(i)
-		if b.fail(err) {
+	for i, n := range found.Rows {
+		row, err := found.Row(i)
+		if b.fail(err) || i%1024 == 0 && b.fail(b.stopped()) {
 			return
 		}
-		if g.add(row, b.retried(int(n), row)); i%1024 == 0 && b.fail(b.stopped()) {
-			return
+		if counts(row) {
+			g.add(row, b.retried(int(n), row))
 		}
 	}
-	if failed.Matching > len(failed.Rows) {
-		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d failed attempts of tasks were looked at.",
-			len(failed.Rows), failed.Matching))
+	if found.Matching > len(found.Rows) {
+		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d attempts of tasks in state %s were looked at.",
+			len(found.Rows), found.Matching, state))
 	}
 	b.fail(b.s.Tasks.Err())
 }
@@ -70,6 +80,11 @@ type taskGroups struct {
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, ok := row.Failure()
 	at := failedAt(row)
+	if !ok || string(kind) == "WORKER_DIED" { // its caller may have ended before it could say what it had raised
+		if end, trace := (attempt{row: row}).endedUnseen(); trace != "" {
+			kind, text, at, ok = []byte(taskRaised), []byte(trace), end, true
+		}
+	}
 	switch {
 	case !ok:
 		kind = nil

@@ -164,7 +164,10 @@ func (b *builder) unended(j *job, log *logText) {
 	f.causedBy(lost)
 	u := b.undoneOf(j, log, until)
 	for _, cause := range u.causes() {
-		f.causedBy(cause)
+		// what had only begun to wait when the head or its GCS was lost would have gone on
+		if loss := cmp.Or(lost, gcs); loss == nil || loss.first-cause.first > longBroken {
+			f.causedBy(cause)
+		}
 	}
 	doing, ends := b.inTitle(&u, j, log, until)
 	if doing != "" {

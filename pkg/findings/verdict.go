@@ -82,13 +82,12 @@ func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
 		f.Title = f.memoryTitle()
-		if run := b.trainRuns[f.job]; run != "" {
-			f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
-		}
+		b.nameRun(f)
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
 			f.goOn(failedWith + quoted(f.names))
 		}
+		b.nameRun(f)
 	default:
 		if f.Count > 1 {
 			f.Title = strings.Replace(f.Title, "died and was restarted:",
@@ -114,6 +113,13 @@ func (b *builder) complete(f *finding) {
 	// none is null in JSON
 	f.Because, f.Entities, f.Evidence = []string{}, append([]Entity{}, f.Entities...),
 		append([]Evidence{}, f.Evidence...)
+}
+
+// nameRun names the Train run of a worker that a title is about.
+func (b *builder) nameRun(f *finding) {
+	if run := b.trainRuns[f.job]; run != "" {
+		f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
+	}
 }
 
 // setSeverities decides how severe each finding is.

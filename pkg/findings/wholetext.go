@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -12,9 +13,9 @@ import (
 // whole traceback (ProfileEvent in profile_event.pxi of _raylet), unless the attempt streamed its results.
 const execution = "task:execute"
 
-// wholeText returns the traceback of the exception that an attempt raised, or kept if that is not stored: Ray's error
-// keeps only the end of a traceback.
-func wholeText(row tasktable.Row, kept string) string {
+// executed returns when the function of an attempt had ended, as its worker says (Unix ns), and the traceback of the
+// exception that it raised, if it raised one. end is 0 if that is not stored.
+func executed(row tasktable.Row) (end int64, trace string) {
 	var profile tasktable.Profile
 	row.Profile(&profile)
 	for _, e := range profile.Events {
@@ -22,9 +23,28 @@ func wholeText(row tasktable.Row, kept string) string {
 			continue
 		}
 		extra, _ := pyjson.ParseObject(e.Extra)
-		if trace := extra.String("traceback"); strings.HasPrefix(trace, output.TracebackStart) {
-			return strings.TrimRight(trace, "\n")
+		end, trace = e.End, strings.TrimRight(extra.String("traceback"), "\n")
+		if !strings.HasPrefix(trace, output.TracebackStart) {
+			trace = ""
 		}
 	}
-	return kept
+	return end, trace
+}
+
+// endedUnseen is executed for an attempt of which its caller did not say that it had ended, as that ended just then: it
+// returned, or raised an exception of its own. Workers that are told to exit, and tasks that are cancelled, raise one.
+func (a attempt) endedUnseen() (end int64, trace string) {
+	end, trace = executed(a.row)
+	switch output.ExceptionOf(trace).Type {
+	case "SystemExit", "KeyboardInterrupt":
+		return 0, ""
+	}
+	return end, trace
+}
+
+// wholeText returns the traceback of the exception that an attempt raised, or kept if that is not stored: Ray's error
+// keeps only the end of a traceback.
+func wholeText(row tasktable.Row, kept string) string {
+	_, trace := executed(row)
+	return cmp.Or(trace, kept)
 }

@@ -46,7 +46,7 @@ var rayHints = []string{
 	" There are some potential root causes. (1)", " To see information about where this ObjectRef", " This can happen if the node was preempted",
 	" The task may or may not have been executed",
 	" Check python-core-worker-*.log", " Check cluster logs (", " This could because 1.", " lease_id=",
-	" Refer to the documentation on how to address",
+	" Refer to the documentation on how to address", " This is the Python worker that first created the ObjectRef",
 }
 
 // Same reports whether two texts are about the same exception.
@@ -210,8 +210,8 @@ func raisedIn(text, program string) (e Exception) {
 		if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
 			message = said + said[:1]
 		}
-		if len(message) > MaxMessage {
-			message = repr().ReplaceAllString(message, "<$1 …>")
+		if len(message) > MaxMessage { // else the hints may be cut in their middle
+			message = repr().ReplaceAllString(withoutHints(message), "<$1 …>")
 		}
 		e = Exception{Type: m[2], Message: shortened(message), Function: function}
 		if inMessage && frame != nil {
