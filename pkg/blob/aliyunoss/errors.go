@@ -26,7 +26,7 @@ func (s *Store) do(ctx context.Context, permission string, request func(options 
 	attempt := func() remote.Outcome {
 		header = nil
 		err := request(oss.WithContext(ctx), oss.GetResponseHeader(&header))
-		return remote.Outcome{Err: err, Retry: shouldRetry(err), Pause: remote.RetryAfter(header)}
+		return remote.Outcome{Err: err, Retry: shouldRetry(err)}
 	}
 	err := remote.Retry(ctx, attempt)
 	if s.createBucket && codeOf(err) == "NoSuchBucket" {

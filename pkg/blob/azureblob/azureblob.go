@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -204,14 +203,13 @@ func (c *Config) clientOptions() azcore.ClientOptions {
 		Retry: policy.RetryOptions{
 			MaxRetries:    remote.MaxAttempts - 1,
 			RetryDelay:    remote.MinDelay,
-			MaxRetryDelay: remote.MaxPause,
+			MaxRetryDelay: remote.MaxDelay,
 		},
 		PerRetryPolicies: []policy.Policy{attemptPolicy{}},
 	}
 }
 
-// attemptPolicy counts the requests of an operation whose context carries a counter, and shortens the pauses that
-// answers ask for: the SDK gives up if one is longer than MaxRetryDelay.
+// attemptPolicy counts the requests of an operation whose context carries a counter.
 type attemptPolicy struct{}
 
 type attemptsKey struct{}
@@ -220,9 +218,5 @@ func (attemptPolicy) Do(request *policy.Request) (*http.Response, error) {
 	if n, ok := request.Raw().Context().Value(attemptsKey{}).(*int); ok {
 		*n++
 	}
-	response, err := request.Next()
-	if err == nil && remote.RetryAfter(response.Header) > remote.MaxPause {
-		response.Header.Set("Retry-After", strconv.Itoa(int(remote.MaxPause.Seconds())))
-	}
-	return response, err
+	return request.Next()
 }

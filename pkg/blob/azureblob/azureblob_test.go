@@ -7,17 +7,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 // key is base64, as account keys are.
@@ -116,35 +112,3 @@ func TestCreateOnly(t *testing.T) {
 		}
 	}
 }
-
-// TestLongPauses: a store that asks for a longer pause than it gets is asked again all the same.
-func TestLongPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		requests, began := 0, time.Now()
-		transport := transportFunc(func(r *http.Request) *http.Response {
-			answer := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody,
-				Request: r}
-			if requests++; requests == 1 {
-				answer.Header.Set("Retry-After", "60")
-			} else {
-				answer.StatusCode = http.StatusCreated
-			}
-			return answer
-		})
-		c := Config{Container: "c", AccountURL: "http://a.example.com/?sig=2"}
-		options := c.clientOptions()
-		options.Transport = &http.Client{Transport: transport}
-		client := must.Get(container.NewClientWithNoCredential(c.AccountURL,
-			&container.ClientOptions{ClientOptions: options}))(t)
-		s := &Store{client: client, name: "c"}
-		if _, err := s.put(t.Context(), "key", strings.NewReader(""), 0, true); err != nil || requests != 2 ||
-			time.Since(began) != remote.MaxPause {
-			t.Errorf("%v after %d requests and %s, want another after %s", err, requests, time.Since(began),
-				remote.MaxPause)
-		}
-	})
-}
-
-type transportFunc func(*http.Request) *http.Response
-
-func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

@@ -71,7 +71,7 @@ var _ blob.Store = (*Store)(nil)
 // Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
 	var options []option.ClientOption
-	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(c.Stall)}
+	base := remote.Transport(c.Stall)
 	endpoint, emulator, err := c.endpoint()
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
@@ -128,6 +129,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			log.Debugf("AWS SDK: "+format, v...)
 		})),
 		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
+		config.WithAPIOptions([]func(*middleware.Stack) error{makePauses}),
 	}
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
@@ -279,18 +281,28 @@ func isAmazon(endpoint string) bool {
 		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn") || strings.HasSuffix(u.Hostname(), ".amazonaws.eu"))
 }
 
+// makePauses makes the SDK wait as long as refusals ask for, before it tries again.
+func makePauses(stack *middleware.Stack) error {
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("MakePauses", func(ctx context.Context,
+		in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata,
+		error) {
+		out, metadata, err := next.HandleFinalize(ctx, in)
+		var refused *smithyhttp.ResponseError
+		if errors.As(err, &refused) && refused.Response != nil {
+			// If ctx ends, the SDK notices, too.
+			_ = remote.Pause(ctx, refused.HTTPStatusCode(), refused.Response.Header)
+		}
+		return out, metadata, err
+	}), "Retry", middleware.After)
+}
+
 // newRetryer returns what decides which requests of the SDK are repeated, and when: also after answers from which S3
-// servers are seen to recover, and at the pace that they ask for.
+// servers are seen to recover.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = remote.MaxAttempts
-		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
-			var response *smithyhttp.ResponseError
-			var asked time.Duration
-			if errors.As(err, &response) && response.Response != nil {
-				asked = remote.RetryAfter(response.Response.Header)
-			}
-			return remote.Delay(attempt-1, asked), nil
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			return remote.Delay(attempt - 1), nil
 		})
 		o.Retryables = append(o.Retryables,
 			// 307 is the answer of a new bucket until its name is known everywhere.

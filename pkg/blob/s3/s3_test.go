@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,12 +15,14 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -102,6 +105,43 @@ func TestKeysOfAFile(t *testing.T) {
 		want("fifth")
 	})
 }
+
+// TestPauses: a request that is refused for now is sent again after the pause that the store asks for, or a part of it
+// where little time is left.
+func TestPauses(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{time.Hour: 15 * time.Second, 20 * time.Second: 5 * time.Second} {
+		t.Run(left.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: "minio:9000", AccessKeyID: "id",
+					SecretAccessKey: "hush"}, silent.Logger()))(t)
+				requests := 0
+				options := s.client.Options()
+				options.HTTPClient = doer(func(r *http.Request) *http.Response {
+					answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Etag": {`"1"`}},
+						Body: http.NoBody, Request: r}
+					if requests++; requests == 1 {
+						answer.StatusCode = http.StatusTooManyRequests
+						answer.Header.Set("Retry-After", "120")
+					}
+					return answer
+				})
+				s.client = awss3.New(options)
+				ctx, cancel := context.WithTimeout(t.Context(), left)
+				defer cancel()
+				began := time.Now()
+				_, err := s.put(ctx, "key", strings.NewReader(""), 0, false)
+				if took := time.Since(began); err != nil || requests != 2 || took < want ||
+					took > want+remote.MinDelay {
+					t.Errorf("%v after %d requests and %s, want another after %s", err, requests, took, want)
+				}
+			})
+		})
+	}
+}
+
+type doer func(*http.Request) *http.Response
+
+func (f doer) Do(r *http.Request) (*http.Response, error) { return f(r), nil }
 
 // TestRefusedKeys: credentials that the store refuses before their time are asked for anew, and not more often for each
 // refusal. Those of a role are valid for an hour, also where this machine's clock is slow.

@@ -167,7 +167,7 @@ func (r *reader) pause(cause error) error {
 	if r.failed >= MaxAttempts {
 		return fmt.Errorf("%d attempts: %w", r.failed, cause)
 	}
-	return backoff.Sleep(r.ctx, Delay(r.failed-1, 0))
+	return backoff.Sleep(r.ctx, Delay(r.failed-1))
 }
 
 func (r *reader) Close() error {

@@ -144,25 +144,19 @@ func TestTransportNoticesAStall(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRequestedPause(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
 		"99999999999": math.MaxInt32 * time.Second, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
-		if got := RetryAfter(http.Header{"Retry-After": {value}}); got != want {
-			t.Errorf("RetryAfter(%q) = %s, want %s", value, got, want)
+		if got := requestedPause(http.Header{"Retry-After": {value}}); got != want {
+			t.Errorf("requestedPause(%q) = %s, want %s", value, got, want)
 		}
 	}
 }
 
 func TestDelay(t *testing.T) {
 	for attempt := range 100 {
-		if d := Delay(attempt, 0); d < MinDelay/2 || d > MaxDelay {
+		if d := Delay(attempt); d < MinDelay/2 || d > MaxDelay {
 			t.Errorf("Delay(%d) = %s", attempt, d)
 		}
-	}
-	if d := Delay(0, 2*time.Second); d != 2*time.Second {
-		t.Errorf("asked for 2s, waits %s", d)
-	}
-	if d := Delay(0, time.Hour); d != MaxPause {
-		t.Errorf("asked for an hour, waits %s", d)
 	}
 }

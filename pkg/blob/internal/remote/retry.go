@@ -14,24 +14,38 @@ import (
 const (
 	// MaxAttempts is how often a request is sent before its error is returned. Callers may retry later.
 	MaxAttempts = 6
-	// MinDelay is the pause after the first attempt, MaxDelay the longest one, and MaxPause the longest one that a
+	// MinDelay is the pause after the first attempt, MaxDelay the longest one, and maxPause the longest one that a
 	// store gets by asking for it.
 	MinDelay = 100 * time.Millisecond
 	MaxDelay = 5 * time.Second
-	MaxPause = 3 * MaxDelay
+	maxPause = 3 * MaxDelay
 )
 
-// Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what
-// the store asked for.
-func Delay(attempt int, requested time.Duration) time.Duration {
+// Delay is the pause after a failed attempt (0 is the first): it doubles, and half of it is random.
+func Delay(attempt int) time.Duration {
 	delay := min(MinDelay<<min(attempt, 16), MaxDelay)
-	delay = delay/2 + rand.N(delay/2+1)
-	return max(delay, min(requested, MaxPause))
+	return delay/2 + rand.N(delay/2+1)
 }
 
-// RetryAfter is the time that an answer's Retry-After header asks for; 0 if it has none.
-func RetryAfter(header http.Header) time.Duration {
-	value := header.Get("Retry-After")
+// Pause waits as long as a refusal asks for, but no longer than maxPause, and only for a quarter of the time that ctx
+// leaves: a store that refuses a third of all requests for minutes takes the others, which matters when a collector
+// ends.
+func Pause(ctx context.Context, status int, header http.Header) error {
+	pause := min(requestedPause(header), maxPause)
+	if pause == 0 || status != http.StatusTooManyRequests && status < http.StatusInternalServerError {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		pause = min(pause, time.Until(deadline)/4)
+	}
+	return backoff.Sleep(ctx, pause)
+}
+
+const retryAfter = "Retry-After"
+
+// requestedPause is the time that an answer's Retry-After header asks for; 0 if it has none.
+func requestedPause(header http.Header) time.Duration {
+	value := header.Get(retryAfter)
 	if value == "" {
 		return 0
 	}
@@ -47,9 +61,8 @@ func RetryAfter(header http.Header) time.Duration {
 // Outcome is the result of one attempt.
 type Outcome struct {
 	Err error
-	// Retry says that another attempt may succeed. Pause is the pause that the store asks for.
+	// Retry says that another attempt may succeed.
 	Retry bool
-	Pause time.Duration
 }
 
 // Retry repeats an attempt, for SDKs that do not.
@@ -59,7 +72,7 @@ func Retry(ctx context.Context, attempt func() Outcome) error {
 		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
 			return outcome.Err
 		}
-		if err := backoff.Sleep(ctx, Delay(n, outcome.Pause)); err != nil {
+		if err := backoff.Sleep(ctx, Delay(n)); err != nil {
 			return err
 		}
 	}

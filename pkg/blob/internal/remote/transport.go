@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
 // Shared are the settings that all drivers of remote stores have.
@@ -27,11 +25,13 @@ type Shared struct {
 // DefaultStall is how long a request may make no progress when nothing else is configured.
 const DefaultStall = 30 * time.Second
 
-// Transport is an HTTP transport set by Configure. When a request has ended, its body is not read any more.
+// Transport is an HTTP transport set by Configure. When a request has ended, its body is not read any more. A refusal
+// is returned after the pause that it asks for (Pause), and no longer asks for one: some SDKs ignore Retry-After,
+// others give up when it is long.
 func Transport(stall time.Duration) http.RoundTripper {
 	transport := &http.Transport{}
 	Configure(transport, stall)
-	return ownBody{transport}
+	return pausing{ownBody{transport}}
 }
 
 // Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request
@@ -165,23 +165,19 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return 0, errEnded
 }
 
-// RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore
-// Retry-After when they retry.
-type RetryAfterTransport struct{ Base http.RoundTripper }
+// pausing makes the pauses that refusals ask for.
+type pausing struct{ base http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper. Before it returns an answer with status 429 or 503, it waits as long as the
-// answer's Retry-After asks for, but no longer than MaxPause.
-func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := p.Base.RoundTrip(request)
-	if err != nil || (response.StatusCode != http.StatusTooManyRequests &&
-		response.StatusCode != http.StatusServiceUnavailable) {
+// RoundTrip implements http.RoundTripper. Before it returns a refusal, it makes the pause that this asks for (Pause).
+func (p pausing) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := p.base.RoundTrip(request)
+	if err != nil {
 		return response, err
 	}
-	if asked := RetryAfter(response.Header); asked > 0 {
-		if err := backoff.Sleep(request.Context(), min(asked, MaxPause)); err != nil {
-			_ = response.Body.Close()
-			return nil, err
-		}
+	if err := Pause(request.Context(), response.StatusCode, response.Header); err != nil {
+		_ = response.Body.Close()
+		return nil, err
 	}
+	response.Header.Del(retryAfter)
 	return response, nil
 }

@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -60,4 +62,64 @@ func TestNoBodyIsReadAfterItsRequest(t *testing.T) {
 	if more := body.reads.Load() - reads; response.StatusCode != http.StatusServiceUnavailable || more > 0 {
 		t.Errorf("status %d, %d more reads", response.StatusCode, more)
 	}
+}
+
+type answering func(*http.Request) *http.Response
+
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestPauses: a refusal is returned after the pause that it asks for, of which an operation that must end soon makes a
+// part only. What asks SDKs for more is gone.
+func TestPauses(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		asked  string
+		left   time.Duration // until the operation must end; 0: it need not
+		want   time.Duration
+	}{
+		"busy":               {503, "9", 0, 9 * time.Second},
+		"too many requests":  {429, "9", 0, 9 * time.Second},
+		"long":               {429, "120", 0, maxPause},
+		"long, near the end": {429, "120", 20 * time.Second, 5 * time.Second},
+		"short, far from it": {503, "1", 20 * time.Second, time.Second},
+		"no wish":            {503, "", 20 * time.Second, 0},
+		"missing":            {404, "9", 0, 0},
+		"stored":             {200, "9", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if test.left > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.left)
+					defer cancel()
+				}
+				began := time.Now()
+				transport := pausing{answering(func(r *http.Request) *http.Response {
+					answer := &http.Response{StatusCode: test.status, Header: http.Header{}, Body: http.NoBody, Request: r}
+					answer.Header.Set(retryAfter, test.asked)
+					return answer
+				})}
+				request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost", http.NoBody))(t)
+				response := must.Get(transport.RoundTrip(request))(t)
+				_ = response.Body.Close()
+				if took := time.Since(began); took != test.want || response.Header.Get(retryAfter) != "" {
+					t.Errorf("a pause of %s, then %v", took, response.Header)
+				}
+			})
+		})
+	}
+}
+
+// TestPauseEnds: whoever gives up waits no longer.
+func TestPauseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(time.Second, cancel)
+		if err := Pause(ctx, http.StatusServiceUnavailable, http.Header{retryAfter: {"9"}}); err == nil ||
+			time.Since(began) != time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
 }
