@@ -37,6 +37,10 @@ const (
 	maxProgram    = 10_000
 	// maxLine is the maximum length of a line that expressions read. Longer lines are overwritten as a whole.
 	maxLine = 64 << 10
+	// maxRead bounds how much an expression reads of a line, in bytes: for each match it may read the line to its end,
+	// to see whether an alternative that begins as early matches more (a|BEGIN.*END). So the longer a line is, the
+	// fewer matches are looked for; what follows the last of them is overwritten as a whole.
+	maxRead = 16 << 20
 )
 
 // Settings say what to redact.

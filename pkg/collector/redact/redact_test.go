@@ -193,6 +193,25 @@ func TestManyEscapes(t *testing.T) {
 	}
 }
 
+// TestManyMatches: each match may make an expression read the line to its end. So of a long line the first ones are
+// found, and the rest is overwritten; lines as people write them are read to their ends.
+func TestManyMatches(t *testing.T) {
+	r := redactor(t, nil, `ab\S*|BEGIN.*END`, `10\.0\.\d+\.\d+`)
+	for line, want := range map[string]string{
+		strings.Repeat("ab BEGIN ", 7000):   strings.Repeat("** BEGIN ", 265) + strings.Repeat("*", 9*(7000-265)),
+		strings.Repeat("10.0.0.17, ", 1000): strings.Repeat("*********, ", 1000),
+	} {
+		got := []byte(line + "\nab BEGIN")
+		if r.Lines(got); string(got) != want+"\n** BEGIN" {
+			t.Errorf("%.40q… became\n%q", line, got)
+		}
+	}
+	long := []byte(`["` + strings.Repeat("ab BEGIN ", maxRead/9) + `"]`) // strings of JSON may have any length
+	if r.JSON(long); bytes.ContainsAny(long, "abBEGIN ") {
+		t.Errorf("%.40q…", long)
+	}
+}
+
 // TestExposition: labels are overwritten, names and values stay.
 func TestExposition(t *testing.T) {
 	r := redactor(t, []string{"TOKEN"}, `secret\S*`)

@@ -72,11 +72,12 @@ func nextObject(b []byte, from int) int {
 }
 
 // findSpans returns what a set of rules overwrites in a line: what their expressions' groups match, or else whole
-// matches.
+// matches, and all that follows very many matches (maxRead).
 func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 	for ; rules != 0; rules &= rules - 1 {
 		rule := r.list[bits.TrailingZeros64(rules)]
-		for _, m := range rule.expression.FindAllSubmatchIndex(line, -1) {
+		maxMatches := max(maxRead/max(len(line), 1), 1)
+		for i, m := range rule.expression.FindAllSubmatchIndex(line, maxMatches) {
 			before := len(spans)
 			for g := 2; rule.groups && g < len(m); g += 2 {
 				if m[g] >= 0 {
@@ -85,6 +86,9 @@ func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 			}
 			if len(spans) == before {
 				spans = append(spans, span{m[0], m[1]})
+			}
+			if i == maxMatches-1 {
+				spans = append(spans, span{m[1], len(line)})
 			}
 		}
 	}
