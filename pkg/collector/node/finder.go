@@ -39,8 +39,10 @@ type Finder struct {
 	IP string
 
 	mu    sync.Mutex
-	nodes map[string]rayid.Node // by session, as found last
-	asked time.Time             // when the dashboard was asked last
+	nodes map[string]rayid.Node         // by session, as found last
+	asked time.Time                     // when the dashboard was asked last
+	looks int                           // into sessions' folders
+	seen  map[string]map[rayid.Node]int // by session: the look that first saw a node's files
 }
 
 // maxSessions is how many sessions are remembered; of the others, the oldest is dropped for a new one.
@@ -101,7 +103,9 @@ func (f *Finder) remember(session string, node rayid.Node) {
 		f.nodes = make(map[string]rayid.Node)
 	}
 	if _, ok := f.nodes[session]; !ok && len(f.nodes) >= maxSessions {
-		delete(f.nodes, slices.Min(slices.Collect(maps.Keys(f.nodes))))
+		oldest := slices.Min(slices.Collect(maps.Keys(f.nodes)))
+		delete(f.nodes, oldest)
+		delete(f.seen, oldest)
 	}
 	f.nodes[session] = node
 }
@@ -118,7 +122,7 @@ func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
 	}
 	defer root.Close()
-	node, err := fromSession(root, session, f.Head)
+	node, err := f.fromSession(root, session)
 	if !errors.Is(err, errUnknown) {
 		return node, err
 	}
@@ -141,6 +145,7 @@ func Latest(root *os.Root) string {
 type portFile struct {
 	node    rayid.Node
 	rank    int
+	look    int // that first saw the node
 	written time.Time
 }
 
@@ -148,9 +153,10 @@ type portFile struct {
 const maxEntries = 10_000
 
 // fromSession finds the node's ID in the names of the port files in a session's folder. There can be several nodes'
-// files: raylets of one machine share the folder, and a restarted raylet has a new ID. head: the node with a GCS is
-// wanted. Otherwise the file that was written last counts, of the metrics agents if they have any.
-func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
+// files: raylets of one machine share the folder, and a restarted raylet has a new ID. For a head, the node with a GCS
+// is wanted. Otherwise the node counts whose files appeared last, of the metrics agents if they have any; of those that
+// were there at the first look, the one written last. (The clock may be set back before a raylet is restarted.)
+func (f *Finder) fromSession(root *os.Root, session string) (rayid.Node, error) {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rayid.Node{}, errUnknown
@@ -170,7 +176,7 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 		}
 		p := portFile{node: id, written: info.ModTime()}
 		switch {
-		case head && strings.HasPrefix(entry.Name(), "gcs_server_"):
+		case f.Head && strings.HasPrefix(entry.Name(), "gcs_server_"):
 			p.rank = 2
 		case strings.HasPrefix(entry.Name(), "metrics_agent_"):
 			p.rank = 1
@@ -180,10 +186,30 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 	if len(files) == 0 {
 		return rayid.Node{}, errUnknown
 	}
+	f.date(session, files)
 	return slices.MaxFunc(files, func(a, b portFile) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), a.written.Compare(b.written),
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.look, b.look), a.written.Compare(b.written),
 			strings.Compare(a.node.String(), b.node.String()))
 	}).node, nil
+}
+
+// date records which look first saw the nodes of the files.
+func (f *Finder) date(session string, files []portFile) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	before, now := f.seen[session], make(map[rayid.Node]int, len(files))
+	for i, file := range files {
+		look, ok := before[file.node]
+		if !ok {
+			look = f.looks
+		}
+		files[i].look, now[file.node] = look, look
+	}
+	if f.seen == nil {
+		f.seen = make(map[string]map[rayid.Node]int)
+	}
+	f.seen[session] = now
 }
 
 // hookFile is written by a hook of the pod; an ID and white space take less than maxHookFile.

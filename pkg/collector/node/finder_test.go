@@ -83,6 +83,24 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: a raylet that is restarted after the node's clock was set back is the one that runs, though its
+// files seem to be older; also after another look.
+func TestClockSetBack(t *testing.T) {
+	f := &Finder{Dir: t.TempDir()}
+	must.OK(t, os.MkdirAll(filepath.Join(f.Dir, session), 0o755))
+	for i, id := range []string{a, c, b} {
+		path := filepath.Join(f.Dir, session, "metrics_agent_port_"+id)
+		must.OK(t, os.WriteFile(path, []byte("1"), 0o644))
+		written := time.Unix(1e9-int64(i)*3600, 0)
+		must.OK(t, os.Chtimes(path, written, written))
+		for range 2 {
+			if got, err := f.Here(session); err != nil || got.String() != id {
+				t.Errorf("got %s, %v, want %s", got, err, id)
+			}
+		}
+	}
+}
+
 func TestRecordedTrees(t *testing.T) {
 	r := recording.Open(t)
 	for name, want := range map[string]string{"head": a, "w1": b, "w2": c} {
