@@ -124,6 +124,9 @@ func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 	if same, err := f.tail.isIn(opened); !same || err != nil {
 		return false, err
 	}
+	if f.tail.isBlank() && seen.changed != f.changed {
+		return false, nil // its room is made in advance: what is written next stands before its end
+	}
 	if f.prefix.n < maxPrefix {
 		f.prefix = prefixOf(start)
 	}
@@ -265,6 +268,11 @@ func (t tail) isIn(f io.ReaderAt) (bool, error) {
 	}
 	now, err := tailOf(f, t.end)
 	return now == t, err
+}
+
+// isBlank says whether the bytes are all zero.
+func (t tail) isBlank() bool {
+	return t.end > 0 && t.sum == hashOf(fnvStart, make([]byte, min(t.end, maxPrefix)))
 }
 
 // readUnchanged is readStart of a file that still has both; otherwise it returns errChanged.

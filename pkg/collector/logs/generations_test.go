@@ -101,6 +101,10 @@ func TestGenerations(t *testing.T) {
 		"the last bytes overwritten, and longer": {
 			`write x banner a end; ship; overwrite x banner a new more`, `x: banner a end more`,
 		},
+		"room that is made in advance": {
+			`write x banner a room; age x 9s; ship; overwrite x banner a b less; age x 8s; ship`,
+			`x: banner a room banner a b less`,
+		},
 		"overwritten again and again": { // three wholes at once, then one in a minute
 			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; waits

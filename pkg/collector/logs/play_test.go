@@ -81,6 +81,8 @@ var texts = map[string]string{
 	"first": first("a"), "half": first("half")[:40],
 	"banner": strings.Repeat(first("a"), 20), // more than what a log's beginning is told by
 	"lines":  strings.Repeat(first("c"), 10), // more than may be overwritten at a log's end
+	// of a file that is made longer than its text; less is what b leaves of room
+	"room": strings.Repeat("\x00", 4096), "less": strings.Repeat("\x00", 4096-len(first("b")+"two\n")),
 	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
 }
 
