@@ -2,12 +2,14 @@ package scrape
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -105,6 +108,74 @@ func TestHostileExporters(t *testing.T) {
 				t.Errorf("%d bytes of answers are kept", kept)
 			}
 		})
+	}
+}
+
+// TestAnswersWithoutEnd: of an answer a limited number of bytes is read, as they are after decompression, and it takes no
+// memory by its length.
+func TestAnswersWithoutEnd(t *testing.T) {
+	const longest = 64 << 20 // if nobody stops reading
+	for name, part := range map[string]string{
+		"samples":   "a{b=\"c\"} 1\n",
+		"a line":    "a",
+		"comments":  "# HELP a text\n",
+		"no lines":  "\n",
+		"not text":  "\x00\xff\x1f\x8b\n",
+		"timestamp": "a 1 1764000000000 # {trace_id=\"x\"} 1\n",
+	} {
+		for _, compressed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, compressed: %t", name, compressed), func(t *testing.T) {
+				text := []byte(strings.Repeat(part, (1<<20)/len(part)))
+				times := longest / len(text)
+				if compressed { // gzip's files may follow each other
+					var out bytes.Buffer
+					writer := gzip.NewWriter(&out)
+					must.Get(writer.Write(text))(t)
+					must.OK(t, writer.Close())
+					text = out.Bytes()
+				}
+				r := newRig(t, Options{MaxSeries: 100}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/vnd.google.protobuf")
+					if compressed {
+						w.Header().Set("Content-Encoding", "gzip")
+					}
+					for range times {
+						if _, err := w.Write(text); err != nil {
+							return
+						}
+					}
+				})
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				r.scrape()
+				runtime.ReadMemStats(&after)
+				if took := after.TotalAlloc - before.TotalAlloc; took > longest/2 {
+					t.Errorf("it took %d bytes of memory", took)
+				}
+				if last := r.log.LastEntry(); last == nil || !strings.Contains(last.Message, errTooLong.Error()) {
+					t.Errorf("it said %v", last)
+				}
+			})
+		}
+	}
+}
+
+// TestAnswerInDrops: an answer has a limited time, however long it goes on.
+func TestAnswerInDrops(t *testing.T) {
+	ended := make(chan struct{})
+	r := newRig(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, "a 1\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Millisecond)
+		}
+	})
+	r.limit = 200 * time.Millisecond
+	r.scrape()
+	<-ended
+	if last := r.log.LastEntry(); last == nil || !strings.Contains(last.Message, context.DeadlineExceeded.Error()) {
+		t.Errorf("it said %v", last)
 	}
 }
 
