@@ -194,6 +194,8 @@ func TestJSONLogs(t *testing.T) {
 	for archive, logs := range map[string]string{
 		"serve_crash": `serve/controller_\d+\.log`,
 		"odd-2.60":    `gcs_server\.out|raylet\.(?:out|err)|python-core-[^/]*\.log|serve/controller_\d+\.log`,
+		"far_drained": `gcs_server\.out|raylet\.out`,
+		"end_gcs":     `gcs_server\.out|raylet\.out`,
 	} {
 		t.Run(archive, func(t *testing.T) {
 			dir, ref := cluster(t, archive)
@@ -231,7 +233,7 @@ func TestJSONLogs(t *testing.T) {
 
 var (
 	serveEntry   = regexp.MustCompile(`^(INFO|WARNING|ERROR|DEBUG) (\S+ \S+) (controller) (\d+) -- (.*)$`)
-	backendEntry = regexp.MustCompile(`^\[(\S+ \S+) (\w) \d+ \d+\] (\(\S+\) )?(\S+?):(\d+): +(.*)$`)
+	backendEntry = regexp.MustCompile(`^\[(\S+ \S+) (\w) \d+ \d+\] (?:\((\S+)\) )?(\S+?):(\d+): +(.*?)((?: \w+_id=\w+)*)$`)
 )
 
 // inJSON is a log of Ray's as Ray writes it with its formatter JSON, or with RAY_BACKEND_LOG_JSON=1.
@@ -246,8 +248,13 @@ func inJSON(log string) string {
 			})
 		} else if m := backendEntry.FindStringSubmatch(line); m != nil {
 			number, _ := strconv.Atoi(m[5]) // the expression matched digits
-			entries = append(entries, map[string]any{"asctime": m[1], "levelname": m[2], "message": m[3] + m[6],
-				"filename": m[4], "lineno": number})
+			entry := map[string]any{"asctime": m[1], "levelname": m[2], "message": m[6], "component": m[3],
+				"filename": m[4], "lineno": number}
+			for _, field := range strings.Fields(m[7]) {
+				name, value, _ := strings.Cut(field, "=")
+				entry[name] = value
+			}
+			entries = append(entries, entry)
 		} else if before, ok := last(entries).(map[string]any); ok && before["component_name"] != nil {
 			text, _ := before["exc_text"].(string)
 			before["exc_text"] = strings.TrimPrefix(text+"\n"+line, "\n")

@@ -274,3 +274,18 @@ func TestDocs(t *testing.T) {
 		must.OK(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 }
+
+// TestExpand: a record of Ray's C++ processes, as a GCS of Ray 2.60 wrote it, is the line that it writes as text.
+func TestExpand(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"asctime":"2026-11-29 03:18:32,996","levelname":"I","message":"Ray cluster metadata","component":"gcs_server",` +
+			`"filename":"gcs_server_main.cc","lineno":98,"ray_version":"2.60.0","ray_commit":""}`: "[2026-11-29 03:18:32,996 I 0 0] (gcs_server) gcs_server_main.cc:98: Ray cluster metadata ray_version=2.60.0 ray_commit=",
+		`{"asctime":"2026-11-29 03:18:32,996","levelname":"W","message":"a\nb","filename":"x.cc","lineno":1,"n":12}`: "[2026-11-29 03:18:32,996 W 0 0] x.cc:1: a\nb n=12",
+		`{"asctime":"2026-11-29 03:18:32,996","levelname":"I","message":"ok"}`:                                       "[2026-11-29 03:18:32,996 I 0 0] :0: ok",
+		`{"asctime":"2026-11-29 03:18:32,996","levelname":"I","message":"cut off","node_id":"ab`:                     "",
+	} {
+		if got := string(Expand([]byte(line))); got != want {
+			t.Errorf("%s becomes\n%q, want\n%q", line, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -11,9 +12,10 @@ import (
 // Expand returns a line that is a record in JSON as Ray would have printed it as text, with the lines of its message
 // and of its exception; nil if it is no record in Ray's own JSON, and has no exception.
 //
-//	{"asctime": T, "levelname": "E", "message": "(raylet) m", "filename": "f.cc", "lineno": 1}     → [T E 0 0] (raylet) f.cc:1: m
-//	{"asctime": T, "levelname": "ERROR", "message": m, "component_name": "controller", …}          → ERROR T controller 0 -- m
-//	{"timestamp": T, "level": "error", "event": m, "exception": "Traceback …"}                     → ERROR T m
+//	{"asctime": T, "levelname": "E", "message": m, "component": "raylet", "filename": "f.cc", "lineno": 1, "node_id": N}
+//	→ [T E 0 0] (raylet) f.cc:1: m node_id=N
+//	{"asctime": T, "levelname": "ERROR", "message": m, "component_name": "controller", …} → ERROR T controller 0 -- m
+//	{"timestamp": T, "level": "error", "event": m, "exception": "Traceback …"} → ERROR T m
 func Expand(line []byte) []byte {
 	line = bytes.TrimSpace(line)
 	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
@@ -31,6 +33,7 @@ func Expand(line []byte) []byte {
 		File          string `json:"filename"`
 		Line          int    `json:"lineno"`
 		Process       int    `json:"process"`
+		Component     string `json:"component"` // of Ray's C++ processes
 		ComponentName string `json:"component_name"`
 		ComponentID   string `json:"component_id"`
 		Run           string `json:"run_name"` // of Train, which writes only JSON
@@ -47,13 +50,11 @@ func Expand(line []byte) []byte {
 		return nil
 	case len(own.Level) == 1 && own.Time != "":
 		component := ""
-		if strings.HasPrefix(said, "(") {
-			if name, rest, ok := strings.Cut(said, ") "); ok {
-				component, said = name+") ", rest
-			}
+		if own.Component != "" {
+			component = "(" + own.Component + ") "
 		}
 		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" +
-			strconv.Itoa(own.Line) + ": " + said)
+			strconv.Itoa(own.Line) + ": " + said + context(line))
 	case own.ComponentName != "" && own.Time != "":
 		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
 			said)
@@ -65,6 +66,29 @@ func Expand(line []byte) []byte {
 		name = level.String()
 	}
 	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
+}
+
+// context returns the fields that a record of Ray's C++ processes has beside those of each record, such as node_id, as
+// they stand behind the message in text (src/ray/util/logging.cc).
+func context(line []byte) string {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	var text strings.Builder
+	for _, err := decoder.Token(); err == nil && decoder.More(); {
+		var name json.Token
+		var value any
+		if name, err = decoder.Token(); err == nil {
+			err = decoder.Decode(&value)
+		}
+		switch name {
+		case "asctime", "levelname", "message", "component", "filename", "lineno":
+			continue
+		}
+		if err == nil {
+			fmt.Fprintf(&text, " %s=%v", name, value)
+		}
+	}
+	return text.String()
 }
 
 // Message returns the message of a log record in JSON; "" if the line is no such record.
