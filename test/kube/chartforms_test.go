@@ -19,8 +19,15 @@ import (
 // The forms in which other charts take such values: each value in YAML, and what it makes of which object.
 func TestChartForms(t *testing.T) {
 	for values, want := range map[string][]string{
-		`{"fullnameOverride":"history"}`: {"Deployment/history", `"app":"history"`},
-		`{"nameOverride":"history"}`:     {"Service/historyserver-history", `"app":"historyserver-history"`},
+		`{"fullnameOverride":"history"}`:                        {"Deployment/history", `"app":"history"`},
+		`{"fullnameOverride":"history","nameOverride":"other"}`: {"Deployment/history"},
+		`{"startupProbe":null,"podSecurityContext":null,"securityContext":null,"resources":null}`: {
+			"Deployment/historyserver", `"livenessProbe"`},
+		`{"sessionMemory":null,"catalog":{"interval":null},"retention":{"interval":null,"keep":"30d"}}`: {
+			"Deployment/historyserver", `"args":["--shutdown-delay=5s","--catalog-requests=20000","--explain-requests=6000",` +
+				`"--index-cache-max-size=10GiB","--log-format=text","--log-level=info","--max-metrics-memory=256MiB",` +
+				`"--notes=true","--retention=30d","--live=storage"`},
+		`{"nameOverride":"history"}`: {"Service/historyserver-history", `"app":"historyserver-history"`},
 		`{"imagePullSecrets":[{"name":"a"},"b"],"global":{"imagePullSecrets":["c"]}}`: {
 			"Deployment/historyserver-webhook",
 			`"imagePullSecrets":[{"name":"a"},{"name":"b"},{"name":"c"}]`},

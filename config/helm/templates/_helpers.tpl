@@ -1,6 +1,6 @@
 {{- /* The name of the release's objects, short enough for the longest ending. */}}
 {{- define "fullname" -}}
-{{- with .Values.nameOverride }}{{ printf "%s-%s" $.Release.Name . | trunc 50 | trimSuffix "-" }}
+{{- if and .Values.nameOverride (not .Values.fullnameOverride) }}{{ printf "%s-%s" .Release.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
 {{- else }}{{ .Values.fullnameOverride | default .Release.Name | trunc 53 | trimSuffix "-" }}{{ end -}}
 {{- end }}
 
@@ -185,6 +185,15 @@ webhooks.yaml: |
 {{- end }}
 {{- define "setting" -}}
 {{ include "settingText" . | quote }}
+{{- end }}
+
+{{- /* Flags of the server by name. Those that are null keep the server's own defaults. */}}
+{{- define "flags" -}}
+{{- range $flag, $value := . }}
+{{- if not (kindIs "invalid" $value) }}
+- {{ printf "--%s=%s" $flag (include "settingText" (list $flag $value)) | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* The settings of the backend as environment variables. */}}
