@@ -93,7 +93,7 @@ func TestFleet(t *testing.T) {
 		"/fleet?from=2020-01-01&to=2020-01-02": {200, "No session began on these days"},
 		"/fleet/":                              {302, ""},
 		"/fleet?from=never":                    {400, "Want a date"},
-		"/api/history/fleet?by=gold":           {400, "cpu, gpu, memory, node or cost"},
+		"/api/history/fleet?by=gold":           {400, "node, cpu, gpu, memory or cost"},
 		"/api/history/fleet?format=xml":        {400, "json or csv"},
 		"/api/history/fleet?format=csv":        {400, "one of days, causes"},
 		"/api/history/fleet?top=0":             {400, "from 1 to"},

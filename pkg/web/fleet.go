@@ -104,14 +104,21 @@ func (p Fleet) Address(place fleet.Place, rest string) string {
 	return p.Base + ref.Path() + rest
 }
 
-// Resources are those that tables are ranked by, with their names.
-func (p Fleet) Resources() []struct{ Value, Name string } {
-	all := []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"},
-		{"node", "Node hours"}}
-	if p.Priced {
-		all = append(all, struct{ Value, Name string }{fleet.ByCost, "Cost"})
+// Resources are those that tables can be ranked by.
+func (p Fleet) Resources() []fleet.Figure { return fleet.Figures(p.Priced) }
+
+// figures are those that the page shows: without GPUs none of them.
+func (p Fleet) figures() []fleet.Figure {
+	return slices.DeleteFunc(p.Resources(),
+		func(f fleet.Figure) bool { return f.By == "gpu" && !(p.Total.Hours.GPU.Offered > 0) })
+}
+
+// written writes a figure of hours.
+func written(f fleet.Figure, v float64) string {
+	if f.By == fleet.ByCost {
+		return money(v)
 	}
-	return all
+	return amount(v)
 }
 
 // money writes an amount of money without its currency.
@@ -145,9 +152,6 @@ func share(v *float64) string {
 }
 
 func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
-
-// GPUs says whether nodes had any.
-func (p Fleet) GPUs() bool { return p.Total.Hours.GPU.Offered > 0 }
 
 // Ends counts the sessions that did not fail by how they ended.
 func (p Fleet) Ends() string {
@@ -196,35 +200,20 @@ type FleetTile struct {
 }
 
 // Tiles are the hours of all sessions.
-func (p Fleet) Tiles() []FleetTile {
-	h, before := p.Total.Hours, fleet.Hours{}
-	if p.Before != nil {
-		before = p.Before.Total.Hours
-	}
-	than := func(now, then float64) string {
-		if p.Before == nil {
-			return ""
+func (p Fleet) Tiles() (tiles []FleetTile) {
+	for _, f := range p.figures() {
+		now, use := f.Of(&p.Total.Hours)
+		tile := FleetTile{Title: f.Title, Amount: written(f, now)}
+		if f.By == fleet.ByCost {
+			tile.Title += " in " + p.Currency
 		}
-		return human.Change(now, then)
-	}
-	tiles := []FleetTile{{Title: "Node hours", Amount: amount(h.Node), Change: than(h.Node, before.Node)}}
-	for _, resource := range []struct {
-		title string
-		fleet.Resource
-		before fleet.Resource
-	}{{"CPU hours", h.CPU, before.CPU}, {"GPU hours", h.GPU, before.GPU},
-		{"GiB hours of memory", h.Memory, before.Memory}} {
-		tile := FleetTile{Title: resource.title, Amount: amount(resource.Offered),
-			Known: resource.Resource.Unused != nil, Used: part100(resource.Used, resource.Measured),
-			Change: than(resource.Offered, resource.before.Offered)}
-		tile.Unused = share(resource.Resource.Unused)
-		if resource.Offered > 0 || resource.title != "GPU hours" { // without GPUs there is no tile of them
-			tiles = append(tiles, tile)
+		if use != nil {
+			tile.Known, tile.Used, tile.Unused = use.Unused != nil, part100(use.Used, use.Measured), share(use.Unused)
 		}
-	}
-	if p.Priced {
-		tiles = append(tiles, FleetTile{Title: "Cost in " + p.Currency, Amount: money(h.Cost),
-			Change: than(h.Cost, before.Cost)})
+		if p.Before != nil {
+			tile.Change = human.Change(now, p.Before.Total.Hours.Of(f.By))
+		}
+		tiles = append(tiles, tile)
 	}
 	return tiles
 }
@@ -235,22 +224,32 @@ type FleetColumn struct {
 	Unused             bool // another one follows with what was not used
 }
 
-// HourColumns are the columns with hours and cost, each with a link that sorts by it; GPUs and cost only if any are.
+// HourColumns are the columns with hours and cost, each with a link that sorts by it.
 func (p Fleet) HourColumns() (columns []FleetColumn) {
-	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"},
-		{"memory", "GiB h"}, {fleet.ByCost, p.Currency}} {
-		if c.by == "gpu" && !p.GPUs() || c.by == fleet.ByCost && !p.Priced {
-			continue
-		}
+	for _, f := range p.figures() {
 		form := p.setParams()
-		form.Set("by", c.by)
-		column := FleetColumn{Title: c.title, Link: "?" + form.Encode(), Order: "none", Unused: c.by != "node" && c.by != fleet.ByCost}
-		if c.by == p.By {
+		form.Set("by", f.By)
+		_, use := f.Of(&p.Total.Hours)
+		column := FleetColumn{Title: cmp.Or(f.Head, p.Currency), Link: "?" + form.Encode(), Order: "none",
+			Unused: use != nil}
+		if f.By == p.By {
 			column.Order = "descending"
 		}
 		columns = append(columns, column)
 	}
 	return columns
+}
+
+// HourCells are the cells of a row below HourColumns.
+func (p Fleet) HourCells(h fleet.Hours) (cells []string) {
+	for _, f := range p.figures() {
+		v, use := f.Of(&h)
+		cells = append(cells, written(f, v))
+		if use != nil {
+			cells = append(cells, share(use.Unused))
+		}
+	}
+	return cells
 }
 
 // maxBars is how many bars a chart has: more days than that are drawn together.
@@ -343,15 +342,6 @@ func dayOf(day string) time.Time {
 	t, _ := time.Parse(time.DateOnly, day)
 	return t
 }
-
-// FleetHours are hours with the page that shows them.
-type FleetHours struct {
-	Page Fleet
-	Of   fleet.Hours
-}
-
-// Of is for the template of hours.
-func (p Fleet) Of(h fleet.Hours) FleetHours { return FleetHours{p, h} }
 
 // FleetTable is a table's name and what it is called.
 type FleetTable struct {

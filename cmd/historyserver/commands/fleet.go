@@ -32,7 +32,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	o.outputs, o.viaServer = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; "+
+	fs.StringVar(&by, "by", "", "resource to sort by: "+human.Or(fleet.Resources)+" (with prices); "+
 		"empty: gpu if nodes had any, otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "only this table, which --output=csv needs: "+strings.Join(fleet.Tables, ", "))
@@ -129,18 +129,15 @@ func (f *fleetWriter) totals() {
 	if b := f.r.Before; b != nil {
 		row(f.w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
 		change := []any{"change"}
-		for _, c := range []struct {
-			what        string
-			now, before float64
-		}{
-			{"sessions", float64(t.Sessions), float64(b.Total.Sessions)},
-			{"failed", float64(t.Failed), float64(b.Total.Failed)},
-			{"CPU hours", t.Hours.CPU.Offered, b.Total.Hours.CPU.Offered},
-			{"GPU hours", t.Hours.GPU.Offered, b.Total.Hours.GPU.Offered},
-		} {
-			if text := human.Change(c.now, c.before); text != "" {
-				change = append(change, c.what+" "+text)
+		add := func(what string, now, before float64) {
+			if text := human.Change(now, before); text != "" {
+				change = append(change, what+" "+text)
 			}
+		}
+		add("sessions", float64(t.Sessions), float64(b.Total.Sessions))
+		add("failed", float64(t.Failed), float64(b.Total.Failed))
+		for _, figure := range f.figures() {
+			add(figure.Title, t.Hours.Of(figure.By), b.Total.Hours.Of(figure.By))
 		}
 		if len(change) > 1 {
 			row(f.w, change...)
@@ -225,28 +222,38 @@ func jobName(u fleet.Usage) string {
 
 func userName(u fleet.Usage) string { return u.Namespace + "/" + u.Name }
 
+// figures are those of hours, each with a column.
+func (f *fleetWriter) figures() []fleet.Figure { return fleet.Figures(f.r.Currency != "") }
+
 // hourHeads are the heads of hours, separated by tabs.
 func (f *fleetWriter) hourHeads() string {
-	heads := "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
-	if f.r.Currency != "" {
-		heads += "\tCOST (" + f.r.Currency + ")"
+	var heads []string
+	for _, figure := range f.figures() {
+		heads = append(heads, cmp.Or(strings.ToUpper(figure.Head), "COST ("+f.r.Currency+")"))
+		if _, use := figure.Of(&f.r.Total.Hours); use != nil {
+			heads = append(heads, "UNUSED")
+		}
 	}
-	return heads
+	return strings.Join(heads, "\t")
 }
 
-// hours returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the share
-// that was not used; with prices the cost.
+// hours returns the columns below hourHeads: what the nodes offered, and the share of it that was not used.
 func (f *fleetWriter) hours(h fleet.Hours) string {
-	cells := []string{fmt.Sprintf("%.1f", h.Node)}
-	for _, r := range h.Resources() {
-		unused := "-"
-		if r.Unused != nil {
-			unused = fmt.Sprintf("%.0f %%", math.Round(100**r.Unused))
+	var cells []string
+	for _, figure := range f.figures() {
+		v, use := figure.Of(&h)
+		digits := 1
+		if figure.By == fleet.ByCost {
+			digits = 2
 		}
-		cells = append(cells, fmt.Sprintf("%.1f", r.Offered), unused)
-	}
-	if f.r.Currency != "" {
-		cells = append(cells, fmt.Sprintf("%.2f", h.Cost))
+		cells = append(cells, fmt.Sprintf("%.*f", digits, v))
+		switch {
+		case use == nil:
+		case use.Unused == nil:
+			cells = append(cells, "-")
+		default:
+			cells = append(cells, fmt.Sprintf("%.0f %%", math.Round(100**use.Unused)))
+		}
 	}
 	return strings.Join(cells, "\t")
 }

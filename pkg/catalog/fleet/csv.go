@@ -27,19 +27,23 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		}
 		_ = out.Write(record) // Error says so at the end
 	}
-	hours := "node_hours,cpu_hours,cpu_measured,cpu_used,cpu_unused,gpu_hours,gpu_measured,gpu_used,gpu_unused," +
-		"memory_gib_hours,memory_measured,memory_used,memory_unused"
-	days, priced := "", r.Currency != ""
-	if priced {
-		hours, days = hours+",cost", ",cost"
-	}
-	cost := func(v float64) []string {
-		if !priced {
-			return nil
+	figures, hours := Figures(r.Currency != ""), ""
+	for _, f := range figures {
+		hours += "," + f.csv
+		if _, use := f.Of(&Hours{}); use != nil {
+			hours += strings.ReplaceAll(",X_measured,X_used,X_unused", "X", f.By)
 		}
-		return cellsOf(v)
 	}
-	used := func(h Hours) []string { return append(cellsOf(h), cost(h.Cost)...) }
+	used := func(h Hours) (cells []string) {
+		for _, f := range figures {
+			amount, use := f.Of(&h)
+			cells = append(cells, cellsOf(amount)...)
+			if use != nil {
+				cells = slices.Concat(cells, cellsOf(use.Measured), cellsOf(use.Used), cellsOf(use.Unused))
+			}
+		}
+		return cells
+	}
 	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
@@ -47,9 +51,16 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		for outcome := range (Counts{}).Each() {
 			head += "," + strings.ReplaceAll(outcome, " ", "_")
 		}
-		names(head + days)
+		if r.Currency != "" {
+			head += ",cost"
+		}
+		names(head)
 		for _, d := range r.Days {
-			write(d.Day, d.Sessions, d.Counts, cost(d.Cost))
+			cells := []any{d.Day, d.Sessions, d.Counts}
+			if r.Currency != "" {
+				cells = append(cells, d.Cost)
+			}
+			write(cells...)
 		}
 	case "causes":
 		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
@@ -57,22 +68,22 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 			write(c.Signature, c.Kind, c.Title, c.Sessions, c.First, c.Last, c.Latest)
 		}
 	case "namespaces":
-		names("namespace,sessions,failed," + hours)
+		names("namespace,sessions,failed" + hours)
 		for _, u := range r.Namespaces {
 			write(u.Namespace, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "owners":
-		names("namespace,kind,name,sessions,failed," + hours)
+		names("namespace,kind,name,sessions,failed" + hours)
 		for _, u := range r.Owners {
 			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "jobs":
-		names("namespace,job,runs,failed," + hours)
+		names("namespace,job,runs,failed" + hours)
 		for _, u := range r.Jobs {
 			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "users":
-		names("namespace,user,runs,failed," + hours)
+		names("namespace,user,runs,failed" + hours)
 		for _, u := range r.Users {
 			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
 		}
@@ -82,7 +93,7 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 			write(s.Namespace, s.Name, s.Before.Runs, s.Before.Mean, s.After.Runs, s.After.Mean, s.Ratio)
 		}
 	case "sessions":
-		names("namespace,cluster,session,owner,start,seconds,outcome," + hours)
+		names("namespace,cluster,session,owner,start,seconds,outcome" + hours)
 		for _, s := range r.Sessions {
 			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, used(s.Hours))
 		}
@@ -128,14 +139,6 @@ func cellsOf(v any) []string {
 		return cells
 	case Place:
 		return slices.Concat(cellsOf(v.Namespace), cellsOf(v.Cluster), cellsOf(v.Session))
-	case Hours:
-		cells := cellsOf(v.Node)
-		for _, r := range v.Resources() {
-			for _, cell := range []any{r.Offered, r.Measured, r.Used, r.Unused} {
-				cells = append(cells, cellsOf(cell)...)
-			}
-		}
-		return cells
 	}
 	panic(fmt.Sprintf("%T is no cell", v))
 }

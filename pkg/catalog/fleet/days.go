@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,14 +198,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 
 // nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise
 // its submission.
-func nameOf(j *packs.Job) string {
-	for _, name := range []string{j.Name, j.Entrypoint, j.Submission} {
-		if name != "" {
-			return name
-		}
-	}
-	return ""
-}
+func nameOf(j *packs.Job) string { return cmp.Or(j.Name, j.Entrypoint, j.Submission) }
 
 // cachedDay are the rows of a day for the next report.
 type cachedDay struct {

@@ -14,7 +14,7 @@ import (
 type Report struct {
 	From string `json:"from"` // the first day, UTC
 	To   string `json:"to"`   // the last one
-	By   string `json:"by"`   // the resource by which tables are ranked, one of Resources
+	By   string `json:"by"`   // the figure by which tables are ranked, one of Resources
 	// Currency is that of all costs; "": there are no prices, and no costs.
 	Currency string `json:"currency,omitempty"`
 	// Budget is that of all namespaces for these days; 0: one has none.
@@ -163,8 +163,8 @@ type Hours struct {
 	Cost   float64  `json:"cost,omitempty"` // by the prices, of what was offered
 }
 
-// Resources are those of CPUs, GPUs and memory, as in packs.Used.Each.
-func (h *Hours) Resources() [3]*Resource { return [...]*Resource{&h.CPU, &h.GPU, &h.Memory} }
+// resources are those of CPUs, GPUs and memory, as in packs.Used.Each.
+func (h *Hours) resources() [3]*Resource { return [...]*Resource{&h.CPU, &h.GPU, &h.Memory} }
 
 // Resource is an amount of one resource, in hours.
 type Resource struct {
@@ -201,30 +201,9 @@ type Session struct {
 	Hours   Hours     `json:"hours"`
 }
 
-// Resources are the resources by which tables can be ranked; ByCost only with prices.
-var Resources = []string{"cpu", "gpu", "memory", "node", ByCost}
-
-// ByCost ranks by what was paid.
-const ByCost = "cost"
-
-// Of returns the hours of a resource of Resources.
-func (h *Hours) Of(resource string) float64 {
-	switch resource {
-	case "gpu":
-		return h.GPU.Offered
-	case "memory":
-		return h.Memory.Offered
-	case "node":
-		return h.Node
-	case ByCost:
-		return h.Cost
-	}
-	return h.CPU.Offered
-}
-
 // finish sets the fields that are computed from sums.
 func (h *Hours) finish() {
-	for _, r := range h.Resources() {
+	for _, r := range h.resources() {
 		if r.Measured > 0 {
 			unused := max(0, 1-r.Used/r.Measured)
 			r.Unused = &unused

@@ -110,7 +110,7 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 		return sum, false
 	}
 	sum.Node = h.Node
-	for i, r := range sum.Resources() {
+	for i, r := range sum.resources() {
 		r.Offered = *offered[i+1]
 		if u := h.Used; u != nil && packs.Sane(u.Each()) {
 			r.Measured, r.Used = r.Offered, *u.Each()[i]
@@ -123,8 +123,8 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
 	h.Cost += share * other.Cost
-	from := other.Resources()
-	for i, r := range h.Resources() {
+	from := other.resources()
+	for i, r := range h.resources() {
 		r.Offered += share * from[i].Offered
 		r.Measured += share * from[i].Measured
 		r.Used += share * from[i].Used

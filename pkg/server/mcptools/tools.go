@@ -251,7 +251,7 @@ func (t *tools) session(s client.Session) (session, error) {
 
 type fleet struct {
 	filters
-	By  string `json:"by,omitempty" jsonschema:"the resource to rank by: cpu, gpu, memory, node, or cost if the server has prices"`
+	By  string `json:"by,omitempty" jsonschema:"the resource to rank by: node, cpu, gpu, memory, or cost if the server has prices"`
 	Top int    `json:"top,omitempty" jsonschema:"at most so many rows of each table, 10 if not given, 100 at most"`
 }
 
