@@ -90,6 +90,9 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 // Failed is the error with which the reader that the document comes from has ended; nil: none, or its end.
 func (r *Reader) Failed() error { return r.in.failed }
 
+// Offset is how many bytes were read of the document.
+func (r *Reader) Offset() int64 { return r.d.InputOffset() }
+
 // UseNumber makes tokens of numbers json.Number.
 func (r *Reader) UseNumber() { r.d.UseNumber() }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
 // maxLine is the longest line that is looked at: a collector takes no larger batch.
@@ -58,72 +60,45 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	return nil
 }
 
-// errLong is an event that is longer than maxLine.
-var errLong = fmt.Errorf("an event is longer than %d bytes", maxLine)
-
 // checkArrays reads arrays of events: KubeRay appends arrays to arrays.
 func checkArrays(r io.Reader, damaged func(format string, args ...any)) error {
-	source := &source{r: r}
-	d := json.NewDecoder(source)
+	stream := jsonstream.New(r, maxLine)
 	n := 0
 	var err error
 	for err == nil {
-		err = checkArray(d, func() {
-			n++
-			source.checked = d.InputOffset()
-		})
+		err = checkArray(stream, &n)
 	}
-	if source.err != nil {
-		return source.err
+	if stream.Failed() != nil {
+		return stream.Failed()
 	}
 	if !errors.Is(err, io.EOF) {
-		damaged("the array is damaged after %d events, at byte %d: %v", n, d.InputOffset(), err)
+		damaged("the array is damaged after %d events, at byte %d: %v", n, stream.Offset(), err)
 	}
 	_, err = io.Copy(io.Discard, r)
 	return err
 }
 
-// checkArray reads one array and calls event for each of its events. io.EOF says that no array follows.
-func checkArray(d *json.Decoder, event func()) error {
-	begin, err := d.Token()
+// checkArray reads one array and counts its events. io.EOF says that no array follows.
+func checkArray(stream *jsonstream.Reader, events *int) error {
+	begin, err := stream.Token()
 	if err != nil {
 		return err
 	}
 	if begin != json.Delim('[') {
 		return fmt.Errorf("%v is no array", begin)
 	}
-	for d.More() {
+	for stream.More() {
 		var text json.RawMessage
-		if err := d.Decode(&text); err != nil {
+		if err := stream.Value(&text); err != nil {
 			return err
 		}
 		if len(text) > maxLine {
-			return errLong
+			return jsonstream.ErrLarge
 		}
-		event()
+		*events++
 	}
-	if _, err = d.Token(); errors.Is(err, io.EOF) { // the end of the array
+	if _, err = stream.Token(); errors.Is(err, io.EOF) { // the end of the array
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// source keeps the reader's own error apart from the decoder's, and bounds what the decoder holds.
-type source struct {
-	r             io.Reader
-	err           error
-	read, checked int64 // bytes
-}
-
-// Read implements io.Reader. A line that is too long is an error.
-func (s *source) Read(p []byte) (int, error) {
-	if s.read-s.checked > maxLine {
-		return 0, errLong
-	}
-	n, err := s.r.Read(p)
-	s.read += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
