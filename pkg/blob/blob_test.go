@@ -20,19 +20,19 @@ func TestPrefixContract(t *testing.T) {
 		for _, key := range []string{"a", "team/b", "team/x", "z"} {
 			must.OK(t, whole.Create(t.Context(), key, strings.NewReader("not below the prefix")))
 		}
-		return blob.WithPrefix(whole, "team/history/")
+		return blob.Renamed(whole, "", "team/history/")
 	}}.Run(t)
 }
 
 func TestFolderContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
-		return blob.WithPrefix(blob.InFolder(storetest.New(), "log/"), "log/")
+		return blob.Renamed(blob.Renamed(storetest.New(), "log/", ""), "", "log/")
 	}}.Run(t)
 }
 
 func TestFolderHoldsNothingElse(t *testing.T) {
 	whole := storetest.New()
-	store := blob.InFolder(whole, "log/")
+	store := blob.Renamed(whole, "log/", "")
 	must.OK(t, store.Create(t.Context(), "log/a/b", strings.NewReader("x")))
 	if _, err := whole.Stat(t.Context(), "a/b"); err != nil {
 		t.Error(err)

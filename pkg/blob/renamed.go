@@ -9,39 +9,22 @@ import (
 	"strings"
 )
 
-// WithPrefix returns the part of a store whose keys start with prefix. Its keys are without the prefix.
-func WithPrefix(store Store, prefix string) Store {
-	below := func(key string) string { return prefix + key }
-	return renamed{
-		store: store, prefix: below,
-		key:   func(key string) (string, error) { return below(key), nil },
-		found: func(key string) string { return strings.TrimPrefix(key, prefix) },
-	}
-}
+// Renamed returns the objects of a store whose keys begin with there: here their keys begin with here instead. Other
+// keys do not exist. A prefix to list begins with here, or is empty to list all.
+func Renamed(store Store, here, there string) Store { return renamed{store, here, there} }
 
-// InFolder returns a store whose keys all begin with folder, which ends with a slash; store has the same objects
-// without this prefix. It is the reverse of WithPrefix. A prefix to list must begin with folder, or be empty to list
-// all. Keys outside the folder do not exist.
-func InFolder(store Store, folder string) Store {
-	return renamed{
-		store: store, prefix: func(prefix string) string { return strings.TrimPrefix(prefix, folder) },
-		key: func(key string) (string, error) {
-			rest, ok := strings.CutPrefix(key, folder)
-			if !ok {
-				return "", fmt.Errorf("%s is not in %s: %w", key, folder, fs.ErrNotExist)
-			}
-			return rest, nil
-		},
-		found: func(key string) string { return folder + key },
-	}
-}
-
-// renamed is a store whose keys are others in the store that holds its objects.
 type renamed struct {
-	store  Store
-	prefix func(prefix string) string       // of a listing, in that store
-	key    func(key string) (string, error) // in that store
-	found  func(key string) string          // the key here of a listed one
+	store       Store
+	here, there string
+}
+
+// key returns an object's key in the store.
+func (r renamed) key(key string) (string, error) {
+	rest, ok := strings.CutPrefix(key, r.here)
+	if !ok {
+		return "", fmt.Errorf("%s is not in %s: %w", key, r.here, fs.ErrNotExist)
+	}
+	return r.there + rest, nil
 }
 
 func (r renamed) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
@@ -66,11 +49,11 @@ func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
 // List implements Lister.
 func (r renamed) List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error] {
 	if opts.StartAfter != "" {
-		opts.StartAfter = r.prefix(opts.StartAfter)
+		opts.StartAfter = r.there + strings.TrimPrefix(opts.StartAfter, r.here)
 	}
 	return func(yield func(Object, error) bool) {
-		for o, err := range r.store.List(ctx, r.prefix(prefix), opts) {
-			o.Key = r.found(o.Key)
+		for o, err := range r.store.List(ctx, r.there+strings.TrimPrefix(prefix, r.here), opts) {
+			o.Key = r.here + strings.TrimPrefix(o.Key, r.there)
 			if !yield(o, err) {
 				return
 			}

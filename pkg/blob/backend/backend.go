@@ -206,11 +206,11 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 		return nil, redactor.Error(err)
 	}
 	store = redactor.Store(store)
-	if c.Prefix != "" {
-		store = blob.WithPrefix(store, c.Prefix)
-	}
-	if c.Top { // callers use keys below Root, the bucket has them without it
-		store = blob.InFolder(store, c.Root+"/")
+	switch {
+	case c.Top: // callers use keys below Root, the bucket has them without it
+		store = blob.Renamed(store, c.Root+"/", c.Prefix)
+	case c.Prefix != "":
+		store = blob.Renamed(store, "", c.Prefix)
 	}
 	if !c.Unchecked {
 		check(ctx, store, c.Probe, log)
