@@ -335,9 +335,9 @@ func (c Card) When() string {
 	if first.IsZero() {
 		return ""
 	}
-	text := first.Format(stampForm)
+	text := first.Format(time.DateTime)
 	if !last.IsZero() {
-		form := stampForm
+		form := time.DateTime
 		if last.Format(time.DateOnly) == first.Format(time.DateOnly) {
 			form = time.TimeOnly
 		}

@@ -121,14 +121,14 @@ func (h Head) Around(page string, at time.Time) string {
 		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
 }
 
-const stampForm = "2006-01-02 15:04:05"
-
 // when is a time as an element. Browsers show it in the zone that was chosen.
-func when(t time.Time) template.HTML { return timeElement(t, "", t.UTC().Format(stampForm)+" UTC", "") }
+func when(t time.Time) template.HTML {
+	return timeElement(t, "", t.UTC().Format(time.DateTime)+" UTC", "")
+}
 
 // ago is a time as an element that says how long ago it was, and exactly when at the pointer.
 func ago(t time.Time) template.HTML {
-	return timeElement(t, " data-ago", human.Ago(t, time.Now()), ` title="`+t.UTC().Format(stampForm)+` UTC"`)
+	return timeElement(t, " data-ago", human.Ago(t, time.Now()), ` title="`+t.UTC().Format(time.DateTime)+` UTC"`)
 }
 
 // timeElement needs no escaping: it is made of times.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
@@ -41,7 +42,7 @@ func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 			fence := fence(text, 3)
 			from := Shown{Evidence: e}.From()
 			if at := timeOf(e.Time); !at.IsZero() {
-				from += ", " + at.UTC().Format(stampForm) + " UTC"
+				from += ", " + at.UTC().Format(time.DateTime) + " UTC"
 			}
 			fmt.Fprintf(&b, "\n%s\n\n%stext\n%s\n%s\n", span(from), fence, text, fence)
 		}

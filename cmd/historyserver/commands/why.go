@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -119,7 +118,11 @@ func (b *whyWriter) finding(f *findings.Finding) {
 		fmt.Fprintf(b, " (%s)", human.Count(f.Count, "time"))
 	}
 	b.WriteString("\n")
-	if about := aboutFinding(f); about != "" {
+	about := web.Card{Finding: f}.When()
+	if job := cmp.Or(f.SubmissionID, f.JobID); job != "" {
+		about = strings.TrimPrefix(about+", job "+job, ", ")
+	}
+	if about != "" {
 		fmt.Fprintf(b, "  %s\n", about)
 	}
 	for _, cause := range f.Because {
@@ -132,30 +135,6 @@ func (b *whyWriter) finding(f *findings.Finding) {
 		b.evidence(e)
 	}
 	fmt.Fprintf(b, "  %s\n", strings.TrimSpace(f.Advice+" "+f.Docs))
-}
-
-// aboutFinding says when it was, and of which job.
-func aboutFinding(f *findings.Finding) string {
-	var parts []string
-	if first := clock(f.First); first != "" {
-		if last := clock(f.Last); last != "" && last != first {
-			first += " to " + last
-		}
-		parts = append(parts, first+" UTC")
-	}
-	if job := cmp.Or(f.SubmissionID, f.JobID); job != "" {
-		parts = append(parts, "job "+job)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// clock is a time without fractions; "" if there is none.
-func clock(text string) string {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return ""
-	}
-	return human.Time(t)
 }
 
 func (b *whyWriter) evidence(e findings.Evidence) {
