@@ -30,16 +30,13 @@ import (
 // too long may be somewhat longer, to be refused with a message.
 const maxBody = 24*notes.MaxText + 16<<10
 
-// Options of Handlers.
-type Options struct {
+// Handlers answer requests about the pin and the note on a session. An error is returned only if nothing was written.
+type Handlers struct {
 	Notes     *notes.Book
 	Retention *retention.Policy // nil: sessions never expire
 	Writable  bool              // whether the server stores pins and notes
 	Log       logrus.FieldLogger
 }
-
-// Handlers answer requests about the pin and the note on a session. An error is returned only if nothing was written.
-type Handlers struct{ Options }
 
 // noteJSON is the data of an answer.
 type noteJSON struct {
