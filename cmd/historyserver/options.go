@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -199,6 +200,8 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 		return nil, fmt.Errorf("--retention=%s: want at least 1h, or 0 to keep all sessions", o.retention)
 	case o.upkeep.Interval < time.Minute:
 		return nil, fmt.Errorf("--upkeep-interval=%s: want at least 1m", o.upkeep.Interval)
+	case o.kubernetes.access.Auth == "": // an empty variable of a manifest must not switch sign-in off
+		return nil, errors.New("--auth is empty: want off, token, kubernetes or oidc")
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
 	}

@@ -121,7 +121,8 @@ func New(opts Options) (*Server, error) {
 			KubernetesCluster: opts.KubernetesCluster},
 		frontends: &frontend.Builds{Dir: opts.DashboardDir},
 		logs:      logs.New(logs.Options{List: opts.ListLogs, Log: opts.Log}),
-		notes:     note.Handlers{Notes: opts.Notes, Retention: opts.Retention, Writable: opts.WriteNotes, Log: opts.Log},
+		notes: note.Handlers{Notes: opts.Notes, Retention: opts.Retention, Writable: opts.WriteNotes,
+			Log: opts.Log},
 	}
 	s.lists = list.New(list.Options{
 		Sessions: s.sessions, Loaded: opts.Sessions, Fleet: opts.Fleet, Frontends: s.frontends,
