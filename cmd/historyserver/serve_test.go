@@ -75,6 +75,7 @@ func TestSettings(t *testing.T) {
 		{args: []string{"--catalog-requests=1"}, want: "--catalog-requests"},
 		{args: []string{"--shutdown-timeout=-1s"}, want: "--shutdown-timeout"},
 		{args: []string{"--max-limit=0"}, want: "--max-limit=0"},
+		{args: []string{"--auth="}, want: "--auth is empty"},
 		{args: []string{"--log-level=loud"}, want: "--log-level"},
 		{args: []string{"--retention=1m"}, want: "--retention=1m"},
 		{args: []string{"--unknown"}, want: "unknown flag"},
