@@ -15,7 +15,7 @@ import (
 
 var (
 	// ErrBusy says that no slot became free in time, or that too many of the key wait already.
-	ErrBusy = errors.New("others were served first, and the time to wait is over")
+	ErrBusy = errors.New("too many others wait, or no turn came in time")
 	// ErrEnded is the cause with which the context of work ends that had its time while others waited.
 	ErrEnded = errors.New("it took long, and others waited")
 )

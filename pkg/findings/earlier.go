@@ -180,9 +180,8 @@ func (f *finding) misses(other *finding) bool {
 
 // lostActor returns what had failed elsewhere that a job may have needed whose end nothing in it explains: how a
 // detached actor of another job had ended, or an actor or task of its own that somebody killed or cancelled shortly
-// before, if the job ended
-// with words of its own; or else, also if it lacked something, what had failed in a job whose actors its driver had
-// called; "" if nothing had.
+// before, if the job ended with words of its own; or else, also if it lacked something, what had failed in a job whose
+// actors its driver had called; "" if nothing had.
 func (b *builder) lostActor(end, root *finding) (how string) {
 	ownWords := general().MatchString(end.raised.Type)
 	if root != end || !ownWords && !end.isSymptom() {

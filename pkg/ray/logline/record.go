@@ -54,7 +54,7 @@ func Expand(line []byte) []byte {
 			component = "(" + own.Component + ") "
 		}
 		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" +
-			strconv.Itoa(own.Line) + ": " + said + context(line))
+			strconv.Itoa(own.Line) + ": " + said + extraFields(line))
 	case own.ComponentName != "" && own.Time != "":
 		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
 			said)
@@ -68,9 +68,9 @@ func Expand(line []byte) []byte {
 	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
 }
 
-// context returns the fields that a record of Ray's C++ processes has beside those of each record, such as node_id, as
-// they stand behind the message in text (src/ray/util/logging.cc).
-func context(line []byte) string {
+// extraFields returns the fields that a record of Ray's C++ processes has beside those of each record, such as node_id,
+// as they stand behind the message in text (src/ray/util/logging.cc).
+func extraFields(line []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	var text strings.Builder
