@@ -1,6 +1,6 @@
 // Package guard turns panics into errors where stored objects are read. Stored objects are untrusted input, and a
 // damaged one must not end the process. A panic in a goroutine without a guard ends it, so each goroutine that reads
-// needs its own Do.
+// needs its own CatchPanic.
 package guard
 
 import (
@@ -19,8 +19,8 @@ func (p *Panic) Error() string {
 	return fmt.Sprintf("internal error while reading %s: %v", p.What, p.Value)
 }
 
-// Do calls read. A panic in it is a *Panic.
-func Do(what string, read func() error) (err error) {
+// CatchPanic calls read and returns its error, or a *Panic if it panics. what names what is read, for that error.
+func CatchPanic(what string, read func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &Panic{What: what, Value: v, Stack: debug.Stack()}

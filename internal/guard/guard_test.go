@@ -8,7 +8,7 @@ import (
 
 func TestPanicIsAnErrorThatNamesWhatWasRead(t *testing.T) {
 	var list []int
-	err := Do("index/texts.parquet", func() error {
+	err := CatchPanic("index/texts.parquet", func() error {
 		list[len(list)+1]++
 		return nil
 	})
@@ -21,10 +21,10 @@ func TestPanicIsAnErrorThatNamesWhatWasRead(t *testing.T) {
 
 func TestErrorStaysWhatItIs(t *testing.T) {
 	want := errors.New("gone")
-	if err := Do("x", func() error { return want }); err != want {
+	if err := CatchPanic("x", func() error { return want }); err != want {
 		t.Error(err)
 	}
-	if err := Do("x", func() error { return nil }); err != nil {
+	if err := CatchPanic("x", func() error { return nil }); err != nil {
 		t.Error(err)
 	}
 }

@@ -90,7 +90,7 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 	if err == nil {
 		defer func() { _ = stored.Close() }()
 		in := jsonstream.New(stored, maxValue)
-		if err = guard.Do(key, func() error { return decode(in, into) }); err != nil && in.Failed() == nil {
+		if err = guard.CatchPanic(key, func() error { return decode(in, into) }); err != nil && in.Failed() == nil {
 			err = fmt.Errorf("%w: %w", errDamaged, err)
 		}
 	}

@@ -135,7 +135,7 @@ func (l *list) parallel(work func(at int)) {
 	failed := make([]error, min(runtime.GOMAXPROCS(0), len(l.blocks)))
 	for worker := range failed {
 		workers.Go(func() {
-			failed[worker] = guard.Do("the list of sessions", func() error {
+			failed[worker] = guard.CatchPanic("the list of sessions", func() error {
 				for at := next.Add(1) - 1; at < int64(len(l.blocks)); at = next.Add(1) - 1 {
 					work(int(at))
 				}

@@ -106,7 +106,7 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 			defer c.mu.Unlock()
 			switch {
 			case err == nil:
-				return guard.Do(pack.Key, func() error {
+				return guard.CatchPanic(pack.Key, func() error {
 					for i := range rows {
 						c.adopt(&rows[i])
 					}

@@ -80,7 +80,7 @@ func (f *Prefetcher) start(job fetch) {
 func (f *Prefetcher) run(job fetch) {
 	for ok := true; ok; job, ok = <-f.work {
 		var got fetched
-		got.err = guard.Do(job.object.Key, func() (err error) {
+		got.err = guard.CatchPanic(job.object.Key, func() (err error) {
 			got.body, err = readObject(job.ctx, f.store, job.object)
 			return err
 		})

@@ -244,7 +244,7 @@ func (f Reader) openKept(ctx context.Context, ref layout.Session, describes func
 	if f.Kept == nil {
 		return nil, errNotKept
 	}
-	err = guard.Do("the kept findings of "+ref.String(), func() error {
+	err = guard.CatchPanic("the kept findings of "+ref.String(), func() error {
 		kept, err := f.Kept(ctx, ref, MaxKeptBytes)
 		if err != nil {
 			return err

@@ -203,7 +203,7 @@ func (d *Database) build(
 	ctx context.Context, h Hour, wants func(string) bool, changeMemory, workMemory *allowance,
 ) (l loaded) {
 	l.stored = h.Bytes
-	err := guard.Do(h.stream.Key, func() (err error) {
+	err := guard.CatchPanic(h.stream.Key, func() (err error) {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		b := newBuilder(d.names, wants, changeMemory, workMemory)

@@ -48,7 +48,7 @@ func openIndex(
 ) (*metricsIndex, error) {
 	x := &metricsIndex{store: store, key: layout.IndexKey(root, ref, samplesTable), maxBytes: maxBytes}
 	key := layout.IndexKey(root, ref, seriesTable)
-	err := guard.Do(key, func() error { return x.open(ctx, key, fingerprint) })
+	err := guard.CatchPanic(key, func() error { return x.open(ctx, key, fingerprint) })
 	switch {
 	case err == nil:
 		return x, nil
@@ -214,7 +214,7 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *allowance) (found [][]*Series,
 	err error) {
 	found = make([][]*Series, len(selections))
-	err = guard.Do(x.key, func() error {
+	err = guard.CatchPanic(x.key, func() error {
 		for i, s := range selections {
 			matching, err := x.find(ctx, s)
 			if err != nil {
@@ -284,7 +284,7 @@ func (x *metricsIndex) readGroups(ctx context.Context, groups []int, free *allow
 	parallel, ctx := errgroup.WithContext(ctx)
 	for i, g := range groups {
 		parallel.Go(func() error {
-			return guard.Do(x.key, func() (err error) {
+			return guard.CatchPanic(x.key, func() (err error) {
 				read[i], err = x.readGroup(ctx, g)
 				return err
 			})

@@ -50,7 +50,7 @@ func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error
 	reading, stop := context.WithTimeout(ctx, intervalWait)
 	defer stop()
 	t := &readTimes{enough: stop}
-	err := guard.Do(h.stream.Key, func() error {
+	err := guard.CatchPanic(h.stream.Key, func() error {
 		return h.visit(reading, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
 	})
 	ended := reading.Err() != nil && ctx.Err() == nil // by enough reads, or by the time

@@ -131,7 +131,7 @@ func ReadEach[T, R any](
 	g.SetLimit(readers)
 	for i, thing := range things {
 		g.Go(func() error {
-			return guard.Do(fmt.Sprint(what, thing), func() (err error) {
+			return guard.CatchPanic(fmt.Sprint(what, thing), func() (err error) {
 				results[i], err = read(ctx, i, thing)
 				return err
 			})

@@ -189,7 +189,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 				if i >= len(items) {
 					break
 				}
-				err := guard.Do(items[i].stream.Key, func() (err error) {
+				err := guard.CatchPanic(items[i].stream.Key, func() (err error) {
 					results[i], err = r.replay(ctx, s.reader(ctx, prefetcher, items[i]), items[i], s.warn)
 					return err
 				})

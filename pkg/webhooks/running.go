@@ -54,7 +54,7 @@ func (w *watch) changed(now time.Time) bool {
 // were found last (see Options.Failed): only a newer one is read.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
 	var failed []moment.Job
-	err := guard.Do("the failed jobs of "+e.Ref.String(), func() (err error) {
+	err := guard.CatchPanic("the failed jobs of "+e.Ref.String(), func() (err error) {
 		failed, answer, err = s.opts.Failed(ctx, e, answer)
 		return err
 	})

@@ -185,7 +185,7 @@ func (s *Sender) run(ctx context.Context) {
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
 		if scan {
-			err := guard.Do("the sessions that webhooks look at",
+			err := guard.CatchPanic("the sessions that webhooks look at",
 				func() error { s.scan(ctx, time.Now()); return nil })
 			if err != nil {
 				s.failed("webhooks cannot look for sessions; they try again", err)

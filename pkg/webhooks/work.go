@@ -55,7 +55,7 @@ func (w *work) claimLasts() bool { return lease.Until(w.claimEnd) > 2*w.s.opts.T
 // step does what can be done now, until working ends because others wait; finished says that nothing is left, or that
 // another replica has done it.
 func (w *work) step(ctx, working context.Context) (finished bool) {
-	err := guard.Do("webhooks about "+w.entry.Ref.String(), func() (err error) {
+	err := guard.CatchPanic("webhooks about "+w.entry.Ref.String(), func() (err error) {
 		finished, err = w.try(ctx, working)
 		return err
 	})
@@ -198,7 +198,7 @@ func (w *work) read(ctx context.Context) bool {
 	}
 	var report *findings.Report
 	began := time.Now()
-	err = guard.Do(w.entry.Ref.String(), func() (err error) {
+	err = guard.CatchPanic(w.entry.Ref.String(), func() (err error) {
 		report, err = w.s.opts.Findings(turn, w.entry)
 		return err
 	})
@@ -270,7 +270,7 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 				if ended {
 					return
 				}
-				err := guard.Do("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
+				err := guard.CatchPanic("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
 				mu.Lock()
 				progress, complete = progress || err == nil, complete && err == nil
 				if err == nil {

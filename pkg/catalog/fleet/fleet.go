@@ -116,7 +116,7 @@ func (f *Fleet) addDays(ctx context.Context, sums *sums, days map[time.Time]cata
 			sumsMu.Lock()
 			defer sumsMu.Unlock()
 			// Facts are untrusted: a panic while they are added is an error of this day.
-			return guard.Do("the sessions of "+day.Format(time.DateOnly), func() error {
+			return guard.CatchPanic("the sessions of "+day.Format(time.DateOnly), func() error {
 				for e := range days[day].All() {
 					if e.Running {
 						sums.add(&e, nil) // it has no facts yet

@@ -67,7 +67,7 @@ func (b *Book) Start() {
 	b.work.Start(func(ctx context.Context) {
 		var before error // of the last reading
 		for ctx.Err() == nil {
-			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
+			err := guard.CatchPanic("the notes on sessions", func() error { return b.Refresh(ctx) })
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -78,7 +78,7 @@ func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func
 		return err
 	}
 	var stopped error
-	err = guard.Do(pack.Key, func() error {
+	err = guard.CatchPanic(pack.Key, func() error {
 		return decode(data, details, func(f *Facts) error {
 			stopped = visit(f)
 			return stopped

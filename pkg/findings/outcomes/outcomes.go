@@ -24,7 +24,7 @@ func Read(ctx context.Context, open Open, e catalog.Entry) (head findings.Head, 
 	if !e.Described || e.Running || e.Objects == 0 {
 		return head, false
 	}
-	err := guard.Do("the outcome of "+e.Ref.String(), func() error {
+	err := guard.CatchPanic("the outcome of "+e.Ref.String(), func() error {
 		kept, err := open(ctx, e.Ref, findings.HeadBytes)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ const (
 func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, bool) {
 	return func(ctx context.Context, e catalog.Entry) (catalog.Ending, bool) {
 		ending := catalog.Ending{Findings: []packs.Finding{}}
-		err := guard.Do("how "+e.Ref.String()+" ended", func() error {
+		err := guard.CatchPanic("how "+e.Ref.String()+" ended", func() error {
 			kept, err := open(ctx, e.Ref, findings.HeadBytes+maxReport)
 			if err != nil {
 				return err

@@ -185,7 +185,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 		}
 		r.send(m)
 	}
-	err := guard.Do(log.Path, func() error { return r.scan(ctx, s, source, log, prefetcher) })
+	err := guard.CatchPanic(log.Path, func() error { return r.scan(ctx, s, source, log, prefetcher) })
 	if ctx.Err() != nil {
 		return
 	}

@@ -28,7 +28,7 @@ type Findings struct {
 // Read reads the kept findings of a session whose objects were listed; nil if there are none for exactly these objects.
 func Read(ctx context.Context, store blob.Reader, root string, listed *inventory.Session) (f *Findings, err error) {
 	key := layout.FindingsKey(root, listed.Ref)
-	err = guard.Do("the kept findings of "+listed.Ref.String(), func() error {
+	err = guard.CatchPanic("the kept findings of "+listed.Ref.String(), func() error {
 		body, err := store.Get(ctx, key, 0, findings.MaxKeptBytes)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
@@ -63,7 +63,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string,
 		return nil
 	}
 	ref := f.of.Ref
-	err := guard.Do("the kept findings of "+ref.String(), func() error {
+	err := guard.CatchPanic("the kept findings of "+ref.String(), func() error {
 		listed, err := inventory.List(ctx, store, root, ref)
 		if err != nil || !same(Sources(root, listed)) {
 			return err

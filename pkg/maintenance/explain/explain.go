@@ -163,7 +163,7 @@ func (x *Explainer) work(ctx context.Context) error {
 // fillQueue puts the sessions that are due into the queue; false if there are none.
 func (x *Explainer) fillQueue() bool {
 	now := time.Now()
-	err := guard.Do("the sessions to explain", func() error {
+	err := guard.CatchPanic("the sessions to explain", func() error {
 		x.queue.fill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
 		return nil
 	})
@@ -249,7 +249,7 @@ var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 	limited, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()
-	err := guard.Do(e.Ref.String(), func() error { return x.opts.Explain(limited, e.Ref) })
+	err := guard.CatchPanic(e.Ref.String(), func() error { return x.opts.Explain(limited, e.Ref) })
 	switch {
 	case err != nil && errors.Is(context.Cause(limited), errTime):
 		return errTime

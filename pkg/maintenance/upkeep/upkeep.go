@@ -131,7 +131,7 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 	defer cancel()
 	log := u.opts.Log.WithField("session", e.Ref.String())
 	var done string
-	err := guard.Do(e.Ref.String(), func() (err error) {
+	err := guard.CatchPanic(e.Ref.String(), func() (err error) {
 		done, err = u.session(ctx, log, e, now, settled)
 		return err
 	})

@@ -72,14 +72,14 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 		}
 	}
 	g.Go(func() error {
-		return guard.Do("rows for the server",
+		return guard.CatchPanic("rows for the server",
 			func() (err error) {
 				b.groupBytes, err = writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress)
 				return err
 			})
 	})
 	g.Go(func() error {
-		return guard.Do("rows for analysis", func() error {
+		return guard.CatchPanic("rows for analysis", func() error {
 			// Rows that are not in memory are read in their own order; any other order would read each group many
 			// times.
 			byJob := b.session.Tasks.InMemory()

@@ -36,7 +36,7 @@ func (w *Writer) KeepFindings(ctx context.Context, s *session.Session, force boo
 	if w.Findings == nil {
 		return nil
 	}
-	return guard.Do(s.Ref.String(), func() error { return w.keepFindings(ctx, s, force) })
+	return guard.CatchPanic(s.Ref.String(), func() error { return w.keepFindings(ctx, s, force) })
 }
 
 // PutFindings stores what is kept of a session's findings.

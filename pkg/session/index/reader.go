@@ -59,7 +59,7 @@ func (r *reader) open(ctx context.Context, fingerprint string) (*session.Tables,
 		return nil, nil
 	}
 	var tables *session.Tables
-	err := guard.Do(key, func() (err error) {
+	err := guard.CatchPanic(key, func() (err error) {
 		tables, err = r.read(ctx, fingerprint)
 		return err
 	})
@@ -184,7 +184,7 @@ func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
 // goRead reads a table in a goroutine of the group.
 func (r *reader) goRead(name string, read func(tablefile.Source) error) {
 	o := r.table(name, r.metadata.Tables[name])
-	r.group.Go(func() error { return guard.Do(o.Key, func() error { return read(o) }) })
+	r.group.Go(func() error { return guard.CatchPanic(o.Key, func() error { return read(o) }) })
 }
 
 // goReadAll is goRead for a table that is read into memory completely. An error of read is one of the table.

@@ -36,7 +36,7 @@ func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bo
 	if !mayMarkSettled(s) {
 		return false, nil
 	}
-	err = guard.Do(s.Ref.String(), func() (err error) {
+	err = guard.CatchPanic(s.Ref.String(), func() (err error) {
 		marked, err = w.markSettled(ctx, s)
 		return err
 	})

@@ -50,7 +50,7 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 		progress = func(int) {}
 	}
 	// A panic over damaged rows leaves no index, and nothing else.
-	if err := guard.Do(s.Ref.String(), func() error { return w.write(ctx, s, progress) }); err != nil {
+	if err := guard.CatchPanic(s.Ref.String(), func() error { return w.write(ctx, s, progress) }); err != nil {
 		return fmt.Errorf("index session %s: %w", s.Ref, err)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	if w.denied.Holds() {
 		return blob.ErrPermission
 	}
-	err := guard.Do(ref.String(), func() (err error) {
+	err := guard.CatchPanic(ref.String(), func() (err error) {
 		defer func() { err = errors.Join(err, w.written(ctx, ref)) }() // some tables may be stored after an error
 		return w.Metrics(ctx, ref, force)
 	})

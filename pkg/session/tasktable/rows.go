@@ -221,7 +221,7 @@ func (r *rows) decode(n int, part Part, into *rowBuffer) ([]*page, error) {
 
 // guarded calls read for group n. A panic in it is reported as damage.
 func guarded(n int, read func() error) error {
-	err := guard.Do(fmt.Sprintf("group %d of the index's rows", n), read)
+	err := guard.CatchPanic(fmt.Sprintf("group %d of the index's rows", n), read)
 	var caught *guard.Panic
 	if errors.As(err, &caught) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -224,7 +224,7 @@ func (c *cursor) next() (ok bool, err error) {
 		return false, nil
 	}
 	c.n, c.rows, c.block = 0, c.file.blocks[c.block].rows, c.block+1
-	return true, guard.Do("a temporary file of rows", func() error {
+	return true, guard.CatchPanic("a temporary file of rows", func() error {
 		b, stored, err := c.file.read(c.block-1, AllParts, c.stored)
 		if c.stored = stored; err == nil {
 			c.pages, err = c.limits.decode([]Block{b}, c.rows, AllParts, &c.buffer)
