@@ -22,15 +22,20 @@ func (s *Server) about(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// listedBytes is the memory that one object of a session takes while they are listed.
-const listedBytes = 400
+// Memory that answering with a session's summary takes, in bytes: for one object while the objects are listed, and
+// besides them.
+const (
+	listedBytes  = 400
+	summaryBytes = 1 << 20
+)
 
-// stored answers with what is stored for the chosen session, and where.
+// stored answers with a summary of the objects that are stored for the chosen session. It lists them, so it reserves
+// memory by their number.
 func (s *Server) stored(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if e.Ref.Name == catalog.Live {
 		return catalog.ErrNoSession // it runs, and nothing of it is stored
 	}
-	release, err := s.opts.Memory.Reserve(r.Context(), budget.Work, 1<<20+int64(e.Objects)*listedBytes)
+	release, err := s.opts.Memory.Reserve(r.Context(), budget.Work, summaryBytes+int64(e.Objects)*listedBytes)
 	if err != nil {
 		return err
 	}
@@ -52,8 +57,8 @@ func (s *Server) healthy(w http.ResponseWriter, _ *request) error {
 // Drain makes /readyz answer that no further requests should be sent here. Requests that still arrive are answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// ready says whether the store could be listed since the start. It needs no credentials, so the store's error is only
-// in the log.
+// ready answers 200 once the store could be listed since the start, and 503 before that and while the server shuts
+// down. Anybody may request it without credentials, so the store's error is only in the log.
 func (s *Server) ready(w http.ResponseWriter, _ *request) error {
 	status, text := http.StatusServiceUnavailable, ""
 	switch l := s.opts.Catalog.Cached(); {

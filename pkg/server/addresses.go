@@ -17,37 +17,39 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// Path parameters of addresses by what people know.
+// Path parameters of the addresses of jobs.
 const (
 	paramSubmission = "submission_id"
 	paramOwner      = "owner_name"
 )
 
-// addAddresses adds addresses by what people know of a job: its submission's ID, or the name of its RayJob or
-// RayService. They lead to the job in the newest such session: to its page in the dashboard or, with /findings, to why
-// it failed.
+// addAddresses adds addresses of jobs for people who do not know the job's session, but its submission's ID, or the
+// name of its RayJob or RayService. They redirect to the job in the newest session that has it: to its page in the
+// dashboard or, with /findings at their end, to why it failed.
 func (s *Server) addAddresses(ws *restful.WebService) {
 	for _, findings := range []bool{false, true} {
 		rest := ""
 		if findings {
 			rest = "/findings"
 		}
-		s.get(ws, "/jobs/{"+paramSubmission+"}"+rest, takes(nil, s.leadToSubmission(findings)))
+		s.addGet(ws, "/jobs/{"+paramSubmission+"}"+rest, onlyParams(nil, s.redirectToSubmission(findings)))
 		for path, kind := range map[string]string{"/rayjobs": catalog.RayJob, "/rayservices": catalog.RayService} {
-			s.get(ws, namespacePrefix+path+"/{"+paramOwner+"}/latest"+rest, takes(nil, s.leadToOwned(kind, findings)))
+			s.addGet(ws, namespacePrefix+path+"/{"+paramOwner+"}/latest"+rest,
+				onlyParams(nil, s.redirectToOwned(kind, findings)))
 		}
 	}
 }
 
-// leadToSubmission redirects to the newest session that has a submission, or to its findings.
-func (s *Server) leadToSubmission(findings bool) handler {
+// redirectToSubmission is a handler that redirects to a submission in the newest session that has it: to its findings,
+// or else to its page in the dashboard.
+func (s *Server) redirectToSubmission(findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		id := r.params[paramSubmission]
-		e, _, err := s.newest(r, catalog.Filter{Submission: id})
+		e, _, err := s.newestSession(r, catalog.Filter{Submission: id})
 		if err != nil {
 			return err
 		}
-		// with a newline it would match several lines of what is known of a session
+		// The catalog keeps a session's IDs as lines of one text, so an ID with a newline would match several of them.
 		if e == nil || strings.ContainsFunc(id, unicode.IsControl) {
 			return &problem.Problem{
 				Status: http.StatusNotFound, Title: "No session has this job",
@@ -58,17 +60,18 @@ func (s *Server) leadToSubmission(findings bool) handler {
 				Ways: []web.Link{{Title: "Search for it", Address: "homepage?" + url.Values{"q": {id}}.Encode()}},
 			}
 		}
-		lead(w, r, *e, id, findings)
+		redirectToJob(w, r, *e, id, findings)
 		return nil
 	}
 }
 
-// leadToOwned redirects to the newest session of a RayJob or RayService, or to its findings. If there is none, but one
-// in another namespace that the caller may see, the error names that.
-func (s *Server) leadToOwned(kind string, findings bool) handler {
+// redirectToOwned is a handler that redirects to the job of the newest session of a RayJob or RayService: to the job's
+// findings, or else to its page in the dashboard. Without such a session the error names one of the same owner's name
+// in another namespace that the caller may see, or else a name that is spelled alike.
+func (s *Server) redirectToOwned(kind string, findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		namespace, name := r.params[paramNamespace], r.params[paramOwner]
-		e, texts, err := s.newest(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
+		e, texts, err := s.newestSession(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
 		if err != nil {
 			return err
 		}
@@ -80,7 +83,7 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 				Programs: "Correct the names, or look for the session in the list, at /homepage.",
 			}
 			end := ""
-			if e, _, _ = s.newest(r, catalog.Filter{Owner: name, Kind: kind}); e != nil {
+			if e, _, _ = s.newestSession(r, catalog.Filter{Owner: name, Kind: kind}); e != nil {
 				found := e.Ref.Namespace
 				end = fmt.Sprintf("; there is %s/%s", found, name)
 				p.Ways = []web.Link{{Title: fmt.Sprintf("Sessions of %s/%s", found, name),
@@ -91,18 +94,18 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 			p.Detail = strings.TrimSuffix(p.Detail, ".") + end + "."
 			return p
 		}
-		lead(w, r, *e, submissionOf(name, texts), findings)
+		redirectToJob(w, r, *e, submissionOf(name, texts), findings)
 		return nil
 	}
 }
 
-// newest returns the newest session that a filter selects, with the texts by which searches find it, such as the IDs of
-// its submissions; nil if there is none that the caller may see.
-func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
+// newestSession returns the newest session that a filter selects, and the texts by which searches find it, such as the
+// IDs of its submissions. e is nil if there is no such session that the caller may see.
+func (s *Server) newestSession(r *request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	list := s.sessions.List(ctx)
-	if err := list.Unknown(); err != nil {
+	if err := list.Unavailable(); err != nil {
 		return nil, nil, err
 	}
 	found, texts, ok := list.NewestWithText(f, time.Now())
@@ -112,24 +115,25 @@ func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, texts [
 	return &found, texts, nil
 }
 
-// submissionOf returns the submission of a RayJob from the texts of its session; "" unless there is exactly one.
-// KubeRay names it after the RayJob, with a hyphen and five characters (GenerateRayJobId in
-// ray-operator/controllers/ray/utils/util.go).
+// submissionOf returns the ID of a RayJob's submission, which is one of the texts by which searches find its session;
+// "" unless there is exactly one. KubeRay makes the ID of the RayJob's name, a hyphen and five characters
+// (GenerateRayJobId in ray-operator/controllers/ray/utils/util.go).
 func submissionOf(rayJob string, texts []string) string {
 	const characters = 5
-	mine := slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
+	ids := slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		rest, ok := strings.CutPrefix(text, rayJob+"-")
 		return !ok || len(rest) != characters
 	})
-	slices.Sort(mine)
-	if mine = slices.Compact(mine); len(mine) != 1 {
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) != 1 {
 		return ""
 	}
-	return mine[0]
+	return ids[0]
 }
 
-// lead redirects to a session's job, or to all of its jobs if the ID is "".
-func lead(w http.ResponseWriter, r *request, e catalog.Entry, submission string, findings bool) {
+// redirectToJob redirects to a session's job, or to all of its jobs if the submission's ID is "": to the findings, or
+// else to the dashboard.
+func redirectToJob(w http.ResponseWriter, r *request, e catalog.Entry, submission string, findings bool) {
 	target := browser.Root(r.Request) + e.Ref.Path()
 	switch {
 	case findings && submission == "":

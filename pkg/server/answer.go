@@ -21,14 +21,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// answer serves a route of the dashboard from the chosen session.
-func (s *Server) answer(route dashboard.Route) handler {
+// answerRoute is a handler that answers a route of the dashboard from the chosen session. If that is a running cluster,
+// the cluster's own dashboard answers. Answers about an ended session get an ETag, and 304 if the client has them.
+func (s *Server) answerRoute(route dashboard.Route) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		c, err := choose(r)
 		if err != nil {
 			return err
 		}
-		if answered, err := s.passOn(w, r, c); answered || err != nil {
+		if answered, err := s.forwardToLive(w, r, c); answered || err != nil {
 			return err
 		}
 		entry, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
@@ -38,7 +39,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 		defer release()
 		if etag := s.etag(r.Request, c, loaded, route.Path); etag != "" {
 			s.rules.Revalidate(w.Header())
-			if matches(r.Request, etag) {
+			if clientHas(r.Request, etag) {
 				w.Header().Set("ETag", etag)
 				w.WriteHeader(http.StatusNotModified)
 				return nil
@@ -56,21 +57,22 @@ func (s *Server) answer(route dashboard.Route) handler {
 	}
 }
 
-// toldBy returns an entry with what the loaded session tells of its end, if the list has only its marker yet, which
-// says nothing of it.
-func toldBy(e catalog.Entry, loaded *session.Session) catalog.Entry {
+// withEndOf returns an entry with whether and when the loaded session ended, if the catalog does not know that yet
+// because it has only seen that the session exists.
+func withEndOf(e catalog.Entry, loaded *session.Session) catalog.Entry {
 	if !e.Described {
 		e.Running, e.End = lifetime.State(loaded.Life.End, loaded.LastStored(), 1, time.Now(), lifetime.Idle)
 	}
 	return e
 }
 
-// momentOf is a loaded session at a moment, Unix ns; 0 is its end, or now while it runs.
+// momentOf returns a loaded session as it was at a moment, in Unix ns; 0 is its end, or now while it runs.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
 	m := s.opts.Dashboard.At(loaded, at)
 	m.RayVersion = e.RayVersion
 	if e.Running && at == 0 {
-		m.Running = func(ctx context.Context) bool { // more is being stored at the time of the call
+		// Answers that follow a log call this again and again, to know whether more of it may come.
+		m.Running = func(ctx context.Context) bool {
 			now, err := s.sessions.Find(ctx, exactly(e.Ref))
 			return err == nil && (now.Running || !now.Described)
 		}
@@ -78,7 +80,8 @@ func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *m
 	return m
 }
 
-// load finds and loads a chosen session, for which it waits so long at most.
+// load finds and loads a chosen session; it waits at most wait for both. The caller must call release unless there is
+// an error. With an error, e is the session if it was found, else empty.
 func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e catalog.Entry, loaded *session.Session,
 	release func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, problem.ErrWaited)
@@ -93,15 +96,16 @@ func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e cata
 	if err != nil {
 		return e, loaded, release, err
 	}
-	e = toldBy(e, loaded)
+	e = withEndOf(e, loaded)
 	if err = notBeforeStart(c.at, e, loaded); err != nil {
 		release()
 	}
 	return e, loaded, release, err
 }
 
-// notBeforeStart refuses a moment before the session's start: the answer would look like that of an empty cluster. It
-// refuses nothing if the start is not known. People give moments in whole seconds.
+// notBeforeStart is the error about a moment (Unix ns, 0 for none) before the session's start, for which the answer
+// would look like that of an empty cluster; nil if the start is not known. People give moments in whole seconds, so the
+// second in which the session started is not before its start.
 func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 	start := e.Start
 	if loaded.Start != 0 && (start.IsZero() || loaded.Start < start.UnixNano()) {
@@ -132,7 +136,7 @@ const (
 	logAnswerBytes = 64 << 10
 )
 
-// answerBytes estimates the memory of an answer of a route.
+// answerBytes estimates the memory that an answer of a route takes.
 func answerBytes(route string) int64 {
 	if strings.Contains(route, "/logs") {
 		return logAnswerBytes
@@ -141,8 +145,9 @@ func answerBytes(route string) int64 {
 }
 
 // etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
-// on, of which metrics, that findings show, are told by when something was stored last. It is "" for what may still
-// change, and for logs and panels: a worker's collector may store the last lines and metrics after the session's end.
+// on. Findings show metrics, for which the time of the session's last stored object stands. It is "" for an answer that
+// may still change: that of a session that has not ended, and logs and panels, because a worker's collector may store
+// the last lines and metrics after the session's end.
 func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
 	if !loaded.Ended() || strings.Contains(route, "/logs") || strings.HasPrefix(route, "/grafana/") ||
 		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
@@ -154,8 +159,8 @@ func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route 
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 
-// matches says whether the client has the answer that etag names.
-func matches(r *http.Request, etag string) bool {
+// clientHas says whether the client has the answer that etag names.
+func clientHas(r *http.Request, etag string) bool {
 	return slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(have string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(have), "W/") == strings.TrimPrefix(etag, "W/")
 	})

@@ -26,14 +26,14 @@ const (
 	cookieDashboard = "dashboard_version"
 )
 
-// choice is the session that a request is about.
+// choice is the session that a request is about, and the moment of it.
 type choice struct {
 	selector catalog.Selector
 	at       int64 // Unix ns; 0 is the session's end
-	byPath   bool
+	byPath   bool  // the request's own path names the session
 }
 
-// exactly selects one session by its own name.
+// exactly selects the session with this very name: no alias, no newest one.
 func exactly(ref layout.Session) catalog.Selector {
 	return catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
 }
@@ -48,8 +48,9 @@ var errNoChoice = &problem.Problem{
 		"/namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
-// choose reads the session from the request's path or, without a prefix, from the path of the page that asks, or from
-// the cookies.
+// choose reads which session a request is about: from the request's path, else from the path of the page whose script
+// sent the request, else from the cookies; errNoChoice if none of them names one. The moment is that of ?at=, else the
+// one in the path that named the session.
 func choose(r *request) (choice, error) {
 	moment := r.params[paramAt]
 	var c choice
@@ -102,7 +103,8 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
 }
 
-// momentAddress is the address of a page of the chosen session, relative, with the moment of ?at= in its path.
+// momentAddress is the relative address of a page of the chosen session, with the moment of ?at= in its path instead of
+// its query. page is the page's path below the session, from its slash on.
 func momentAddress(r *http.Request, c choice, page string) string {
 	query := r.URL.Query()
 	at := query.Get("at")
@@ -111,19 +113,19 @@ func momentAddress(r *http.Request, c choice, page string) string {
 	return strings.TrimSuffix(browser.Root(r)+session.Path()+"at/"+url.PathEscape(at)+page+"?"+query.Encode(), "?")
 }
 
-// findContext bounds the time for finding a request's sessions, by LoadWait: the first listing of the store may still
-// go on.
+// findContext is a context that ends after LoadWait, for finding a request's sessions: the server's first listing of
+// the store may take longer than a client waits.
 func (s *Server) findContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.opts.LoadWait, problem.ErrWaited)
 }
 
-// storedOf returns the stored sessions of the cluster in a request's path, the newest first; an error if there are
-// none.
-func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
+// storedSessions returns the stored sessions of the cluster in a request's path, the newest first. If there are none it
+// returns an error.
+func (s *Server) storedSessions(r *request) ([]catalog.Entry, error) {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	listing := s.sessions.List(ctx)
-	if err := listing.Unknown(); err != nil {
+	if err := listing.Unavailable(); err != nil {
 		return nil, err
 	}
 	var entries []catalog.Entry
@@ -139,8 +141,8 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	return entries, nil
 }
 
-// withoutSession answers an address that ends before its session's name: people get to the list of sessions, of its
-// namespace and cluster if it names them; programs get 404.
+// withoutSession answers an address that ends before its session's name. It redirects browsers to the list of sessions,
+// of the namespace and cluster that the address names; programs get 404.
 func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 	named := url.Values{}
 	if namespace := r.params[paramNamespace]; namespace != "" {
@@ -169,6 +171,7 @@ func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 	return p
 }
 
+// cookie returns the value of a request's cookie; "" if the request has none of this name.
 func cookie(r *request, name string) string {
 	c, err := r.Cookie(name)
 	if err != nil {

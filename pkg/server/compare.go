@@ -23,8 +23,8 @@ import (
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
 func (s *Server) addCompare(ws *restful.WebService) {
-	s.pageOf(ws, "/compare", compare.Params, s.comparePage)
-	s.get(ws, "/api/history/compare", takes(ofSession(compare.Params...), s.compareJSON))
+	s.addSessionPage(ws, "/compare", compare.Params, s.comparePage)
+	s.addGet(ws, "/api/history/compare", onlyParams(sessionParams(compare.Params...), s.compareJSON))
 }
 
 // compareJSON answers with a comparison as JSON.
@@ -46,11 +46,13 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
 	var err error
-	if page.Report, err = s.compare(r); errors.As(err, &page.Nothing) {
+	page.Report, err = s.compare(r)
+	switch {
+	case errors.As(err, &page.Nothing): // the page says why there is no comparison
 		if len(page.Form) > 0 {
-			status = http.StatusNotFound // what was asked for; without a question the page is its form
+			status = http.StatusNotFound // the request asked for a comparison, not only for the form
 		}
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
 	chosen, err := choose(r)
@@ -61,7 +63,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	page.Frame = visible.FrameOf(r.Request, e, "compare")
+	page.Frame = visible.SessionFrame(r.Request, e, "compare")
 	page.Runs = s.lists.RunsOf(r.Context(), e)
 	if page.Report != nil {
 		if err := s.addCosts(r.Context(), &page); err != nil {
@@ -72,8 +74,8 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// compare answers ?with=, ?job=, ?with_job= and ?top= about the chosen session. Both sessions are found, loaded and
-// limited like that of any other request.
+// compare compares the chosen session, or a job of it, with another one, as ?with=, ?job=, ?with_job= and ?top= say.
+// Both sessions are found, loaded and limited like that of any other request.
 func (s *Server) compare(r *request) (*compare.Report, error) {
 	chosen, err := choose(r)
 	if err != nil {
@@ -92,10 +94,11 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	if q.With, q.Earlier, err = s.comparedWith(ctx, q.Session, form.Get("with")); err != nil {
 		return nil, err
 	}
-	s.opts.Sessions.Begin(q.Session.Ref) // both are loaded at once
+	// The comparison opens one session after the other. Their loads begin now, so that they run at the same time.
+	s.opts.Sessions.Begin(q.Session.Ref)
 	if q.With != nil {
 		s.opts.Sessions.Begin(q.With.Ref)
-	} else if q.Job == "" && len(q.Earlier) > 0 {
+	} else if q.Job == "" && len(q.Earlier) > 0 { // the other one of a whole session is the one before it
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
 	return s.opts.Dashboard.Compare(r.Context(),
@@ -112,7 +115,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		}, q, dashboard.FromBrowser(r.Request))
 }
 
-// addCosts adds what the last runs cost.
+// addCosts adds to a page the costs of its runs, by the configured prices.
 func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 	page.Prices = s.opts.Fleet.Prices
 	refs := make([]layout.Session, len(page.Runs))
@@ -123,14 +126,15 @@ func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 	return err
 }
 
-// comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of
-// other clusters that the same RayJob or RayService made.
+// comparedWith returns the session that with names: the name of one of the same cluster, or namespace/cluster/session.
+// If with is "", it returns instead the earlier sessions, the newest first: of the same cluster, and of other clusters
+// that the same RayJob or RayService made.
 func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with string) (named *catalog.Entry,
 	earlier []catalog.Entry, err error) {
 	if with == "" {
 		l := s.sessions.List(ctx)
 		before := catalog.Filter{Namespace: session.Ref.Namespace, To: session.Start}
-		return nil, catalog.Earlier(l.Matching(before, time.Now()), session), l.Unknown()
+		return nil, catalog.Earlier(l.Matching(before, time.Now()), session), l.Unavailable()
 	}
 	selector := catalog.Selector{Namespace: session.Ref.Namespace, Name: session.Ref.Cluster, Session: with}
 	if parts := strings.Split(with, "/"); len(parts) == 3 {

@@ -25,10 +25,11 @@ import (
 // dashboardWait is how long the dashboard's page waits for a load before a page with its progress is shown instead.
 const dashboardWait = 1500 * time.Millisecond
 
-// dashboard answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers
+// rootPage answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers
 // with the list of sessions, because the choice of a cookie in one tab must not change what another tab shows. Only
-// pages of Ray's proxying dashboard use the cookie, since they have no other way to their session.
-func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
+// pages of Ray's proxying dashboard use the cookie, since they have no other way to their session. While the session is
+// still being loaded, the page shows how far the load is.
+func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
 	c, err := choose(r)
 	switch {
 	case errors.Is(err, errNoChoice):
@@ -47,8 +48,8 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if live && c.at == 0 {
-		// The page is this server's; only data is the running cluster's.
-		return s.dashboardPage(w, r, c.byPath, s.sessions.LiveEntry(cluster), session.Unfinished{})
+		// This server serves the page; its script's requests are forwarded to the running cluster.
+		return s.frontendPage(w, r, c.byPath, s.sessions.LiveEntry(cluster), session.Unfinished{})
 	}
 	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
 	if err != nil {
@@ -64,13 +65,16 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 		unfinished = loaded.Unfinished()
 	}
 	release()
-	return s.dashboardPage(w, r, c.byPath, e, unfinished)
+	return s.frontendPage(w, r, c.byPath, e, unfinished)
 }
 
 // homepage answers with the list of sessions.
-func (s *Server) homepage() handler { return takes(list.HomepageParams, plain(s.lists.Homepage)) }
+func (s *Server) homepage() handler {
+	return onlyParams(list.HomepageParams, noPathParams(s.lists.Homepage))
+}
 
-// tidyAddress is where a page's address should lead instead, relative; "" if it is right as it is.
+// tidyAddress is the relative address to which the request for a dashboard's page is to be redirected; "" if the
+// request's own address is right.
 func tidyAddress(r *http.Request, c choice) string {
 	query := r.URL.Query()
 	switch {
@@ -92,14 +96,14 @@ func withQuery(target string, r *http.Request) string {
 	if r.URL.RawQuery == "" {
 		return target
 	}
-	// in a request it is part of the query, in a target the end of it
+	// In a request's line a # is part of the query; in a redirect's target it would end the query.
 	return target + "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23")
 }
 
-// dashboardPage serves a frontend's index.html: of the version that the user chose, else of the nearest to the
-// session's. The version in the cookie was chosen together with the session in the cookies, not for sessions chosen by
-// path.
-func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry,
+// frontendPage serves the index.html of a frontend, with our bar in it. The frontend's version is the one that
+// ?dashboard= names, else, for a session chosen by cookies, that of the cookie, else the nearest to the session's. u
+// says what had not ended when the session did.
+func (s *Server) frontendPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry,
 	u session.Unfinished) error {
 	version := r.URL.Query().Get("dashboard")
 	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
@@ -114,12 +118,12 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e
 	}
 	defer func() { _ = f.Close() }()
 	w.Header().Set("Content-Security-Policy", frontendPolicy)
-	return s.withBar(w, r, f, e, u)
+	return s.writeWithBar(w, r, f, e, u)
 }
 
-// frontendPolicy has browsers run nothing in Ray's frontend but its own files: it puts what a running cluster's head
-// says, as the address of its Grafana, into frames and links unchecked, and javascript: is an address, too. That
-// Grafana may be anywhere. The frontend writes its style sheets itself.
+// frontendPolicy has browsers run no scripts in Ray's frontend but those of its own files: it puts the address that a
+// running cluster's head gives for its Grafana into frames and links unchecked, and that may be a javascript: address.
+// A Grafana may be on any host, so frames may be, too. The frontend's scripts add style sheets to its page.
 const frontendPolicy = "script-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; " +
 	"frame-src 'self' http: https:; style-src 'self' 'unsafe-inline'"
 
@@ -140,15 +144,16 @@ func (s *Server) missingFrontend(version string) *problem.Problem {
 	return p
 }
 
-// file serves a file of the frontend: anything but its first page.
-func (s *Server) file(w http.ResponseWriter, r *request) error {
+// frontendFile serves a file of the frontend other than its first page. Of a running cluster, paths that are no such
+// file are forwarded to its dashboard.
+func (s *Server) frontendFile(w http.ResponseWriter, r *request) error {
 	name := r.params[paramPath]
 	f, info, err := s.frontends.Open("", name)
 	if err != nil || name == "index.html" {
 		if err == nil {
 			_ = f.Close()
 		}
-		if answered, err := s.tryLive(w, r); answered || err != nil {
+		if answered, err := s.forwardUnrouted(w, r); answered || err != nil {
 			return err
 		}
 		return problem.NoRoute(r.Request, http.StatusNotFound)
@@ -163,38 +168,39 @@ func (s *Server) file(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// maxFirstPage bounds a frontend's first page, in bytes; Ray's has less than 1 KB.
+// maxFirstPage is how many bytes of a frontend's first page are read; Ray's has less than 1 KB.
 const maxFirstPage = 1 << 20
 
-// withBar serves a frontend's first page with the bar in it: which stored session this is, a link to the list, a link
-// to share, and the slider that moves the dashboard through the session's life. The page's clock stops at the session's
-// end. The frontend's files stay as they are.
-func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e catalog.Entry,
+// writeWithBar serves a frontend's first page with two elements added. At the beginning of its head is a script that
+// stops the page's clock at the session's end: it must run before the frontend's own scripts. At the end of its body is
+// the bar: which stored session this is, a link to the list, a link to share, and the slider that moves the dashboard
+// through the session's life. The frontend's files stay as they are.
+func (s *Server) writeWithBar(w http.ResponseWriter, r *request, page io.Reader, e catalog.Entry,
 	u session.Unfinished) error {
 	html, err := io.ReadAll(io.LimitReader(page, maxFirstPage))
 	if err != nil {
 		return fmt.Errorf("read the dashboard's first page: %w", err)
 	}
 	var clock, bar bytes.Buffer
-	f := visible.FrameOf(r.Request, e, "")
-	f.Head.Moment = "" // the slider chooses it
-	b := web.Bar{Base: f.Base, Head: *f.Head, Unfinished: web.Unfinished(u)}
-	b.Kept, b.Note = s.notes.Bar(e)
-	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {
+	frame := visible.SessionFrame(r.Request, e, web.DashboardTab)
+	frame.Head.Moment = "" // the bar's script adds the moment that its slider chooses to the session's address
+	data := web.Bar{Base: frame.Base, Head: *frame.Head, Unfinished: web.UnfinishedText(u)}
+	data.Kept, data.Note = s.notes.BarTexts(e)
+	if err := errors.Join(data.RenderClock(&clock), data.Render(&bar)); err != nil {
 		return err
 	}
-	first := 0
-	if head := headStart.FindIndex(html); head != nil {
-		first = head[1]
+	headBegin := 0
+	if tag := headTag.FindIndex(html); tag != nil {
+		headBegin = tag[1]
 	}
-	end := bytes.LastIndex(html, []byte("</body>"))
-	if end < first {
-		end = len(html)
+	bodyEnd := bytes.LastIndex(html, []byte("</body>"))
+	if bodyEnd < headBegin {
+		bodyEnd = len(html)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(slices.Concat(html[:first], clock.Bytes(), html[first:end], bar.Bytes(), html[end:]))
+	_, _ = w.Write(slices.Concat(html[:headBegin], clock.Bytes(), html[headBegin:bodyEnd], bar.Bytes(), html[bodyEnd:]))
 	return nil
 }
 
-// headStart is where a page's head begins.
-var headStart = regexp.MustCompile(`(?i)<head(?:\s[^>]*)?>`)
+// headTag is the tag with which a page's head begins.
+var headTag = regexp.MustCompile(`(?i)<head(?:\s[^>]*)?>`)

@@ -20,7 +20,7 @@ import (
 // Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer
 // /enter_cluster/{namespace}/{kind}/{name}[/{session}].
 func (s *Server) enter(w http.ResponseWriter, r *request) error {
-	selector := selectorOf(r.params)
+	selector := enteredSelector(r.params)
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
@@ -65,8 +65,8 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// redirectOtherSite sends a request that a page of another site made on to the session's path: such a request must not
-// change what the browser has chosen. It says whether it did.
+// redirectOtherSite redirects a request that a page of another site made to the session's path, and reports whether it
+// did: such a request must not change which session the browser's cookies choose.
 func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.Entry) bool {
 	if s.rules.OwnPage(r.Request) == nil {
 		return false
@@ -75,23 +75,26 @@ func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.
 	return true
 }
 
-// selectorOf tells the forms of the path apart: a kind is one of three words, and a session's name starts with
-// session_.
-func selectorOf(params map[string]string) catalog.Selector {
+// enteredSelector returns which session the path parameters of /enter_cluster name; without a session's name, the
+// cluster's newest. The path {kind}/{name} has the same form as {name}/{session}, and is parsed as that: it counts as
+// the former if its first part is one of the three kinds and its second is no session's name.
+func enteredSelector(params map[string]string) catalog.Selector {
 	sel := catalog.Selector{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster],
 		Session: params[paramSession]}
-	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSession(sel.Session) {
+	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSessionName(sel.Session) {
 		sel.Kind, sel.Name, sel.Session = sel.Name, sel.Session, ""
 	}
 	sel.Session = cmp.Or(sel.Session, catalog.Latest)
 	return sel
 }
 
-func isSession(name string) bool {
+// isSessionName says whether a name is that of a session, or an alias such as latest.
+func isSessionName(name string) bool {
 	return catalog.IsAlias(name) || strings.HasPrefix(name, "session_")
 }
 
-// setCookies makes the session the browser's choice, until the browser ends.
+// setCookies makes a session, and the version of the dashboard's frontend ("" for the nearest), the choice of a browser
+// until it is closed.
 func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard string) {
 	set := func(name, value string) {
 		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,

@@ -17,7 +17,8 @@ import (
 // statusClientGone is nginx's status for a request whose client went away. It only appears in the log and the metrics.
 const statusClientGone = 499
 
-// fail answers with an error.
+// fail answers a request with what went wrong: browsers get a page, programs JSON. If the client is gone it only
+// records that.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		w.WriteHeader(statusClientGone)
@@ -35,7 +36,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if p.RetryAfter > 0 && r.Method == http.MethodGet {
 			w.Header().Set("Refresh", strconv.Itoa(p.RetryAfter)) // browsers ask again by themselves
 		}
-		web.Write(w, p.Status, web.Problem{Frame: s.frameAround(r, p), Title: p.Title, Detail: p.Detail,
+		web.Write(w, p.Status, web.Problem{Frame: s.problemFrame(r, p), Title: p.Title, Detail: p.Detail,
 			Advice: p.Advice, Ways: p.Ways, Again: p.RetryAfter > 0 && r.Method == http.MethodGet})
 		return
 	}
@@ -43,9 +44,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writer.JSON(w, p.Status, map[string]any{"result": false, "msg": p.ForPrograms(), "data": p.Data})
 }
 
-// frameAround is the frame of a problem's page. If the mistake is in an address below a session's, it has the session's
-// other pages, as they are at its end: the moment may be the mistake.
-func (s *Server) frameAround(r *http.Request, p *problem.Problem) web.Frame {
+// problemFrame is the frame around a problem's page. For a mistake in an address below a session's, it is that of the
+// session, with links to the session's pages at its end: the moment in the address may be the mistake.
+func (s *Server) problemFrame(r *http.Request, p *problem.Problem) web.Frame {
 	named := sessionPage.FindStringSubmatch(r.URL.Path)
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict:
@@ -57,7 +58,7 @@ func (s *Server) frameAround(r *http.Request, p *problem.Problem) web.Frame {
 		if err != nil {
 			break
 		}
-		f := visible.FrameOf(r, e, "none of them")
+		f := visible.SessionFrame(r, e, web.NoTab)
 		f.Head.Moment = ""
 		return f
 	}

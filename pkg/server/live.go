@@ -14,9 +14,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports
-// whether it has answered.
-func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered bool, err error) {
+// forwardToLive forwards a request to the dashboard of a running cluster, if the choice is one and not a moment of its
+// past. answered is false, and nothing is written, if the request is about a stored session.
+func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (answered bool, err error) {
 	if c.at != 0 {
 		return false, nil
 	}
@@ -35,25 +35,27 @@ func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered b
 	return true, nil
 }
 
-// tryLive passes on a request that no route answers, if it is about a running cluster.
-func (s *Server) tryLive(w http.ResponseWriter, r *request) (answered bool, err error) {
+// forwardUnrouted forwards a request that no route answers, if it is about a running cluster. A request that chooses no
+// session is about none, so that is no error.
+func (s *Server) forwardUnrouted(w http.ResponseWriter, r *request) (answered bool, err error) {
 	c, err := choose(r)
 	if err != nil {
 		return false, nil
 	}
-	return s.passOn(w, r, c)
+	return s.forwardToLive(w, r, c)
 }
 
-// write answers requests that would change something: only a running cluster can be changed.
-func (s *Server) write(w http.ResponseWriter, r *request) error {
-	if answered, err := s.tryLive(w, r); answered || err != nil {
+// answerWrite answers a request that would change something: it is forwarded if it is about a running cluster, and
+// refused if not, because stored sessions cannot be changed.
+func (s *Server) answerWrite(w http.ResponseWriter, r *request) error {
+	if answered, err := s.forwardUnrouted(w, r); answered || err != nil {
 		return err
 	}
 	w.Header().Set("Allow", "GET, HEAD")
 	return problem.NoRoute(r.Request, http.StatusMethodNotAllowed)
 }
 
-// pathBelow is the escaped path of a request behind what chooses its session.
+// pathBelow is the escaped path of a request without the prefix that chooses its session.
 func pathBelow(r *http.Request, c choice) string {
 	path := r.URL.EscapedPath()
 	if !c.byPath {

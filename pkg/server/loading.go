@@ -55,8 +55,8 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog
 	return nil
 }
 
-// loadingPage shows the progress of a load and then goes to the dashboard at target, which is relative; "" is the page
-// itself. Without scripts the page reloads itself.
+// loadingPage answers with a page that shows the progress of a session's load and then goes to target, the dashboard's
+// relative address; "" is the page's own address. Without scripts the page reloads itself.
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
 	st := loadStatus{State: sessioncache.Ready}
 	if e.Ref.Name != catalog.Live { // of a running cluster nothing is loaded

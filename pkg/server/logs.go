@@ -11,20 +11,20 @@ import (
 
 // addLogs adds what is about a session's logs.
 func (s *Server) addLogs(ws *restful.WebService) {
-	s.pageOf(ws, "/search", logs.SearchPageParams, s.loaded(s.logs.SearchPage))
-	s.pageOf(ws, "/logs", logs.MergedLogsParams, s.loaded(s.logs.MergedLogs), "log") // log may be given several times
-	s.pageOf(ws, "/log", logs.PageParams, s.loaded(s.logs.Page))
-	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
-	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))
-	s.get(ws, "/api/history/log.txt", takes(ofSession(logs.TextParams...), s.loaded(s.logs.Text)))
+	s.addSessionPage(ws, "/search", logs.SearchPageParams, s.withLoadedSession(s.logs.SearchPage))
+	s.addSessionPage(ws, "/logs", logs.MergedLogsParams, s.withLoadedSession(s.logs.MergedLogs), "log")
+	s.addSessionPage(ws, "/log", logs.PageParams, s.withLoadedSession(s.logs.Page))
+	s.addGet(ws, "/api/history/log", onlyParams(sessionParams(logs.RangeParams...), s.withLoadedSession(s.logs.Range)))
+	s.addGet(ws, "/api/history/search", onlyParams(sessionParams(logs.SearchParams...), s.withLoadedSession(s.logs.Search)))
+	s.addGet(ws, "/api/history/log.txt", onlyParams(sessionParams(logs.TextParams...), s.withLoadedSession(s.logs.Text)))
 	for _, format := range logarchive.Formats {
-		s.get(ws, "/api/history/logs"+format.Suffix, takes(ofSession(logs.SelectionParams...),
-			s.loaded(s.logs.Archive(format))))
+		s.addGet(ws, "/api/history/logs"+format.Suffix, onlyParams(sessionParams(logs.SelectionParams...),
+			s.withLoadedSession(s.logs.Archive(format))))
 	}
 }
 
-// loaded answers with a handler that has the chosen session loaded.
-func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session) error) handler {
+// withLoadedSession is a handler that calls h with the chosen session, loaded, at the chosen moment.
+func (s *Server) withLoadedSession(h func(http.ResponseWriter, *http.Request, logs.Session) error) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		c, err := choose(r)
 		if err != nil {
@@ -41,7 +41,7 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 
 // searchCluster searches the logs of all sessions of a cluster, the newest first.
 func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
-	entries, err := s.storedOf(r)
+	entries, err := s.storedSessions(r)
 	if err != nil {
 		return err
 	}

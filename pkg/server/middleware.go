@@ -122,7 +122,8 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// prepare bounds the request's body and the time that its client takes, and sets the headers of every answer.
+// prepare bounds the request's body and the time that its client may take, sets the headers of every answer, and puts
+// the notes that pages show into the request's context.
 func (s *Server) prepare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := writer.NewDeadline(w)
@@ -136,7 +137,8 @@ func (s *Server) prepare(next http.Handler) http.Handler {
 	})
 }
 
-// checkBrowser applies the rules about browsers.
+// checkBrowser refuses requests that the rules about browsers do not allow, such as those that pages of other sites
+// make.
 func (s *Server) checkBrowser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.rules.Check(r); err != nil {

@@ -21,14 +21,15 @@ import (
 
 // addPages adds the pages about the chosen session that need its findings.
 func (s *Server) addPages(ws *restful.WebService) {
-	s.sessionPage(ws, "/findings", findingsPageParams, s.findingsPage)
-	s.sessionPage(ws, "/timeline", []string{"from", "to"}, s.timelinePage)
-	s.sessionPage(ws, "/overview", nil, s.overviewPage)
+	s.addLoadedPage(ws, "/findings", findingsPageParams, s.findingsPage)
+	s.addLoadedPage(ws, "/timeline", []string{"from", "to"}, s.timelinePage)
+	s.addLoadedPage(ws, "/overview", nil, s.overviewPage)
 }
 
-// sessionPage adds a page about the chosen session. It is answered like a route of the dashboard: found, loaded and
-// limited in the same way. Without a page, build has answered.
-func (s *Server) sessionPage(ws *restful.WebService, path string, names []string,
+// addLoadedPage adds a page about the chosen session, whose query may have parameters of these names. The session is
+// found, loaded and limited like that of a route of the dashboard. If build returns neither a page nor an error, it has
+// written the answer itself.
+func (s *Server) addLoadedPage(ws *restful.WebService, path string, names []string,
 	build func(http.ResponseWriter, *dashboard.Request) (web.Page, error)) {
 	route := dashboard.Route{Path: path, Serve: func(w http.ResponseWriter, r *dashboard.Request) {
 		page, err := build(w, r)
@@ -38,13 +39,14 @@ func (s *Server) sessionPage(ws *restful.WebService, path string, names []string
 			web.Write(w, http.StatusOK, page)
 		}
 	}}
-	s.pageOf(ws, path, names, s.answer(route))
+	s.addSessionPage(ws, path, names, s.answerRoute(route))
 }
 
-// findingsPage says why the chosen session, or a job of it, ended as it did.
+// findingsPage is the page that says why the chosen session, or a job of it, ended as it did. With ?format= the answer
+// is Markdown for tickets instead: of all findings, or of the one that ?finding= names.
 func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
 	query := r.URL.Query()
-	if err := checkFindings(query); err != nil {
+	if err := checkFindingsParams(query); err != nil {
 		return nil, err
 	}
 	whole, err := s.reportOf(w, r)
@@ -60,7 +62,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 		return nil, err
 	}
 	page := web.Findings{
-		Frame: visible.FrameOf(r.Request, s.entryOf(r, whole), "findings"), Given: query,
+		Frame: visible.SessionFrame(r.Request, s.entryOf(r, whole), "findings"), Given: query,
 		Whole: whole, Report: report,
 	}
 	if query.Get("format") != "" {
@@ -77,27 +79,28 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *dashboard.Request) (web.
 	if err != nil {
 		return nil, err
 	}
-	return web.Timeline{Frame: visible.FrameOf(r.Request, s.entryOf(r, report), "timeline"),
+	return web.Timeline{Frame: visible.SessionFrame(r.Request, s.entryOf(r, report), "timeline"),
 		Findings: report.Findings}, nil
 }
 
-// entryOf is the session of a request as the list has it, with its outcome by its findings.
+// entryOf is the catalog's entry of a request's session, with the outcome that its findings say.
 func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.Entry {
 	ref := r.Session.Ref
 	e, err := s.sessions.Find(r.Context(), exactly(ref))
 	if err != nil { // it was removed meanwhile
 		e = catalog.Entry{Ref: ref, Start: r.Session.Life.Start}
 	}
-	e = toldBy(e, r.Session)
+	e = withEndOf(e, r.Session)
 	e.Outcome = found.Outcome
 	return e
 }
 
-// findingsPageParams are the parameters of the page: besides the job, the severity of the findings that it shows, and
-// the form and the finding of a text for tickets.
+// findingsPageParams are the parameters of the page of findings: besides the job, the severity of the findings that it
+// shows, and the form and the finding of a text for tickets.
 var findingsPageParams = slices.Concat(findings.Params, []string{"severity", "format", "finding"})
 
-func checkFindings(query url.Values) error {
+// checkFindingsParams is the error about a value of a query that the page of findings does not know.
+func checkFindingsParams(query url.Values) error {
 	form := param.Form{Values: query}
 	form.OneOf("severity", findings.Error, findings.Warning, findings.Info)
 	form.OneOf("format", "markdown")
@@ -107,17 +110,18 @@ func checkFindings(query url.Values) error {
 // FindingsOf gives the findings of the session that a request is about.
 type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)
 
-// reportOf returns the findings for a page. A page of a partial report gets no ETag: it may be complete at the next
-// request.
+// reportOf returns the findings for a page. It has a page of a partial report get no ETag, because the report may be
+// complete at the next request.
 func (s *Server) reportOf(w http.ResponseWriter, r *dashboard.Request) (*findings.Report, error) {
 	report, err := s.opts.Findings(r.Context(), &r.Moment)
 	if err == nil && report.Partial {
-		w.Header()["Etag"] = nil
+		w.Header()["Etag"] = nil // writer.Tagged sets none over it
 	}
 	return report, err
 }
 
-// overviewPage has what one wants to know of the chosen session first.
+// overviewPage is the page with what people want to know first of the chosen session: how it ended, its nodes, jobs,
+// logs and costs, and the runs before it.
 func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
 	var page web.Overview
 	var err error
@@ -146,7 +150,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.
 	}
 	page.Entry = s.entryOf(r, page.Report)
 	page.Began, page.Ended = r.Life(ctx)
-	page.Frame = visible.FrameOf(r.Request, page.Entry, "overview")
+	page.Frame = visible.SessionFrame(r.Request, page.Entry, "overview")
 	page.Kept = s.notes.Kept(page.Entry)
 	page.Runs = s.lists.RunsOf(ctx, page.Entry)
 	return page, nil

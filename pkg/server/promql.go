@@ -17,8 +17,8 @@ import (
 // addPromQL adds Prometheus's HTTP API below a prefix, for GET and POST as Grafana uses both.
 func (s *Server) addPromQL(ws *restful.WebService, prefix string, h handler) {
 	path := prefix + "/api/v1/{" + paramPath + ":*}"
-	s.get(ws, path, h)
-	s.add(ws, http.MethodPost, path, h)
+	s.addGet(ws, path, h)
+	s.addRoute(ws, http.MethodPost, path, h)
 }
 
 // sessionPromQL answers from the metrics of the chosen session, up to the moment shown.
@@ -34,7 +34,7 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	scope := promapi.Scope{
-		Sessions: []promapi.Session{s.metricsOf(e)}, Now: e.End,
+		Sessions: []promapi.Session{s.queryableSession(e)}, Now: e.End,
 		For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
 	}
 	switch {
@@ -50,22 +50,22 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 
 // clusterPromQL answers from the metrics of all sessions of a cluster.
 func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
-	entries, err := s.storedOf(r)
+	entries, err := s.storedSessions(r)
 	if err != nil {
 		return err
 	}
-	scope := promapi.Scope{Now: time.Now(), For: access.CallerOf(r.Request)}
+	// All entries are of one namespace, that of the request's path.
+	scope := promapi.Scope{Now: time.Now(), For: r.params[paramNamespace] + " " + access.CallerOf(r.Request)}
 	for _, e := range entries {
-		scope.For = e.Ref.Namespace + " " + access.CallerOf(r.Request) // the same of all
-		scope.Sessions = append(scope.Sessions, s.metricsOf(e))
+		scope.Sessions = append(scope.Sessions, s.queryableSession(e))
 	}
 	slices.SortFunc(scope.Sessions, func(a, b promapi.Session) int { return cmp.Compare(a.Name, b.Name) })
 	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)
 	return nil
 }
 
-// metricsOf returns a session as queries see it.
-func (s *Server) metricsOf(e catalog.Entry) promapi.Session {
+// queryableSession returns a stored session for queries of its metrics, which are opened when a query needs them.
+func (s *Server) queryableSession(e catalog.Entry) promapi.Session {
 	named := promapi.Session{Name: e.Ref.Name, Start: e.Start,
 		Open: func() *metrics.Database { return s.opts.Metrics.Of(e.Ref, e.Running) }}
 	if !e.Running {

@@ -62,8 +62,9 @@ type request struct {
 	params map[string]string // the variable parts of the path
 }
 
-// headAsGet answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with: net/http leaves
-// the body out. Routes of their own would make the table, in which every request is looked up, twice as long.
+// headAsGet is a router that answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with;
+// net/http leaves the body out. If HEAD had routes of its own, the list in which every request is looked up would be
+// twice as long.
 type headAsGet struct{ restful.CurlyRouter }
 
 // SelectRoute implements restful.RouteSelector: HEAD is routed like GET.
@@ -76,7 +77,7 @@ func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) 
 	return s.CurlyRouter.SelectRoute(services, r)
 }
 
-// handler answers a request. An error is answered by fail, and returned only if nothing was written.
+// handler answers a request. It returns an error only if it has written nothing; fail answers with the error then.
 type handler func(http.ResponseWriter, *request) error
 
 // newRouter makes the router with all routes: each below the root and below a session's address.
@@ -105,7 +106,8 @@ func (s *Server) newRouter() *restful.Container {
 	return router
 }
 
-func (s *Server) add(ws *restful.WebService, method, path string, h handler) {
+// addRoute adds a route whose errors are answered by fail.
+func (s *Server) addRoute(ws *restful.WebService, method, path string, h handler) {
 	ws.Route(ws.Method(method).Path(path).To(func(req *restful.Request, resp *restful.Response) {
 		if err := h(resp.ResponseWriter, &request{req.Request, req.PathParameters()}); err != nil {
 			s.fail(resp.ResponseWriter, req.Request, err)
@@ -113,22 +115,22 @@ func (s *Server) add(ws *restful.WebService, method, path string, h handler) {
 	}))
 }
 
-// get adds a route for GET, and so for HEAD.
-func (s *Server) get(ws *restful.WebService, path string, h handler) {
-	s.add(ws, http.MethodGet, path, h)
+// addGet adds a route for GET, and so for HEAD.
+func (s *Server) addGet(ws *restful.WebService, path string, h handler) {
+	s.addRoute(ws, http.MethodGet, path, h)
 }
 
-// addPublic adds a route for GET that needs no caller: Kubernetes, Prometheus and programs whose users have not signed
-// in ask for it. Its answer must not be about a namespace.
+// addPublic adds a route for GET that answers everybody without credentials: Kubernetes, Prometheus and programs whose
+// users have not signed in request it. Its answer must not be about a namespace.
 func (s *Server) addPublic(ws *restful.WebService, path string, h handler) {
 	s.public = append(s.public, path)
-	s.get(ws, path, h)
+	s.addGet(ws, path, h)
 }
 
-// page adds a page at path, which has one segment. The page's links are relative to an address without a slash at the
-// end, so an address with one is redirected.
-func (s *Server) page(ws *restful.WebService, path string, h handler) {
-	s.get(ws, path, func(w http.ResponseWriter, r *request) error {
+// addPage adds a page at path, which has one segment. The page's links are relative to an address without a slash at
+// the end, so an address with one is redirected.
+func (s *Server) addPage(ws *restful.WebService, path string, h handler) {
+	s.addGet(ws, path, func(w http.ResponseWriter, r *request) error {
 		if strings.HasSuffix(r.URL.Path, "/") {
 			browser.Redirect(w, http.StatusFound, withQuery(".."+path, r.Request))
 			return nil
@@ -137,10 +139,11 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	})
 }
 
-// pageOf adds a page about the chosen session. Its links, forms and scripts are relative to its address, so the moment
-// that ?at= names becomes a part of the path.
-func (s *Server) pageOf(ws *restful.WebService, path string, names []string, h handler, several ...string) {
-	s.page(ws, path, takes(ofSession(names...), func(w http.ResponseWriter, r *request) error {
+// addSessionPage adds a page about the chosen session, whose query may have the parameters of onlyParams and ?at=. The
+// page's links, forms and scripts are relative to its address, so a request with ?at= is redirected to the address that
+// has the moment in its path.
+func (s *Server) addSessionPage(ws *restful.WebService, path string, names []string, h handler, several ...string) {
+	s.addPage(ws, path, onlyParams(sessionParams(names...), func(w http.ResponseWriter, r *request) error {
 		if r.URL.Query().Get("at") == "" {
 			return h(w, r)
 		}
@@ -153,10 +156,10 @@ func (s *Server) pageOf(ws *restful.WebService, path string, names []string, h h
 	}, several...))
 }
 
-// takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look
-// like one that passes everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
-// Those of some names may be given several times.
-func takes(names []string, h handler, several ...string) handler {
+// onlyParams is a handler that refuses a query with other parameters than these names, or with one given twice that is
+// not among several: a mistyped filter must not look like one that passes everything. Routes that Ray, Grafana and
+// Prometheus have, too, are not wrapped, because those ignore other parameters.
+func onlyParams(names []string, h handler, several ...string) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		if err := param.Check(r.URL.RawQuery, names, several...); err != nil {
 			return problem.BadRequest(err)
@@ -165,16 +168,17 @@ func takes(names []string, h handler, several ...string) handler {
 	}
 }
 
-// ofSession are the parameters of a route about one session, which is shown as it was at a moment.
-func ofSession(names ...string) []string { return append(slices.Clip(names), "at") }
+// sessionParams are the names of a query's parameters for a route about one session: these, and that of the moment at
+// which the session is shown.
+func sessionParams(names ...string) []string { return append(slices.Clip(names), "at") }
 
-// plain is a handler that needs no parameters of the path.
-func plain(h func(http.ResponseWriter, *http.Request) error) handler {
+// noPathParams is a handler for a function that needs no parameters of the path.
+func noPathParams(h func(http.ResponseWriter, *http.Request) error) handler {
 	return func(w http.ResponseWriter, r *request) error { return h(w, r.Request) }
 }
 
-// chosen is a handler that gets the chosen session, which need not be loaded.
-func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
+// withSession is a handler that calls h with the catalog's entry of the chosen session, without loading the session.
+func (s *Server) withSession(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		c, err := choose(r)
 		if err != nil {
@@ -190,66 +194,66 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 	}
 }
 
-// addDashboard adds what a Ray dashboard answers. All of it is about one session.
+// addDashboard adds the routes about one session: those of a Ray dashboard and those of our own pages.
 func (s *Server) addDashboard(ws *restful.WebService) {
 	for _, route := range s.opts.Routes {
-		h := s.answer(route)
+		h := s.answerRoute(route)
 		if route.Own {
-			h = takes(ofSession(route.Params...), h)
+			h = onlyParams(sessionParams(route.Params...), h)
 		}
-		s.add(ws, route.Method, route.Path, h)
+		s.addRoute(ws, route.Method, route.Path, h)
 	}
-	s.get(ws, "/", s.dashboard)
-	s.get(ws, "/api/history/stored", takes(ofSession(), s.chosen(s.stored)))
-	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
-	s.get(ws, "/session_activity", takes(ofSession(), s.loaded(s.activity)))
+	s.addGet(ws, "/", s.rootPage)
+	s.addGet(ws, "/api/history/stored", onlyParams(sessionParams(), s.withSession(s.stored)))
+	s.addGet(ws, "/session_status", onlyParams(sessionParams(), s.withSession(s.sessionStatus)))
+	s.addGet(ws, "/session_activity", onlyParams(sessionParams(), s.withLoadedSession(s.activity)))
 	s.addPages(ws)
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)
 	s.addNotes(ws)
-	s.get(ws, "/{"+paramPath+":*}", s.file)
+	s.addGet(ws, "/{"+paramPath+":*}", s.frontendFile)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		s.add(ws, method, "/{"+paramPath+":*}", s.write)
+		s.addRoute(ws, method, "/{"+paramPath+":*}", s.answerWrite)
 	}
 }
 
 // addNotes adds the pin and the note on the chosen session.
 func (s *Server) addNotes(ws *restful.WebService) {
 	const api = "/api/history/note"
-	s.pageOf(ws, "/note", nil, s.chosen(s.notes.Page))
-	s.get(ws, api, takes(ofSession(), s.chosen(s.notes.Get)))
-	s.add(ws, http.MethodPost, "/note", s.chosen(s.notes.Write))
-	s.add(ws, http.MethodPost, api, s.chosen(s.notes.Write))
+	s.addSessionPage(ws, "/note", nil, s.withSession(s.notes.Page))
+	s.addGet(ws, api, onlyParams(sessionParams(), s.withSession(s.notes.Get)))
+	s.addRoute(ws, http.MethodPost, "/note", s.withSession(s.notes.Write))
+	s.addRoute(ws, http.MethodPost, api, s.withSession(s.notes.Write))
 }
 
-// addOwn adds what only the history server has.
+// addOwn adds the routes that are not about one chosen session.
 func (s *Server) addOwn(ws *restful.WebService) {
-	s.get(ws, "/homepage", s.homepage())
-	s.get(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
-	s.get(ws, "/clusters", takes(list.ClustersParams, plain(s.lists.Clusters)))
+	s.addGet(ws, "/homepage", s.homepage())
+	s.addGet(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
+	s.addGet(ws, "/clusters", onlyParams(list.ClustersParams, noPathParams(s.lists.Clusters)))
 	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix,
 		clusterPrefix + "/sessions"} {
-		s.get(ws, path, takes(nil, s.withoutSession))
+		s.addGet(ws, path, onlyParams(nil, s.withoutSession))
 	}
 	s.addAddresses(ws)
-	s.page(ws, "/fleet", takes(fleet.Params, plain(s.lists.FleetPage)))
-	s.get(ws, "/api/history/fleet", takes(list.FleetDataParams, plain(s.lists.FleetData)))
-	s.page(ws, "/coverage", takes(list.CoverageParams, plain(s.lists.CoveragePage)))
-	s.get(ws, "/api/history/coverage", takes(nil, plain(s.lists.Coverage)))
+	s.addPage(ws, "/fleet", onlyParams(fleet.Params, noPathParams(s.lists.FleetPage)))
+	s.addGet(ws, "/api/history/fleet", onlyParams(list.FleetDataParams, noPathParams(s.lists.FleetData)))
+	s.addPage(ws, "/coverage", onlyParams(list.CoverageParams, noPathParams(s.lists.CoveragePage)))
+	s.addGet(ws, "/api/history/coverage", onlyParams(nil, noPathParams(s.lists.Coverage)))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
-	s.get(ws, clusterPrefix+"/api/history/search", takes(logs.SearchParams, s.searchCluster))
+	s.addGet(ws, clusterPrefix+"/api/history/search", onlyParams(logs.SearchParams, s.searchCluster))
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
 	for _, rest := range []string{"/{" + paramCluster + "}", "/{" + paramCluster + "}/{" + paramSession + "}",
 		"/{" + paramKind + "}/{" + paramCluster + "}/{" + paramSession + "}"} {
-		s.get(ws, enter+rest, takes([]string{"open", "dashboard"}, s.enter))
+		s.addGet(ws, enter+rest, onlyParams([]string{"open", "dashboard"}, s.enter))
 	}
 	assistants := assistant.Handler(s.opts.Version,
 		func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		s.add(ws, method, "/mcp", plain(assistants))
+		s.addRoute(ws, method, "/mcp", noPathParams(assistants))
 	}
-	s.addPublic(ws, access.AboutPath, takes(nil, plain(s.about)))
+	s.addPublic(ws, access.AboutPath, onlyParams(nil, noPathParams(s.about)))
 	s.addPublic(ws, "/healthz", s.healthy)
 	s.addPublic(ws, "/livez", s.healthy)
 	s.addPublic(ws, "/readyz", s.ready)

@@ -41,7 +41,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// Options of a Server. It has all of its parts; where nil is allowed it is said.
+// Options are the parts that a Server is made of. None of them may be nil unless its comment allows it.
 type Options struct {
 	Catalog *catalog.Catalog
 	Live    *kube.Clusters // running clusters; nil: none are shown
@@ -62,10 +62,10 @@ type Options struct {
 	WriteNotes bool
 	// Retention says when sessions expire; nil: never.
 	Retention *retention.Policy
-	// Metrics are those that collectors stored, PromQL what answers queries of them.
+	// Metrics are those that collectors stored; PromQL answers queries of them.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API
-	// Dashboard knows what there was in sessions, ListLogs the logs of sessions that are not loaded.
+	// Dashboard gives loaded sessions at a moment, ListLogs the logs of sessions that are not loaded.
 	ListLogs  func(context.Context, layout.Session) (*moment.Moment, error)
 	Dashboard *dashboard.Dashboard
 	// Stored says what is stored for a session, and where.

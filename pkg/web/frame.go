@@ -33,14 +33,20 @@ type Head struct {
 	Running    bool
 	Outcome    string // how it ended; "" if not known
 	Note       notes.Note
-	Tab        string // the address of the page's tab
+	Tab        string // the address of the page's tab, one of tabs or NoTab
 }
 
 // Tab is a page of a session. Address is relative to the session's.
 type Tab struct{ Address, Title string }
 
-// MetricsTab is the address of the page with a session's metrics.
-const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
+const (
+	// MetricsTab is the address of the page with a session's metrics.
+	MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
+	// DashboardTab is the address of the Ray Dashboard: that of the session itself.
+	DashboardTab = ""
+	// NoTab is the Tab of a page that none of the tabs leads to.
+	NoTab = "none"
+)
 
 // tabs are the pages of a session, in their order.
 var tabs = []Tab{
@@ -51,7 +57,7 @@ var tabs = []Tab{
 	{Address: MetricsTab, Title: "Metrics"},
 	{Address: "compare", Title: "Compare"},
 	{Address: "?replay=1", Title: "Replay"},
-	{Address: "", Title: "Ray Dashboard"},
+	{Address: DashboardTab, Title: "Ray Dashboard"},
 }
 
 // Tabs are the pages that a session has.

@@ -172,8 +172,8 @@ func percent(done, total int64) int64 {
 	return min(100, done*100/total)
 }
 
-// Unfinished lists what had not ended when a session did: "1 job, 5 actors"; "" if all had.
-func Unfinished(u session.Unfinished) string {
+// UnfinishedText lists what had not ended when a session did: "1 job, 5 actors"; "" if all had.
+func UnfinishedText(u session.Unfinished) string {
 	return counts([]counted{{u.Jobs, "job"}, {u.Actors, "actor"}})
 }
 

@@ -50,7 +50,8 @@ const (
 	OIDC Mode = "oidc"
 )
 
-// Config is who may use the history server.
+// Config says how callers are authenticated and what they may see. AddFlags has the meaning of each field, except of
+// those with comments here.
 type Config struct {
 	Auth           Mode
 	Token          string
@@ -115,15 +116,15 @@ type Access struct {
 	turns   *turns.Slots // of questions about rights
 	log     logrus.FieldLogger
 	users   answers[Identity] // by the sum of a token
-	rights  answers[bool]     // by the sum of an identity's key and the namespace; none means all of them
+	rights  answers[bool]     // by the sum of an identity's key and a namespace; "" stands for all namespaces
 
-	known   *cache.Cache[string, struct{}] // sums of tokens that were valid
-	unknown *rate.Limiter                  // for reviews of all other tokens
-	flooded logthrottle.Throttle
-	misread logthrottle.Throttle // about lines of the file of tokens
+	validTokens *cache.Cache[string, struct{}] // sums of tokens that were valid
+	otherTokens *rate.Limiter                  // for reviews of all other tokens
+	flooded     logthrottle.Throttle           // about too many reviews of those
+	misread     logthrottle.Throttle           // about lines of the file of tokens
 
-	others  map[string]*elsewhere // other Kubernetes clusters, by name
-	unasked logthrottle.Throttle  // about those that are not among them
+	otherClusters map[string]*otherCluster // other Kubernetes clusters, by name
+	unlisted      logthrottle.Throttle     // about those that are not among them
 
 	provider   *provider      // nil without an OpenID provider
 	namespaces *namespaceFile // nil where Kubernetes says who may see what
@@ -139,12 +140,12 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		return nil, err
 	}
 	a := &Access{
-		config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, others: map[string]*elsewhere{},
+		config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, otherClusters: map[string]*otherCluster{},
 		users: newAnswers[Identity](c.CacheFor, maxAnswers), rights: newAnswers[bool](c.CacheFor, maxAnswers),
-		known:   cache.New[string, struct{}](maxAnswers, knownFor, nil),
-		unknown: rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce),
+		validTokens: cache.New[string, struct{}](maxAnswers, knownFor, nil),
+		otherTokens: rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce),
 	}
-	a.flooded.Log, a.misread.Log, a.unasked.Log = log, log, log
+	a.flooded.Log, a.misread.Log, a.unlisted.Log = log, log, log
 	for _, p := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
@@ -152,7 +153,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
-	if err := errors.Join(a.openProvider(), a.addOthers(c)); err != nil {
+	if err := errors.Join(a.openProvider(), a.addOtherClusters(c)); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -196,7 +197,8 @@ func (c *Config) check(hasClient bool) error {
 	return nil
 }
 
-// openProvider makes what --auth=oidc needs.
+// openProvider makes the OpenID provider, and reads the file of namespaces if there is one, for --auth=oidc. With other
+// modes it refuses the settings that only --auth=oidc has.
 func (a *Access) openProvider() (err error) {
 	c := a.config
 	if c.Auth != OIDC {
@@ -231,14 +233,17 @@ func (a *Access) Close() {
 // Enabled reports whether there is anything that not everybody may see.
 func (a *Access) Enabled() bool { return a.config.Auth != Off }
 
-// tokens reads the tokens that are right now.
-func (c Config) tokens() ([]string, error) { return secrets(c.Token, "--auth-token-file", c.TokenFile) }
+// tokens returns the tokens of --auth=token. It reads the file each time, because the file may change.
+func (c Config) tokens() ([]string, error) {
+	return readSecrets(c.Token, "--auth-token-file", c.TokenFile)
+}
 
 var errNoSecret = errors.New("a line has a blank or begins with #: want one secret a line, and nothing else")
 
-// secrets are the one of a setting, if it is set, and those of the file that a flag names. With errNoSecret they are
-// those of the other lines.
-func secrets(value, flag, file string) (all []string, err error) {
+// readSecrets returns the secret that is a setting's value, if that is not "", and those in the lines of a file, which
+// flag names, if there is one. The error is errNoSecret if some lines hold no secret; the secrets of the other lines
+// are returned with it.
+func readSecrets(value, flag, file string) (all []string, err error) {
 	if value != "" {
 		all = append(all, value)
 	}
@@ -280,8 +285,8 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 	return id, ok
 }
 
-// CallerOf names who sent a request, by identity or else by address: work that all callers share is given to them in
-// turns.
+// CallerOf is a name for who sent a request, made of the identity or else of the address. It is a key, not for people:
+// callers take turns at what all of them share.
 func CallerOf(r *http.Request) string {
 	if id, ok := IdentityOf(r.Context()); ok && id.User+id.UID != "" {
 		return "user " + id.User + " " + id.UID
@@ -301,7 +306,8 @@ var (
 	ErrForbidden = errors.New("not allowed")
 )
 
-// authenticate finds out who sent a request.
+// authenticate finds out who sent a request: the user that a trusted proxy names, else the owner of the token in the
+// headers, else of the cookie.
 func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	if a.config.Auth == Off {
 		return Identity{Everything: true}, nil
@@ -314,31 +320,31 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	if token != "" {
-		return a.check(r.Context(), token)
+		return a.identify(r.Context(), token)
 	}
 	var id Identity
 	if a.provider != nil {
 		id, err = a.provider.session(r)
 	} else if token, err = cookieToken(r); err == nil {
-		id, err = a.check(r.Context(), token)
+		id, err = a.identify(r.Context(), token)
 	}
 	id.SignedIn = err == nil
 	return id, err
 }
 
-// check says whose token it is.
-func (a *Access) check(ctx context.Context, token string) (Identity, error) {
+// identify finds out whose token it is: one of --auth-token, an ID token of the OpenID provider, or a token that
+// Kubernetes knows.
+func (a *Access) identify(ctx context.Context, token string) (Identity, error) {
 	if a.config.Auth == Token {
-		return a.checkShared(token)
+		return a.identifyShared(token)
 	}
-	// Service accounts have no part in an OpenID provider: theirs are the API server's tokens.
+	// With an OpenID provider, service accounts still send tokens of the API server, which name another issuer.
 	if a.provider != nil && (a.client == nil || issuerOf(token) == a.config.OIDC.Issuer) {
 		return a.provider.bearer(ctx, token)
 	}
 	sum := sha256.Sum256([]byte(token))
-	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity,
-		error) {
-		return a.review(ctx, token, string(sum[:]))
+	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) {
+		return a.reviewUnlessFlooded(ctx, token, string(sum[:]))
 	})
 	if err == nil && id.User == "" {
 		return Identity{}, fmt.Errorf("%w: Kubernetes does not know the token, or it has expired", ErrUnauthenticated)
@@ -346,17 +352,17 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 	return id, err
 }
 
-// checkShared authenticates by one of the configured tokens, whose holders may see everything.
-func (a *Access) checkShared(token string) (Identity, error) {
+// identifyShared authenticates by one of the configured tokens, whose holders may see everything.
+func (a *Access) identifyShared(token string) (Identity, error) {
 	tokens, err := a.config.tokens()
-	if errors.Is(err, errNoSecret) { // since the start: those who have the other tokens can do nothing about it
+	if errors.Is(err, errNoSecret) { // the file has changed since the start; the tokens of its other lines are valid
 		a.misread.Warn(time.Now(), "a line is left out, which is no token", err)
 	} else if err != nil {
 		return Identity{}, err
 	}
 	given := sha256.Sum256([]byte(token))
 	found := 0
-	for _, t := range tokens { // all of them, so that the time says nothing about them
+	for _, t := range tokens { // all of them are compared, so that the time taken says nothing about them
 		want := sha256.Sum256([]byte(t))
 		found |= subtle.ConstantTimeCompare(given[:], want[:])
 	}
@@ -366,13 +372,14 @@ func (a *Access) checkShared(token string) (Identity, error) {
 	return Identity{User: "token", Everything: true}, nil
 }
 
-// proxyIdentity is the user that a trusted proxy names.
-func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
+// proxyIdentity returns the user that a trusted proxy names in a request's headers. ok is false if the request is not
+// from such a proxy, or if that names nobody.
+func (a *Access) proxyIdentity(r *http.Request) (id Identity, ok bool, err error) {
 	if a.config.IdentityHeader == "" || !a.fromProxy(r) {
 		return Identity{}, false, nil
 	}
 	for _, name := range []string{a.config.IdentityHeader, a.config.GroupsHeader} {
-		if len(r.Header.Values(name)) > 1 { // one is the client's own, and nothing says which
+		if len(r.Header.Values(name)) > 1 { // the client may have sent one of them, and nothing says which
 			return Identity{}, false, fmt.Errorf(
 				"%w: the request has more than one header %s: configure the proxy to replace it, not to add to it",
 				ErrUnauthenticated, name)
@@ -382,7 +389,7 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 	if user == "" {
 		return Identity{}, false, nil
 	}
-	id := Identity{User: user, Groups: []string{"system:authenticated"}}
+	id = Identity{User: user}.withAuthenticatedGroup()
 	if a.config.GroupsHeader != "" {
 		for _, g := range strings.Split(r.Header.Get(a.config.GroupsHeader), ",") {
 			if g = strings.TrimSpace(g); g != "" {
@@ -390,13 +397,15 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 			}
 		}
 	}
-	if slices.ContainsFunc(append(id.Groups[1:], user),
-		func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+	if ofKubernetes(user) || slices.ContainsFunc(id.Groups[1:], ofKubernetes) {
 		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)",
 			ErrUnauthenticated)
 	}
 	return id, true, nil
 }
+
+// ofKubernetes reports whether a name of a user or group is one of those that Kubernetes keeps for itself.
+func ofKubernetes(name string) bool { return strings.HasPrefix(name, "system:") }
 
 // fromProxy reports whether a request comes from a proxy that is trusted.
 func (a *Access) fromProxy(r *http.Request) bool {
@@ -412,7 +421,7 @@ func (a *Access) fromProxy(r *http.Request) bool {
 	return slices.ContainsFunc(a.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// headerToken reads the token out of the headers that Ray's clients send; empty if there is none.
+// headerToken reads the token out of the headers that Ray's clients send; "" if the request has none of them.
 func headerToken(r *http.Request) (string, error) {
 	for _, header := range []string{"Authorization", "X-Ray-Authorization"} {
 		value := r.Header.Get(header)
@@ -428,17 +437,19 @@ func headerToken(r *http.Request) (string, error) {
 	return "", nil
 }
 
-// errNoCredentials says what the server takes, not what to do: commands add how one signs in with them.
+// errNoCredentials says which credentials the server accepts, not what to do: commands add to it how to sign in with
+// them.
 var errNoCredentials = fmt.Errorf("%w: neither `Authorization: Bearer {token}` nor the cookie of /login was sent",
 	ErrUnauthenticated)
 
-// cookieToken is the token of a browser that signed in with it.
+// cookieToken returns the token that a browser keeps in a cookie since it signed in with it. It reads the cookie that
+// only HTTPS sets first; by HTTPS it does not read the other one.
 func cookieToken(r *http.Request) (string, error) {
 	for _, secure := range []bool{true, false} {
 		if !secure && browser.ByHTTPS(r) {
-			break // a neighbour may have planted it
+			break // another host of the same domain may have set it
 		}
-		if c, err := r.Cookie(named(cookieName, secure)); err == nil && c.Value != "" {
+		if c, err := r.Cookie(hostCookie(tokenCookie, secure)); err == nil && c.Value != "" {
 			return c.Value, nil
 		}
 	}

@@ -433,7 +433,7 @@ func TestLogin(t *testing.T) {
 	}
 
 	// A neighbour's cookie for the whole domain has another name, which is taken by plain HTTP only.
-	planted := http.Header{"Cookie": {cookieName + "=tok-ann"}}
+	planted := http.Header{"Cookie": {tokenCookie + "=tok-ann"}}
 	if w := ask(h, "https://hs.example/", planted); w.Code != http.StatusUnauthorized {
 		t.Errorf("a planted cookie: %d %q", w.Code, w.Body)
 	}

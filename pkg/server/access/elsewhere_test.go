@@ -129,7 +129,7 @@ func TestUnreachableClusterHidesOnlyItsOwn(t *testing.T) {
 			t.Errorf("it was asked %d times", n)
 		}
 		eu.away(nil)
-		time.Sleep(notAskedFor)
+		time.Sleep(pauseAfterFailure)
 		if got := filter(); got != "a a.eu a.us b.eu c.eu" || err != nil {
 			t.Errorf("after it answers ann sees %q, and %v", got, err)
 		}

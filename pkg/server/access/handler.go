@@ -18,17 +18,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// cookieName holds the token of a browser that signed in.
-const cookieName = "history_token"
+// tokenCookie is the name of the cookie that holds the token of a browser that signed in.
+const tokenCookie = "history_token"
 
 const (
 	loginPath  = "/login"
 	logoutPath = "/logout"
 )
 
-// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login
-// and /logout itself, and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must
-// have passed browser.Rules. The public paths need no caller.
+// Handler passes requests of callers whom it could authenticate on to next, with the identity in the request's context;
+// those for the public paths without one. It answers /login and /logout itself, and /oidc/start and /oidc/callback if
+// people sign in with an OpenID provider. Requests must have passed browser.Rules.
 func (a *Access) Handler(next http.Handler, public ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Enabled() {
@@ -63,7 +63,7 @@ func (a *Access) Handler(next http.Handler, public ...string) http.Handler {
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if !errors.Is(err, ErrUnauthenticated) {
-		writeError(w, http.StatusServiceUnavailable, a.unavailable(w, err))
+		writeError(w, http.StatusServiceUnavailable, a.logUnavailable(w, err))
 		return
 	}
 	if isNavigation(r) {
@@ -75,10 +75,11 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, http.StatusUnauthorized, err)
 }
 
-// unavailable logs why it is not known who a caller is. It returns what the caller is shown of it.
-func (a *Access) unavailable(w http.ResponseWriter, err error) error {
+// logUnavailable logs the error that kept a caller from being authenticated, and tells the client when to try again. It
+// returns the error to show, which has no more than strangers may see.
+func (a *Access) logUnavailable(w http.ResponseWriter, err error) error {
 	w.Header().Set("Retry-After", "5")
-	if errors.Is(err, errFlooded) { // a line for each request would fill the log
+	if errors.Is(err, errFlooded) { // the log is throttled: a line for each request would fill it
 		a.flooded.Warn(time.Now(), "callers are refused because too many requests have unknown tokens: "+
 			"find out who sends them", nil)
 		return errFlooded
@@ -91,11 +92,11 @@ func (a *Access) unavailable(w http.ResponseWriter, err error) error {
 	if errors.Is(err, errNoProvider) {
 		return err
 	}
-	return errNotAsked
+	return errTryAgain
 }
 
-// errNotAsked is shown to callers who are not signed in: what Kubernetes answered goes to the log only.
-var errNotAsked = fmt.Errorf("%w: the server's log says why; try again in a few seconds", ErrUnavailable)
+// errTryAgain is shown to callers who are not signed in instead of what Kubernetes answered, which is only in the log.
+var errTryAgain = fmt.Errorf("%w: the server's log says why; try again in a few seconds", ErrUnavailable)
 
 // writeError answers in the form of Ray's dashboard.
 func writeError(w http.ResponseWriter, status int, err error) {
@@ -112,7 +113,7 @@ func isNavigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// maxLogin bounds what is read of a sign-in, in bytes: tokens of Kubernetes' have a few thousand.
+// maxLogin bounds the body of a request to sign in, in bytes: tokens of Kubernetes have a few thousand.
 const maxLogin = 64 << 10
 
 //go:embed login.html
@@ -132,19 +133,20 @@ func hashOf(script string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// loginPage is the page to sign in on, or out.
+// loginPage is the page on which people sign in or, with Out, sign out.
 type loginPage struct {
-	Next, Error string
-	Mode        Mode
-	Out         bool
-	root        string // the server's, relative to the page; empty: the page's folder
+	Next  string // the relative address to open after signing in
+	Error string // why signing in failed; "" if it was not tried
+	Mode  Mode
+	Out   bool
+	root  string // the server's root, relative to the page; "" is the page's folder
 }
 
 // Script is the embedded file, which is ours.
 func (loginPage) Script() template.JS { return template.JS(loginScript) }
 
-// show answers with the page to sign in on, or out.
-func (a *Access) show(w http.ResponseWriter, status int, page loginPage) {
+// writeLoginPage answers with the page to sign in or out on.
+func (a *Access) writeLoginPage(w http.ResponseWriter, status int, page loginPage) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", loginPolicy)
@@ -160,7 +162,7 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		a.show(w, http.StatusOK, loginPage{Out: true})
+		a.writeLoginPage(w, http.StatusOK, loginPage{Out: true})
 	case http.MethodPost:
 		setCookie(w, r, "")
 		if a.provider != nil {
@@ -172,23 +174,25 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refuseMethod answers a request for a page that only GET, HEAD and POST are for.
 func refuseMethod(w http.ResponseWriter) {
 	w.Header().Set("Allow", "GET, HEAD, POST")
 	http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
 }
 
-// refuseChange answers what only GET and HEAD are for.
+// refuseChange answers a request for a page that only GET and HEAD are for.
 func refuseChange(w http.ResponseWriter) {
 	w.Header().Set("Allow", "GET, HEAD")
 	http.Error(w, "Only GET.", http.StatusMethodNotAllowed)
 }
 
-// login shows the page to sign in, and takes its token.
+// login shows the page to sign in on, and signs in on POST: a valid token goes into a cookie. With an OpenID provider
+// the page only leads to the provider.
 func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	page := loginPage{Next: browser.Within(r.FormValue("next")), Mode: a.config.Auth}
-	if a.provider != nil && r.Method == http.MethodPost { // people sign in there, not with a token
+	if a.provider != nil && r.Method == http.MethodPost { // people sign in at the provider, not with a token
 		refuseChange(w)
 		return
 	}
@@ -203,50 +207,54 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 					"without quotes, semicolons and backslashes", cookieBytes)
 			break
 		}
-		_, err := a.check(r.Context(), token)
+		_, err := a.identify(r.Context(), token)
 		if err == nil {
 			setCookie(w, r, token)
 			browser.Redirect(w, http.StatusSeeOther, page.Next)
 			return
 		}
-		status, page.Error = http.StatusUnauthorized, refused(err)
+		status, page.Error = http.StatusUnauthorized, signInRefusal(err)
 		if !errors.Is(err, ErrUnauthenticated) {
-			status, page.Error = http.StatusServiceUnavailable, a.unavailable(w, err).Error()
+			status, page.Error = http.StatusServiceUnavailable, a.logUnavailable(w, err).Error()
 		}
 	default:
 		refuseMethod(w)
 		return
 	}
-	a.show(w, status, page)
+	a.writeLoginPage(w, status, page)
 }
 
-// refused says to a person why a sign-in was refused, and what to do.
-func refused(err error) string {
+// signInRefusal says to a person why a sign-in was refused, and what to do.
+func signInRefusal(err error) string {
 	why := strings.TrimPrefix(err.Error(), ErrUnauthenticated.Error()+": ")
 	return "This does not sign you in: " + why + ". Copy the whole token again, or ask for a new one."
 }
 
-// fitsCookie says whether browsers keep a token as it is.
+// fitsCookie says whether browsers keep a token in a cookie, unchanged. Whether they are reached by HTTPS makes no
+// difference to that.
 func fitsCookie(token string) bool {
-	return len(token) <= cookieBytes && cookie(cookieName, token, false).Valid() == nil // whether by HTTPS or not
+	return len(token) <= cookieBytes && cookie(tokenCookie, token, false).Valid() == nil
 }
 
+// setCookie puts a token into a browser's cookie; "" removes the cookie.
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	http.SetCookie(w, cookie(cookieName, token, browser.ByHTTPS(r)))
+	http.SetCookie(w, cookie(tokenCookie, token, browser.ByHTTPS(r)))
 }
 
-// named is the name of a cookie. Browsers take one named __Host- from this host by HTTPS only: no neighbour, such as
-// another name of the same domain, can plant one. By plain HTTP they take none of that name.
-func named(name string, secure bool) string {
+// hostCookie returns the name of a cookie, with __Host- before it if browsers reach the server by HTTPS (secure). They
+// accept a cookie of that name from this host alone, and not from another host of the same domain. By plain HTTP they
+// accept none of that name.
+func hostCookie(name string, secure bool) string {
 	if secure {
 		return "__Host-" + name
 	}
 	return name
 }
 
-// cookie is one that pages cannot read and other sites' pages do not have sent along. An empty value removes it.
+// cookie returns a cookie that scripts cannot read and that browsers do not send with requests of other sites' pages.
+// With the value "" it removes the cookie of this name.
 func cookie(name, value string, secure bool) *http.Cookie {
-	c := &http.Cookie{Name: named(name, secure), Value: value, Path: "/", HttpOnly: true,
+	c := &http.Cookie{Name: hostCookie(name, secure), Value: value, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, Secure: secure}
 	if value == "" {
 		c.MaxAge = -1

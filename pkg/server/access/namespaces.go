@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ErrNoRules is the file of namespaces not being readable: nothing is shown that it does not allow.
+// ErrNoRules says that the file of namespaces cannot be read. Then nothing is shown, because only the file can allow
+// it.
 var ErrNoRules = errors.New("cannot read who may see this")
 
 // rule lets a user or a group see namespaces. "*" is all of them, "*.prod-eu" all of the Kubernetes cluster prod-eu.
@@ -32,13 +33,15 @@ type namespaceFile struct {
 	read answers[rules]
 }
 
+// openNamespaceFile returns the file with a path. It is read now, so that a mistake in it ends the start, and again
+// when what was read is older than cacheFor.
 func openNamespaceFile(path string, cacheFor time.Duration) (*namespaceFile, error) {
 	f := &namespaceFile{path: path, read: newAnswers[rules](cacheFor, 1)}
 	_, err := f.parse(context.Background())
 	return f, err
 }
 
-// allows says whether one of the caller's names may see a namespace.
+// allows says whether a rule lets the caller, or one of the caller's groups, see a namespace.
 func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace string) (bool, error) {
 	known, err := f.read.get(ctx, "", f.parse)
 	if err != nil {
@@ -53,7 +56,7 @@ func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace strin
 		func(group string) bool { return sees(known.groups[group]) }), nil
 }
 
-// parse reads the file.
+// parse reads the file's rules.
 func (f *namespaceFile) parse(context.Context) (rules, error) {
 	data, err := settings.ReadFile(f.path)
 	if err != nil {
@@ -66,7 +69,8 @@ func (f *namespaceFile) parse(context.Context) (rules, error) {
 	return known, nil
 }
 
-// parseRules reads a YAML list of rules. A rule that lets nobody see anything is a mistake, and so is an unknown field.
+// parseRules reads a YAML list of rules. Unknown fields are mistakes, and so are rules without a user, a group or
+// namespaces, because they would allow nothing.
 func parseRules(data []byte) (rules, error) {
 	known := rules{users: map[string][]string{}, groups: map[string][]string{}}
 	var list []rule

@@ -36,6 +36,7 @@ type OIDCConfig struct {
 	SessionFor       time.Duration
 }
 
+// addFlags binds the configuration to flags.
 func (c *OIDCConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Issuer, "oidc-issuer-url", "", "URL of the OpenID provider, as its tokens name it (--auth=oidc)")
 	fs.StringVar(&c.ClientID, "oidc-client-id", "", "client ID of this server at the provider")
@@ -78,7 +79,7 @@ const (
 	startPath    = "/oidc/start"
 )
 
-// Check refuses what cannot work.
+// Check refuses a configuration with which nobody could sign in.
 func (c *OIDCConfig) Check() error {
 	for _, required := range []struct{ flag, value string }{
 		{"--oidc-issuer-url", c.Issuer}, {"--oidc-client-id", c.ClientID},
@@ -100,8 +101,8 @@ func (c *OIDCConfig) Check() error {
 		return fmt.Errorf("--oidc-redirect-url=%s: want one that ends with %s", c.RedirectURL, callbackPath)
 	}
 	if !slices.Contains(c.Scopes, oidc.ScopeOpenID) {
-		return errors.New("--oidc-scopes: the list, separated by commas, must contain openid: without it a provider sends no ID " +
-			"token")
+		return errors.New("--oidc-scopes: the list, separated by commas, must contain openid: without it a provider " +
+			"sends no ID token")
 	}
 	if c.SessionFor < time.Minute {
 		return fmt.Errorf("--oidc-session-lifetime=%s: want at least 1m", c.SessionFor)
@@ -110,7 +111,8 @@ func (c *OIDCConfig) Check() error {
 	return err
 }
 
-// clientSecret is the secret that is right now; empty for a client that has none.
+// clientSecret returns the client's secret; "" for a client that has none. It reads the file each time, because the
+// file may change.
 func (c *OIDCConfig) clientSecret() (string, error) {
 	if c.ClientSecretFile == "" {
 		return c.ClientSecret, nil
@@ -125,9 +127,9 @@ func (c *OIDCConfig) clientSecret() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// cookieKeys are the secrets of cookies, none if one is to be made.
+// cookieKeys returns the secrets that encrypt cookies; none if they are not configured, and the server is to make one.
 func (c *OIDCConfig) cookieKeys() ([]string, error) {
-	keys, err := secrets(c.CookieKey, "--oidc-cookie-key-file", c.CookieKeyFile)
+	keys, err := readSecrets(c.CookieKey, "--oidc-cookie-key-file", c.CookieKeyFile)
 	switch {
 	case err != nil:
 		return nil, err
@@ -142,7 +144,7 @@ func (c *OIDCConfig) cookieKeys() ([]string, error) {
 	return keys, nil
 }
 
-// authorities are the certificates that the provider's is checked against, nil for the system's.
+// authorities are the CA certificates that the provider's certificate is checked against; nil for the system's.
 func (c *OIDCConfig) authorities() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
@@ -158,8 +160,9 @@ func (c *OIDCConfig) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// usernamePrefix is kube-apiserver's rule: names of different issuers must not meet, but e-mail addresses are the
-// world's.
+// usernamePrefix is what is put before the user's name of an ID token, by kube-apiserver's rule: unless it is
+// configured, the issuer, because another issuer may have a user of the same name; nothing before e-mail addresses,
+// which are unique.
 func (c *OIDCConfig) usernamePrefix() string {
 	switch {
 	case c.UsernamePrefix == "-":
@@ -182,24 +185,24 @@ type SignIn struct {
 	Scopes   []string `json:"scopes,omitempty"`
 }
 
-// SignIn says how programs' users sign in.
+// SignIn returns how programs' users sign in.
 func (a *Access) SignIn() SignIn {
 	s := SignIn{Mode: a.config.Auth}
 	if c := &a.config.OIDC; a.provider != nil {
-		s.Issuer, s.ClientID, s.Scopes = c.Issuer, c.programs(), c.Scopes
+		s.Issuer, s.ClientID, s.Scopes = c.Issuer, c.programClient(), c.Scopes
 	}
 	return s
 }
 
-// programs is the client that programs sign in with.
-func (c *OIDCConfig) programs() string {
+// programClient is the ID of the client with which programs sign their users in.
+func (c *OIDCConfig) programClient() string {
 	if c.ProgramClientID != "" {
 		return c.ProgramClientID
 	}
 	return c.ClientID
 }
 
-// audiences are the clients whose ID tokens are taken from programs.
+// audiences are the IDs of the clients whose ID tokens are accepted from programs.
 func (c *OIDCConfig) audiences() []string {
-	return slices.Concat([]string{c.ClientID, c.programs()}, c.Audiences)
+	return slices.Concat([]string{c.ClientID, c.programClient()}, c.Audiences)
 }

@@ -27,7 +27,7 @@ import (
 type provider struct {
 	config OIDCConfig
 	http   *http.Client
-	keys   *http.Client // for the keys of tokens
+	keys   *http.Client // reads the keys that tokens are signed with, at a limited rate
 	seal   *sealer
 	log    logrus.FieldLogger
 	found  atomic.Pointer[discovered] // nil until the provider has answered
@@ -44,7 +44,7 @@ type discovered struct {
 // providerTimeout bounds a request to the provider.
 const providerTimeout = 10 * time.Second
 
-// newProvider checks the configuration and asks nothing yet.
+// newProvider makes a provider of a configuration. It requests nothing of it yet.
 func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -103,7 +103,8 @@ func (p *provider) connect(ctx context.Context) {
 	}
 }
 
-// discover asks the provider for its endpoints. Its keys are read later, whatever becomes of ctx.
+// discover reads the provider's endpoints. Its keys are read later, when the first token is checked, so their client
+// does not end with ctx.
 func (p *provider) discover(ctx context.Context) error {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.http), p.config.Issuer)
 	if err != nil {
@@ -114,15 +115,15 @@ func (p *provider) discover(ctx context.Context) error {
 	return nil
 }
 
-// errNoProvider is the OpenID provider not having answered since the server began.
+// errNoProvider says that the OpenID provider has not answered since the server's start.
 var errNoProvider = errors.New(
 	"the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
 
-// errNoKeys is the OpenID provider's keys not having been read, because it does not answer or was asked too often: the
-// token may be right.
+// errNoKeys says that the OpenID provider's keys could not be read, because it does not answer or was asked too often.
+// The token may be valid.
 var errNoKeys = errors.New("the OpenID provider's keys cannot be read: try again in a few seconds")
 
-// bearer says whose ID token a program sent.
+// bearer returns the owner of an ID token that a program sent.
 func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
 	verified, err := p.verify(ctx, token, p.config.audiences())
 	if err != nil {
@@ -139,7 +140,7 @@ func (p *provider) verify(ctx context.Context, token string, audiences []string)
 	}
 	verified, err := found.tokens.Verify(ctx, token)
 	// The library does not wrap this error. Only the beginning is compared: the rest of an error may quote the token,
-	// and so what its sender chose. The token may be right, so this is not ErrUnauthenticated.
+	// and so what its sender chose. The token may be valid, so this is not ErrUnauthenticated.
 	if err != nil && strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
 		return nil, fmt.Errorf("%w: %w", errNoKeys, err)
 	}
@@ -183,18 +184,17 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 	for _, group := range groups {
 		id.Groups = append(id.Groups, p.config.GroupsPrefix+group)
 	}
-	if slices.ContainsFunc(append([]string{id.User}, id.Groups...),
-		func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+	if ofKubernetes(id.User) || slices.ContainsFunc(id.Groups, ofKubernetes) {
 		return Identity{}, fmt.Errorf(
 			"%w: the provider names a user or group of Kubernetes' own (system:…): set --oidc-username-prefix or "+
 				"--oidc-groups-prefix", ErrUnauthenticated)
 	}
-	return id.signedIn(), nil
+	return id.withAuthenticatedGroup(), nil
 }
 
-// groupsLeftOut reports whether an ID token says that it lacks the groups because there are too many, as those of
-// Microsoft's Entra ID do: where to ask for them instead, which takes rights of the provider's own, or only that there
-// are some. Nobody must seem to be in no group for that.
+// groupsLeftOut reports whether an ID token lacks the user's groups because they are too many, as those of Microsoft's
+// Entra ID do. Such a token says instead where the groups can be read (_claim_names), which the server has no right to,
+// or only that there are some (hasgroups). Without this check the user would count as one who is in no group.
 func (c *OIDCConfig) groupsLeftOut(claims map[string]json.RawMessage) bool {
 	var elsewhere map[string]json.RawMessage
 	_ = json.Unmarshal(claims["_claim_names"], &elsewhere) // none if the claim is missing
@@ -202,18 +202,19 @@ func (c *OIDCConfig) groupsLeftOut(claims map[string]json.RawMessage) bool {
 		(elsewhere[c.GroupsClaim] != nil || c.GroupsClaim == "groups" && isTrue(claims["hasgroups"]))
 }
 
-// signedIn adds the group of everybody who is known.
-func (id Identity) signedIn() Identity {
+// withAuthenticatedGroup returns the identity with Kubernetes' group of everybody who is authenticated at the end of
+// its groups.
+func (id Identity) withAuthenticatedGroup() Identity {
 	id.Groups = append(id.Groups[:len(id.Groups):len(id.Groups)], "system:authenticated")
 	return id
 }
 
-// isTrue takes true and "true": providers write both.
+// isTrue says whether a claim is true or "true": providers write both.
 func isTrue(value json.RawMessage) bool {
 	return string(value) == "true" || string(value) == `"true"`
 }
 
-// stringsOf reads a claim that is missing, one string or a list of them.
+// stringsOf returns the strings of a claim that is a list of them or one string; none if the claim is missing.
 func stringsOf(claim json.RawMessage) ([]string, error) {
 	var list []string
 	if claim == nil || json.Unmarshal(claim, &list) == nil {
@@ -224,7 +225,7 @@ func stringsOf(claim json.RawMessage) ([]string, error) {
 	return []string{one}, err
 }
 
-// issuerOf is the issuer that a token names, believed or not; empty if it is no JWT.
+// issuerOf is the issuer that a token names, which nobody has checked; "" if the token is no JWT.
 func issuerOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -241,7 +242,7 @@ func issuerOf(token string) string {
 	return claims.Issuer
 }
 
-// limitedTransport bounds how often the provider is asked.
+// limitedTransport limits the rate of requests; what goes beyond it is an error.
 type limitedTransport struct {
 	next  http.RoundTripper
 	limit *rate.Limiter

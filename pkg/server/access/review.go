@@ -19,11 +19,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ErrUnavailable is Kubernetes not answering: nothing is shown that it has not allowed.
+// ErrUnavailable says that Kubernetes did not answer. Then nothing is shown, because only Kubernetes can allow it.
 var ErrUnavailable = errors.New("cannot ask Kubernetes who may see this")
 
-// Reviews of tokens that were not valid before. These are half of the requests that pkg/kubernetes/kube lets through to
-// an API server: the other half is left for those who are signed in, however many tokens a stranger makes up.
+// Limits of the reviews of tokens that were not valid before. They are half of the requests that pkg/kubernetes/kube
+// lets through to an API server. The other half is left for callers who are signed in, however many tokens a stranger
+// makes up.
 const (
 	unknownTokensPerSecond = 50
 	unknownTokensAtOnce    = 500
@@ -34,24 +35,25 @@ const (
 var errFlooded = fmt.Errorf("%w: it was asked about too many unknown tokens; try again in a few seconds",
 	ErrUnavailable)
 
-// review asks Kubernetes whose token it is, as reviewToken does, unless there were too many unknown ones. sum is the
-// token's hash, by which tokens that were valid before are known.
-func (a *Access) review(ctx context.Context, token, sum string) (Identity, error) {
-	if _, known := a.known.Get(sum); !known && !a.unknown.Allow() {
+// reviewUnlessFlooded asks Kubernetes whose token it is, as reviewToken does. It refuses a token that was not valid
+// before with errFlooded while too many of those are sent. sum is the token's hash.
+func (a *Access) reviewUnlessFlooded(ctx context.Context, token, sum string) (Identity, error) {
+	if _, known := a.validTokens.Get(sum); !known && !a.otherTokens.Allow() {
 		return Identity{}, errFlooded
 	}
 	id, err := a.reviewToken(ctx, token)
-	switch {
-	case err != nil:
-	case id.User == "":
-		a.known.Delete(sum)
-	default:
-		a.known.Put(sum, struct{}{})
+	if err != nil {
+		return id, err
 	}
-	return id, err
+	if id.User == "" {
+		a.validTokens.Delete(sum)
+	} else {
+		a.validTokens.Put(sum, struct{}{})
+	}
+	return id, nil
 }
 
-// reviewToken asks Kubernetes whose token it is; an unknown token is an identity without a user.
+// reviewToken asks Kubernetes whose token it is. For a token that Kubernetes does not know, the identity has no user.
 func (a *Access) reviewToken(ctx context.Context, token string) (Identity, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	if err := a.client.Create(ctx, review); err != nil {
@@ -69,8 +71,8 @@ func (a *Access) reviewToken(ctx context.Context, token string) (Identity, error
 	return id, nil
 }
 
-// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated,
-// ErrUnavailable or ErrNoRules.
+// Allowed returns nil if the caller, whose identity the context has, may see what belongs to a namespace. Otherwise the
+// error is ErrForbidden, ErrUnauthenticated, ErrUnavailable or ErrNoRules.
 func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	id, ok := IdentityOf(ctx)
 	if !ok {
@@ -89,22 +91,23 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	}
 	namespace, cluster := layout.SplitNamespace(namespace)
 	if cluster != "" && cluster != a.config.KubernetesCluster {
-		return a.allowedBy(ctx, cluster, id, namespace)
+		return a.allowedByOther(ctx, cluster, id, namespace)
 	}
-	return a.ask(ctx, a.turns, id.User, id.key(), namespace, "namespace "+namespace,
-		func(ctx context.Context, ns string) (bool, error) { return reviewAccess(ctx, a.client, id, ns) })
+	return a.askRights(ctx, a.turns, id.User, id.key(), namespace, "namespace "+namespace,
+		func(ctx context.Context, ns string) (bool, error) { return reviewRights(ctx, a.client, id, ns) })
 }
 
-// maxReviews is how many questions about rights are asked of an API server at a time: users have turns, so that one who
-// asks about thousands of namespaces, which need not exist, keeps no other waiting.
+// maxReviews is how many reviews of rights an API server is sent at a time. Users take turns at them, so that one who
+// requests thousands of namespaces, which need not exist, keeps no other waiting.
 const maxReviews = 32
 
-// ask asks whether a user may see a namespace, which errors call named, in turns of the API server. Answers are kept by
-// key and namespace, whose name may be as long as a request's headers.
-func (a *Access) ask(ctx context.Context, slots *turns.Slots, user, key, namespace, named string,
+// askRights returns nil if review says that a user may see all namespaces, else if it says that of this one, else
+// ErrForbidden. title is the namespace's name in that error. Reviews take the user's turn of slots. Their answers are
+// cached by key, which has a fixed length, and namespace.
+func (a *Access) askRights(ctx context.Context, slots *turns.Slots, user, key, namespace, title string,
 	review func(ctx context.Context, namespace string) (bool, error)) error {
-	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
-		sum := sha256.Sum256([]byte(key + ns))
+	for _, ns := range []string{"", namespace} { // "" is all: who may see all needs no review for each namespace
+		sum := sha256.Sum256([]byte(key + ns)) // a request may name a namespace of any length
 		ok, err := a.rights.get(ctx, string(sum[:]), func(ctx context.Context) (bool, error) {
 			ctx, done, err := slots.Take(ctx, user, askTimeout/2)
 			if err != nil {
@@ -120,11 +123,12 @@ func (a *Access) ask(ctx context.Context, slots *turns.Slots, user, key, namespa
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in %s", ErrForbidden, user, named)
+	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in %s", ErrForbidden, user, title)
 }
 
-// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them. If
-// only other Kubernetes clusters did not answer, the error is a *PartialError, and the others' namespaces are returned.
+// Filter returns which of some namespaces the caller may see. If only other Kubernetes clusters did not answer, the
+// error is a *PartialError, and the result lacks only the namespaces of those clusters. After any other error the
+// result is nil.
 func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
 	const concurrency = 16
 	var mu sync.Mutex
@@ -137,13 +141,11 @@ func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bo
 			err := a.Allowed(gctx, ns)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case errors.Is(err, ErrForbidden):
-				return nil
-			case errors.As(err, &partial):
-				return nil
-			case err == nil:
+			if err == nil {
 				allowed[ns] = true
+			}
+			if errors.Is(err, ErrForbidden) || errors.As(err, &partial) {
+				return nil
 			}
 			return err
 		})
@@ -157,8 +159,9 @@ func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bo
 	return allowed, nil
 }
 
-// reviewAccess asks Kubernetes whether a caller may see a namespace: if it may get the RayClusters there.
-func reviewAccess(ctx context.Context, asked client.Client, id Identity, namespace string) (bool, error) {
+// reviewRights asks the API server of a client whether somebody may see a namespace, or "" for all of them: whether
+// they may get its RayClusters.
+func reviewRights(ctx context.Context, server client.Client, id Identity, namespace string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: id.User, UID: id.UID, Groups: id.Groups,
 		Extra: make(map[string]authorizationv1.ExtraValue, len(id.Extra)),
@@ -168,13 +171,13 @@ func reviewAccess(ctx context.Context, asked client.Client, id Identity, namespa
 	for k, v := range id.Extra {
 		review.Spec.Extra[k] = v
 	}
-	if err := asked.Create(ctx, review); err != nil {
+	if err := server.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// key identifies everything about an identity that a decision depends on. All keys have the same length.
+// key is a hash of everything about an identity on which its rights depend. All keys have the same length.
 func (id Identity) key() string {
 	data, err := json.Marshal(id)
 	if err != nil {
@@ -184,11 +187,11 @@ func (id Identity) key() string {
 	return string(sum[:])
 }
 
-// answers keeps what was asked of Kubernetes or read of a file, and asks once for all who want the same answer at the
-// same time.
+// answers caches what Kubernetes answered or what was read of a file. Callers who want the same answer at the same time
+// share one request.
 type answers[V any] struct{ *cache.Cache[string, V] }
 
-// newAnswers keeps at most size answers, each for the given time; 0 keeps none.
+// newAnswers makes a cache of at most size answers, each for the time keep. With keep 0 none is cached.
 func newAnswers[V any](keep time.Duration, size int64) answers[V] {
 	if keep <= 0 {
 		size = 0
@@ -196,10 +199,11 @@ func newAnswers[V any](keep time.Duration, size int64) answers[V] {
 	return answers[V]{cache.New[string, V](size, keep, nil)}
 }
 
-// askTimeout limits a question to Kubernetes, which continues when the callers who asked have left.
+// askTimeout limits a request to Kubernetes, which continues when the callers who wait for it have left.
 const askTimeout = 10 * time.Second
 
-// get returns the kept answer or asks. Errors are not kept.
+// get returns the cached answer for a key, or calls ask for it. Errors are not cached. If ctx ends before there is an
+// answer, the error is ErrUnavailable.
 func (a answers[V]) get(ctx context.Context, key string, ask func(context.Context) (V, error)) (V, error) {
 	answer, err := a.Load(ctx, key, func(ctx context.Context) (V, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)

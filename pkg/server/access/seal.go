@@ -22,7 +22,7 @@ type sealer struct {
 func newSealer(secrets []string) (*sealer, error) {
 	s := new(sealer)
 	for _, secret := range secrets {
-		// another text than this one would make unreadable all that is sealed
+		// With another text than this one, no cookie that an earlier version of the server sealed could be opened.
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", 32)
 		if err != nil {
 			return nil, fmt.Errorf("make the key for cookies: %w", err)
@@ -40,7 +40,8 @@ func newSealer(secrets []string) (*sealer, error) {
 	return s, nil
 }
 
-// seal writes a value of strings and numbers as text for a cookie or a URL. Only open with the same purpose takes it.
+// seal returns a value of strings and numbers, encrypted, as text for a cookie or a URL. Only open with the same
+// purpose decrypts it.
 func (s *sealer) seal(purpose string, v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *sealer) seal(purpose string, v any) string {
 
 var errNotSealed = errors.New("it was not encrypted by this server, or its key is no longer configured")
 
-// open decrypts into v what was sealed for the purpose by any of the keys.
+// open decrypts into v a text that was sealed for the same purpose with any of the keys; else it returns errNotSealed.
 func (s *sealer) open(purpose, sealed string, v any) error {
 	data, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	sessionCookie = "history_session" // sealed; what does not fit into one goes on in history_session_1 and so on
+	sessionCookie = "history_session" // sealed; a text too long for one cookie continues in history_session_1, …
 	browserCookie = "history_signin"  // a secret of the browser that began to sign in
 
-	// Purposes of sealed texts.
+	// Purposes of texts that are sealed: of sessionState and signInState.
 	forSession = "session"
 	forState   = "state"
 )
@@ -30,7 +30,8 @@ const (
 const (
 	// signInTime is how long a sign-in may take.
 	signInTime = 15 * time.Minute
-	// maxNext bounds the address that a sign-in leads to, in bytes: it goes to the provider and back in one.
+	// maxNext bounds the address to open after a sign-in, in bytes: it is a part of the address at the provider and
+	// back.
 	maxNext = 1024
 	// cookieBytes is the size of a cookie's value that browsers keep, maxCookies how many of them a session may take.
 	cookieBytes, maxCookies = 3800, 4
@@ -39,30 +40,31 @@ const (
 	proxiedBytes = 3500
 )
 
-// sessionState is what a browser keeps of a sign-in.
+// sessionState is the content of the cookies of a browser that has signed in.
 type sessionState struct {
 	User    string   `json:"u"`
 	Groups  []string `json:"g,omitempty"`
 	Expires int64    `json:"e"` // seconds since 1970
 }
 
-// signInState goes to the provider and back. Only the browser that holds its secret can use it.
+// signInState is a sign-in in progress. It is in the address that goes to the provider and back. Only the browser that
+// began the sign-in can end it.
 type signInState struct {
-	Browser  string `json:"b"`
+	Browser  string `json:"b"` // the secret in that browser's cookie
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"` // of PKCE
-	Next     string `json:"x"`
-	Expires  int64  `json:"e"`
+	Next     string `json:"x"` // the relative address to open after it
+	Expires  int64  `json:"e"` // seconds since 1970
 }
 
 // secure says whether browsers reach the server by HTTPS.
 func (p *provider) secure() bool { return strings.HasPrefix(p.config.RedirectURL, "https:") }
 
-// session is who signed in with the browser that sent a request.
+// session returns who signed in with the browser that sent a request, by its cookies.
 func (p *provider) session(r *http.Request) (Identity, error) {
 	var sealed strings.Builder
 	for i := range maxCookies {
-		c, err := r.Cookie(named(sessionCookieName(i), p.secure()))
+		c, err := r.Cookie(hostCookie(sessionCookieName(i), p.secure()))
 		if err != nil || c.Value == "" {
 			break
 		}
@@ -79,9 +81,10 @@ func (p *provider) session(r *http.Request) (Identity, error) {
 	if time.Now().Unix() >= s.Expires {
 		return Identity{}, fmt.Errorf("%w: the sign-in has expired: sign in again at /login", ErrUnauthenticated)
 	}
-	return Identity{User: s.User, Groups: s.Groups}.signedIn(), nil
+	return Identity{User: s.User, Groups: s.Groups}.withAuthenticatedGroup(), nil
 }
 
+// sessionCookieName is the name of the cookie with part i of a session, counted from 0.
 func sessionCookieName(i int) string {
 	if i == 0 {
 		return sessionCookie
@@ -89,9 +92,10 @@ func sessionCookieName(i int) string {
 	return sessionCookie + "_" + strconv.Itoa(i)
 }
 
-// beginSession sends a browser its cookies.
+// beginSession has a browser keep in cookies who has signed in, and removes cookies of an earlier session that was
+// longer. It returns an error if the identity has too many groups for cookies.
 func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Identity) error {
-	groups := id.Groups[:len(id.Groups)-1] // without that of everybody
+	groups := id.Groups[:len(id.Groups)-1] // without that of withAuthenticatedGroup, which session adds again
 	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})
 	if len(sealed) > maxCookies*cookieBytes {
 		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name "+
@@ -108,23 +112,24 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 		if c := cookie(sessionCookieName(i), part, p.secure()); part != "" {
 			c.MaxAge = int(p.config.SessionFor.Seconds())
 			http.SetCookie(w, c)
-		} else if _, err := r.Cookie(c.Name); err == nil { // of a longer session before
-			http.SetCookie(w, c)
+		} else if _, err := r.Cookie(c.Name); err == nil {
+			http.SetCookie(w, c) // removes it
 		}
 	}
 	return nil
 }
 
-// endSession takes a browser's cookies.
+// endSession removes the cookies with which a browser is signed in.
 func (p *provider) endSession(w http.ResponseWriter, r *http.Request) {
 	for i := range maxCookies {
-		if _, err := r.Cookie(named(sessionCookieName(i), p.secure())); err == nil {
+		if _, err := r.Cookie(hostCookie(sessionCookieName(i), p.secure())); err == nil {
 			http.SetCookie(w, cookie(sessionCookieName(i), "", p.secure()))
 		}
 	}
 }
 
-// signIn answers /oidc/start, which leads to the provider, and /oidc/callback, to which it leads back.
+// signIn answers /oidc/start, which redirects a browser to the provider, and /oidc/callback, to which the provider
+// redirects it after the sign-in.
 func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -134,26 +139,27 @@ func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
 	found := a.provider.found.Load()
 	if found == nil {
 		w.Header().Set("Retry-After", "5")
-		a.showLogin(w, r, http.StatusServiceUnavailable, "./", errNoProvider)
+		a.showSignInError(w, r, http.StatusServiceUnavailable, "./", errNoProvider)
 		return
 	}
 	if r.URL.Path == startPath {
-		a.provider.leave(w, r, found)
+		a.provider.redirectToProvider(w, r, found)
 		return
 	}
-	next, status, err := a.provider.comeBack(w, r, found)
+	next, status, err := a.provider.completeSignIn(w, r, found)
 	if err != nil {
 		a.log.WithError(err).Warn("a sign-in failed")
-		a.showLogin(w, r, status, next, err)
+		a.showSignInError(w, r, status, next, err)
 		return
 	}
 	browser.Redirect(w, http.StatusSeeOther, browser.Root(r)+strings.TrimPrefix(next, "./"))
 }
 
-// showLogin shows the page to sign in, with what went wrong, at an address below /oidc.
-func (a *Access) showLogin(w http.ResponseWriter, r *http.Request, status int, next string, err error) {
+// showSignInError answers a request below /oidc with the page to sign in on and what went wrong. next is the address to
+// open after the next attempt.
+func (a *Access) showSignInError(w http.ResponseWriter, r *http.Request, status int, next string, err error) {
 	why := strings.TrimPrefix(err.Error(), ErrUnauthenticated.Error()+": ")
-	a.show(w, status, loginPage{Next: next, Mode: OIDC, Error: why, root: browser.Root(r)})
+	a.writeLoginPage(w, status, loginPage{Next: next, Mode: OIDC, Error: why, root: browser.Root(r)})
 }
 
 // Start is the address that leads to the provider.
@@ -161,17 +167,18 @@ func (p loginPage) Start() string {
 	return p.root + startPath[1:] + "?next=" + url.QueryEscape(p.Next)
 }
 
-// oauth is the client, without its secret.
+// oauth returns this server's client at the provider, without its secret.
 func (p *provider) oauth(found *discovered) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL,
 		Scopes: p.config.Scopes}
 }
 
-// leave sends a browser to the provider. It only sets a secret in the browser, so any page may link to it.
-func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discovered) {
+// redirectToProvider begins a sign-in: it gives the browser a secret in a cookie and redirects it to the provider. As
+// it changes nothing else, any page may link to it.
+func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, found *discovered) {
 	secret := randomText()
-	if c, err := r.Cookie(named(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
-		secret = c.Value // another tab is signing in, too
+	if c, err := r.Cookie(hostCookie(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
+		secret = c.Value // another tab may be signing in with it
 	}
 	c := cookie(browserCookie, secret, p.secure())
 	c.MaxAge = int(signInTime.Seconds())
@@ -189,8 +196,9 @@ func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discover
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// comeBack ends a sign-in. It returns the address to continue at; after an error also the status to answer with.
-func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int,
+// completeSignIn ends a sign-in when the provider has redirected the browser back. next is the relative address to open
+// now or, after an error, after the next attempt; status is the status to answer with after an error.
+func (p *provider) completeSignIn(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int,
 	err error) {
 	query := r.URL.Query()
 	var state signInState
@@ -198,7 +206,7 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 		return "./", http.StatusBadRequest,
 			fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
 	}
-	c, err := r.Cookie(named(browserCookie, p.secure()))
+	c, err := r.Cookie(hostCookie(browserCookie, p.secure()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
 		return "./", http.StatusBadRequest,
@@ -230,7 +238,7 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 	return state.Next, 0, nil
 }
 
-// exchange asks the provider for the ID token of a sign-in.
+// exchange requests the ID token of a sign-in from the provider for the code that the browser brought, and verifies it.
 func (p *provider) exchange(ctx context.Context, found *discovered, code string, state signInState) (*oidc.IDToken,
 	error) {
 	client := p.oauth(found)

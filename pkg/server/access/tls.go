@@ -22,7 +22,8 @@ func (t *TLS) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.KeyFile, "tls-key-file", "", "private key of the certificate, PEM")
 }
 
-// Config is nil where no files are given. watch follows the files until its context ends, as renewed certificates need.
+// Config returns the configuration of HTTPS; nil, and a nil watch, if no files are given. watch reads the files again
+// when they change, until its context ends: certificates are renewed while the server runs.
 func (t *TLS) Config() (config *tls.Config, watch func(context.Context) error, err error) {
 	if t.CertFile == "" && t.KeyFile == "" {
 		return nil, nil, nil

@@ -34,14 +34,14 @@ const (
 	maxMessage = 64 << 10
 )
 
-// Handler answers assistants over HTTP, callers in turns. Nothing is kept between requests, so any replica answers
-// each. Tools ask router, for the caller whom the request's context knows. An error is returned only if nothing was
-// written.
+// Handler returns the handler of assistants' requests over HTTP. Callers take turns. Nothing is kept between requests,
+// so any replica can answer each. The tools send their requests to router, in the name of the assistant's user. The
+// handler returns an error only if it has written nothing.
 func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger,
 ) func(http.ResponseWriter, *http.Request) error {
 	calls := turns.New(maxCalls, callTurn)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		// before it takes a slot: its client may be slow
+		// The message is read before the call takes a slot, because its client may be slow.
 		message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 		if err != nil {
 			http.Error(w, "cannot read the message: "+err.Error(), http.StatusBadRequest)
@@ -57,8 +57,8 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 			return nil
 		}
 		r.Body = io.NopCloser(bytes.NewReader(message))
-		// Its tools end with the turn, and not the answer, which says so.
-		tools := mcptools.New(version, client.New(rootOf(r), asker{router, r.WithContext(working), log}))
+		// When the turn ends, so do the tools' requests; the answer goes on, and has their error.
+		tools := mcptools.New(version, client.New(rootOf(r), innerTransport{router, r.WithContext(working), log}))
 		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: true,
 			DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
@@ -67,8 +67,8 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 	}
 }
 
-// isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run
-// all at once and their answers be kept until the last one: ten thousand in one request.
+// isBatch says whether a body is a list of messages, which the protocol allowed until 2025-06-18. All calls of a list
+// would run at once, and their answers would be in memory until the last one: ten thousand in one request.
 func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) }
 
 // rootOf is the address of the server's root, as the client knows it.
@@ -80,11 +80,12 @@ func rootOf(r *http.Request) *url.URL {
 	return root
 }
 
-// asker answers requests that tools send, for the caller whom the assistant's request knows by its context, and as it
-// would be answered itself: browsers are not shown secrets.
-type asker struct {
+// innerTransport is the http.RoundTripper of the tools: it calls the server's own router instead of opening a
+// connection. The tools' requests have the caller of the assistant's request, and whether it is a browser, which is not
+// shown secrets.
+type innerTransport struct {
 	dispatch func(http.ResponseWriter, *http.Request)
-	asked    *http.Request
+	outer    *http.Request // the assistant's
 	log      logrus.FieldLogger
 }
 
@@ -94,49 +95,49 @@ var (
 	errCutOff   = errors.New("the answer ended early")
 )
 
-// RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's,
-// and when the body is closed.
-func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
-	caller := a.asked.Context()
-	ctx, cancel := context.WithCancel(caller)
-	stopped := context.AfterFunc(r.Context(), cancel)
+// RoundTrip returns the response as soon as its status is known; its body is read while the router writes it. The
+// router is told to stop when the tool's request ends, when the assistant's request ends, or when the body is closed.
+func (t innerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	outer := t.outer.Context()
+	ctx, cancel := context.WithCancel(outer)
+	stopFollowing := context.AfterFunc(r.Context(), cancel)
 	out, in := io.Pipe()
 	w := &pipedAnswer{header: make(http.Header), in: in, begun: make(chan struct{})}
 	go func() {
 		defer cancel()
-		defer stopped()
+		defer stopFollowing()
 		defer func() {
 			switch cause := recover(); cause {
 			case nil:
 			case http.ErrAbortHandler: // the handler has logged why
-				w.fail(errCutOff)
+				w.end(errCutOff)
 			default:
-				a.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause,
+				t.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause,
 					debug.Stack())
-				w.fail(errPanicked)
+				w.end(errPanicked)
 			}
 		}()
 		recorded, _ := writer.Record(ctx, w, http.NoBody)
-		sent := r.Clone(recorded)
-		sent.RemoteAddr = a.asked.RemoteAddr // callers who are not known by name take turns by it
-		dashboard.CopyBrowser(sent, a.asked)
-		a.dispatch(w, sent)
-		w.fail(nil)
+		inner := r.Clone(recorded)
+		inner.RemoteAddr = t.outer.RemoteAddr // by which callers without a name take turns
+		dashboard.CopyBrowser(inner, t.outer)
+		t.dispatch(w, inner)
+		w.end(nil)
 	}()
 	select {
 	case <-w.begun:
 	case <-r.Context().Done():
 		_ = out.Close() // never fails
 		return nil, context.Cause(r.Context())
-	case <-caller.Done():
+	case <-outer.Done():
 		_ = out.Close()
-		return nil, context.Cause(caller)
+		return nil, context.Cause(outer)
 	}
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header,
 		Body: body{out, cancel}, Request: r}, nil
 }
 
-// body cancels the work for what nobody reads.
+// body is the body of a response. Closing it cancels the work for what nobody has read.
 type body struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -147,12 +148,12 @@ func (b body) Close() error {
 	return b.PipeReader.Close()
 }
 
-// pipedAnswer writes an answer into a pipe.
+// pipedAnswer is an http.ResponseWriter that writes the body into a pipe.
 type pipedAnswer struct {
 	header http.Header
 	status int
 	in     *io.PipeWriter
-	begun  chan struct{}
+	begun  chan struct{} // closed when the status is known and the header is complete
 }
 
 func (w *pipedAnswer) Header() http.Header { return w.header }
@@ -169,11 +170,13 @@ func (w *pipedAnswer) Write(p []byte) (int, error) {
 	return w.in.Write(p)
 }
 
-// fail ends the answer; a nil error is its regular end.
-func (w *pipedAnswer) fail(err error) {
+// end ends the answer, whose reader gets the error, or io.EOF if it is nil. If nothing was written yet, the status is
+// 500 with an error and 200 without.
+func (w *pipedAnswer) end(err error) {
+	status := http.StatusOK
 	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
+		status = http.StatusInternalServerError
 	}
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)        // without effect if there is a status
 	_ = w.in.CloseWithError(err) // never fails
 }

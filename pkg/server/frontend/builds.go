@@ -50,6 +50,7 @@ func (f *Builds) Versions() []string {
 	return f.found
 }
 
+// newestFirst compares two Ray versions for sorting.
 func newestFirst(x, y string) int {
 	a, _ := rayversion.Parse(x)
 	b, _ := rayversion.Parse(y)
@@ -62,8 +63,8 @@ func (f *Builds) Has(version string) bool { return slices.Contains(f.Versions(),
 // Nearest picks the build for a session of a Ray version; "" says that there are no builds.
 func (f *Builds) Nearest(version string) string { return Nearest(f.Versions(), version) }
 
-// Nearest picks one of some Ray versions for a session: its own version, else the one that differs least, of two as
-// near the newer. Without a version it is the newest.
+// Nearest picks one of some Ray versions for a session: the session's own, else the one that differs least, of two that
+// differ as much the newer. If the session's version is not known, it picks the newest; of no versions, "".
 func Nearest(versions []string, version string) string {
 	wanted, known := rayversion.Parse(version)
 	best := ""
@@ -78,23 +79,26 @@ func Nearest(versions []string, version string) string {
 	return best
 }
 
-// distance compares versions number by number. Of another major version the nearest is the last one before it, or the
-// first one after it.
-func distance(version string, y rayversion.Version) (d rayversion.Version) {
-	x, _ := rayversion.Parse(version)
-	for i := range x {
-		switch d[i] = max(x[i]-y[i], y[i]-x[i]); {
-		case i > 0 && x[0] < y[0]:
-			d[i] = -x[i]
-		case i > 0 && x[0] > y[0]:
-			d[i] = x[i]
+// distance returns how far a version is from the wanted one, number by number; distances are compared like versions.
+// Among versions with another major version, the last one of a lower and the first one of a higher are the nearest.
+func distance(version string, wanted rayversion.Version) (d rayversion.Version) {
+	v, _ := rayversion.Parse(version)
+	for i := range v {
+		switch {
+		case i > 0 && v[0] < wanted[0]:
+			d[i] = -v[i]
+		case i > 0 && v[0] > wanted[0]:
+			d[i] = v[i]
+		default:
+			d[i] = max(v[i]-wanted[i], wanted[i]-v[i])
 		}
 	}
 	return d
 }
 
-// Open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a
-// page may take its files from any build that has them. A folder below the build's own stands for its index.html.
+// Open opens a file of the build of a version. With version "" it opens the file of the newest build that has it: names
+// below static/ have a hash of the content in them, so any build's file is right. For a folder below the build's own,
+// it opens the folder's index.html.
 func (f *Builds) Open(version, name string) (*os.File, fs.FileInfo, error) {
 	for _, v := range f.Versions() {
 		if version != "" && v != version {
@@ -106,7 +110,7 @@ func (f *Builds) Open(version, name string) (*os.File, fs.FileInfo, error) {
 				return file, info, nil
 			}
 			if filepath.Clean(name) == "." {
-				break
+				break // the build's own folder stands for no file
 			}
 		}
 	}

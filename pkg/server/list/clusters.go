@@ -21,28 +21,29 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
-// maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that
-// are known.
+// maxOutcomes is for how many of the newest sessions /clusters reads outcomes that the catalog does not know yet. Other
+// sessions have an outcome if the catalog knows it.
 const maxOutcomes = 250
 
 // ClustersParams are the names of the parameters of Clusters.
 var ClustersParams = slices.Concat(catalog.FilterParams, []string{"limit", "continue"})
 
-// Clusters lists all sessions, newest first.
+// Clusters answers /clusters: a JSON array of the sessions that the query selects, newest first. If there are more, the
+// header Link has the address of the rest.
 func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
-	if err := l.Unknown(); err != nil {
+	if err := l.Unavailable(); err != nil {
 		return err
 	}
 	now := time.Now()
-	entries, next, err := page(l.Listing, r.URL.Query(), now)
+	entries, next, err := listPart(l.Listing, r.URL.Query(), now)
 	if err != nil {
 		return problem.BadRequest(err)
 	}
 	if next == "" && l.Beginning && r.URL.Query().Get("continue") != "" {
-		return errBeginning // else the list would end before the sessions that are still read
+		return errBeginning // this would be the last part, but the server still reads sessions that belong to it
 	}
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
@@ -53,17 +54,17 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Warning", warning)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// Rows are made as they are sent: of a million sessions they would take about a gigabyte, for as long as the client
-	// reads.
+	// Rows are made as they are sent: those of a million sessions would take about a gigabyte, for as long as the
+	// client reads.
 	out := bufio.NewWriter(w)
-	_ = out.WriteByte('[') // errors come again
+	_ = out.WriteByte('[') // a bufio.Writer returns its first error again at the next writes
 	separator, n := "", 0
 	for e := range entries {
 		if n < len(completed) {
 			e = completed[n]
 		}
 		n++
-		row, err := json.Marshal(h.cluster(e, now))
+		row, err := json.Marshal(h.clusterRow(e, now))
 		if err != nil {
 			panic(fmt.Sprintf("encode an answer: %v", err)) // cannot happen: all fields have JSON forms
 		}
@@ -78,15 +79,15 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errBeginning is answered where a part of the sessions would be taken for all of them.
+// errBeginning is the answer to programs that would take a part of the sessions for all of them.
 var errBeginning = &problem.Problem{
 	Status: http.StatusServiceUnavailable, Title: "Older sessions are still missing",
 	Detail: "The history server has just started and is still reading them.", Advice: "Try again in some seconds.",
 	RetryAfter: 5,
 }
 
-// cluster is the row of a session.
-func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
+// clusterRow is a session's element of the list.
+func (h *Handlers) clusterRow(e catalog.Entry, now time.Time) client.Row {
 	row := client.RowOf(e, now)
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {
@@ -95,12 +96,14 @@ func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
 	return row
 }
 
-// maxPart is how many sessions a part has at most: it is held in memory while it is sent.
+// maxPart is how many sessions the answer to one request has at most if it has a limit or continues another one: it is
+// in memory while it is sent.
 const maxPart = 10_000
 
-// page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address
-// of the rest, relative to this one, or "" if there is none. Without parameters it is the list.
-func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
+// listPart returns the sessions of a list that the query v selects, newest first, by the parameters of
+// catalog.ParseFilter, limit and continue. Without limit and continue it returns all of them. next is the relative
+// address of the rest, "" if there is none.
+func listPart(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
 	form := param.Form{Values: v}
 	limit := form.Number("limit", 1, math.MaxInt64)
 	if form.Err != nil {

@@ -32,7 +32,7 @@ func (h *Handlers) Coverage(w http.ResponseWriter, r *http.Request) error {
 // CoverageParams are the parameters of CoveragePage.
 var CoverageParams = []string{"state"}
 
-// maxCovered limits the clusters on the page.
+// maxCovered limits the number of clusters on the page.
 const maxCovered = 1000
 
 // CoveragePage shows what Coverage answers, clusters that need attention first; ?state= shows only that state.
@@ -69,6 +69,7 @@ func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// coverageRecord is a cluster's row on the page.
 func coverageRecord(c coverage.Cluster) web.CoverageRecord {
 	r := web.CoverageRecord{Namespace: c.Namespace, Name: c.Name, State: string(c.State), Why: c.Why,
 		Created: c.Created, LastWrite: c.LastWrite}
@@ -78,14 +79,16 @@ func coverageRecord(c coverage.Cluster) web.CoverageRecord {
 	return r
 }
 
+// coverage returns how well collectors cover the running clusters that the caller may see.
 func (h *Handlers) coverage(r *http.Request) (coverage.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	return h.opts.Sessions.Coverage(ctx, h.opts.CollectorVersion)
 }
 
-// covered counts the clusters by state, whoever may see them, when Prometheus asks.
-type covered struct {
+// coverageMetrics counts all running clusters by state whenever Prometheus reads the server's metrics, whoever may see
+// the clusters.
+type coverageMetrics struct {
 	sessions visible.Sessions
 	version  string
 	desc     *prometheus.Desc
@@ -93,18 +96,18 @@ type covered struct {
 
 // NewCoverage makes the metrics of Coverage; there are none if no clusters are watched.
 func NewCoverage(sessions visible.Sessions, version string) prometheus.Collector {
-	return covered{sessions, version, prometheus.NewDesc("historyserver_clusters_covered",
+	return coverageMetrics{sessions, version, prometheus.NewDesc("historyserver_clusters_covered",
 		"Running RayClusters, by how well collectors cover them.", []string{"state"}, nil)}
 }
 
-func (c covered) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+func (c coverageMetrics) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// coveredWait is how long Prometheus waits for the first listings of a server that has just started.
-const coveredWait = 2 * time.Second
+// coverageWait is how long a request for metrics waits for the first listings of a server that has just started.
+const coverageWait = 2 * time.Second
 
 // Collect implements prometheus.Collector.
-func (c covered) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), coveredWait)
+func (c coverageMetrics) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), coverageWait)
 	defer cancel()
 	report, err := c.sessions.CoverageOfAll(ctx, c.version)
 	if err != nil || report.Warning != "" {

@@ -26,7 +26,7 @@ import (
 const (
 	// reportWait is how long a report may take; one of a million sessions takes about 10 s of 2 processors.
 	reportWait = 50 * time.Second
-	// reportTurn is how long one may take while others wait for theirs.
+	// reportTurn is how long a report may take while other callers wait for theirs.
 	reportTurn = 20 * time.Second
 	// maxReports is how many reports are made at a time.
 	maxReports = 2
@@ -35,11 +35,11 @@ const (
 // FleetDataParams are the names of the parameters of FleetData.
 var FleetDataParams = slices.Concat(fleet.Params, []string{"format", "table"})
 
-// FleetData answers as JSON or, with format=csv, with one table.
+// FleetData answers with the fleet's totals as JSON or, with format=csv, with one of their tables.
 func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
 	table, format := form.Get("table"), form.OneOf("format", "json", "csv")
-	if format == "csv" && !slices.Contains(fleet.Tables, table) { // before the report is made
+	if format == "csv" && !slices.Contains(fleet.Tables, table) {
 		return &param.Error{Name: "table", Value: table, Want: "one of " + strings.Join(fleet.Tables, ", ")}
 	}
 	if form.Err != nil {
@@ -48,7 +48,8 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if format == "csv" && form.Get("top") == "" {
 		form.Set("top", strconv.Itoa(fleet.MaxTop))
 	}
-	report, l, err := h.report(r, form.Values, true) // a program must not take a part for the whole
+	const whole = true // a program would take the totals of a part of the sessions for those of all
+	report, l, err := h.fleetReport(r, form.Values, whole)
 	if err != nil {
 		return err
 	}
@@ -70,12 +71,13 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// FleetPage shows the same.
+// FleetPage is the page with the fleet's totals.
 func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	page := web.Fleet{Frame: visible.Frame(r), Form: form, Priced: h.opts.Fleet.Prices != nil,
 		Watched: h.opts.Sessions.Live != nil}
-	report, l, err := h.report(r, form, false) // the page says if older sessions are still missing
+	const whole = false // the page says if older sessions are still missing
+	report, l, err := h.fleetReport(r, form, whole)
 	var wrong *param.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -93,8 +95,10 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// report adds up the sessions that the caller may see; with whole not before all are known.
-func (h *Handlers) report(r *http.Request, form url.Values, whole bool) (*fleet.Report, visible.Listing, error) {
+// fleetReport computes the totals that a form asks for over the sessions that the caller may see, and returns them with
+// the list of these sessions. If whole is set, it refuses with errBeginning while the server still reads older
+// sessions.
+func (h *Handlers) fleetReport(r *http.Request, form url.Values, whole bool) (*fleet.Report, visible.Listing, error) {
 	q, err := fleet.ParseQuery(form, time.Now())
 	if err == nil {
 		err = findings.CheckKind(q.Filter)
@@ -105,7 +109,7 @@ func (h *Handlers) report(r *http.Request, form url.Values, whole bool) (*fleet.
 	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(soon)
-	if err := l.Unknown(); err != nil {
+	if err := l.Unavailable(); err != nil {
 		return nil, l, err
 	}
 	if whole && l.Beginning {

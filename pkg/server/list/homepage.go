@@ -20,18 +20,19 @@ import (
 // homepageWait is how long the homepage waits for the first listing of a store.
 const homepageWait = 10 * time.Second
 
-// outcomesWait is how long a list waits for outcomes of sessions that are not known yet. Those that are late are shown
-// the next time.
+// outcomesWait is how long a list waits for outcomes of sessions that the catalog does not know yet. Outcomes that are
+// read later are shown the next time.
 const outcomesWait = 300 * time.Millisecond
 
-// Homepage is the list of clusters and sessions.
+// Homepage is the page with the list of clusters and sessions. With ?group= its rows are groups of sessions instead. If
+// a parameter is wrong, the page says which one and has no rows.
 func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
 	q, wrongErr := parseListQuery(r.URL.Query(), now)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
-	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.view(), At: l.At,
+	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.webQuery(), At: l.At,
 		Beginning: l.Beginning}
 	status := http.StatusOK
 	switch {
@@ -75,7 +76,8 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 			Runs: runsOf(g.Newest, now)})
 	}
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
-		// The newest runs of what was chosen by name, whatever else the rows are filtered by, such as their time.
+		// These are the newest runs of the cluster or owner that was chosen by name. The other filters of the rows,
+		// such as their time, do not count.
 		f := q.Filter
 		newest := catalog.First(l.Matching(catalog.Filter{KubernetesCluster: f.KubernetesCluster,
 			Namespace: f.Namespace, Cluster: f.Cluster, Owner: f.Owner, Kind: f.Kind, User: f.User,
@@ -84,7 +86,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		page.Runs = runsOf(newest, now)
 	}
 	for i, e := range part.Entries {
-		row := h.row(e, now, loads)
+		row := h.homepageRow(e, now, loads)
 		row.Why = output.Printable(part.Why[i])
 		row.Comparable = e.Ref.Name != catalog.Live
 		page.Rows = append(page.Rows, row)
@@ -99,7 +101,8 @@ const maxNamespaces = 500
 // maxTags is how many users, labels and kinds of findings the list offers to choose from.
 const maxTags = 100
 
-// kubernetesClusters are those of namespaces, not more than are offered to choose from.
+// kubernetesClusters are the names of the Kubernetes clusters that some namespaces are in, sorted, at most
+// maxNamespaces of them.
 func kubernetesClusters(namespaces []string) (names []string) {
 	for _, namespace := range namespaces {
 		if _, name := layout.SplitNamespace(namespace); name != "" {
@@ -114,7 +117,7 @@ func kubernetesClusters(namespaces []string) (names []string) {
 // maxRuns is how many runs of a cluster or owner its page shows.
 const maxRuns = 40
 
-// runsOf are sessions as squares: the newest last.
+// runsOf returns sessions as pages draw them, the newest last. newest are the sessions, the newest first.
 func runsOf(newest []catalog.Entry, now time.Time) []web.Run {
 	runs := make([]web.Run, 0, len(newest))
 	for _, e := range slices.Backward(newest) {
@@ -123,7 +126,8 @@ func runsOf(newest []catalog.Entry, now time.Time) []web.Run {
 	return runs
 }
 
-// RunsOf are the newest sessions of the RayJob, the RayService or the cluster that a session is of.
+// RunsOf returns the newest sessions, a session's own among them, of the RayJob or RayService that owns its cluster, or
+// else of its cluster.
 func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
 	f, now := catalog.Filter{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}, time.Now()
 	if e.OwnerKind == catalog.RayJob || e.OwnerKind == catalog.RayService {
@@ -134,14 +138,15 @@ func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
 	return runsOf(newest, now)
 }
 
+// readOutcomes fills in the outcomes of entries that the catalog can read within outcomesWait.
 func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
 	defer cancel()
 	h.opts.Sessions.Catalog.ReadOutcomes(ctx, entries)
 }
 
-// row returns what the list shows of a session. loads are those under way.
-func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
+// homepageRow returns what the homepage shows of a session. loads are the sessions that are being loaded.
+func (h *Handlers) homepageRow(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
 	row := web.Row{Entry: e, Duration: e.Duration(now), Path: e.Ref.Path(),
 		Looking:  h.opts.Sessions.Catalog.ReadsOutcome(e.Ref),
 		LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
@@ -153,7 +158,7 @@ func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]
 	if loaded, ok := h.opts.Loaded.Peek(e.Ref); ok {
 		row.Warnings = loaded.Warnings
 		if !e.Running {
-			row.Unfinished = web.Unfinished(loaded.Unfinished())
+			row.Unfinished = web.UnfinishedText(loaded.Unfinished())
 		}
 	}
 	return row

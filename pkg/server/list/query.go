@@ -14,7 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
-// listQuery is what the homepage's address asks for.
+// listQuery is the query of the homepage's address.
 type listQuery struct {
 	catalog.Query
 	Given url.Values // the parameters, as they came
@@ -23,14 +23,14 @@ type listQuery struct {
 // pageSizes are the numbers of rows that a page of the list may have.
 var pageSizes = []int{25, 50, 100, 250}
 
-// maxPage bounds the numbers of pages.
+// maxPage is the highest number of a page.
 const maxPage = 1 << 30
 
 // HomepageParams are the names of the homepage's parameters.
 var HomepageParams = slices.Concat(catalog.FilterParams, []string{"sort", "group", "page", "size"})
 
-// parseListQuery reads the parameters of a filter and &sort=-start&group=owner&page=1&size=25. A value that cannot be
-// used stands for the default, and the error, a *param.Error, names the first one.
+// parseListQuery reads the parameters of a filter and, for example, &sort=-start&group=owner&page=1&size=25. For a
+// value that cannot be used it takes the default. The error is a *param.Error about the first such value.
 func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	filter, err := catalog.ParseFilter(v, now)
 	if err == nil {
@@ -42,11 +42,13 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	q.Group = form.OneOf("group", "cluster", "owner")
 	form.Parse("sort", func(given string) bool {
 		column := strings.TrimPrefix(given, "-")
-		if slices.ContainsFunc(q.view().Columns(), func(c web.Column) bool { return c.Name == column }) {
+		if slices.ContainsFunc(q.webQuery().Columns(), func(c web.Column) bool { return c.Name == column }) {
 			q.Sort, q.Descending = column, column != given
 			return true
 		}
-		return web.IsColumn(column) // the form keeps the order when it begins to group, which may have no such column
+		// When people begin to group, the form still has the order, by a column that groups may not have. This is no
+		// mistake; the default order is used.
+		return web.IsColumn(column)
 	}, "the name of a column, such as start, or -start for the reverse")
 	form.Parse("size", func(given string) bool {
 		n, err := strconv.Atoi(given)
@@ -61,8 +63,8 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	return q, form.Err
 }
 
-// view is the query as the page's form and links need it.
-func (q listQuery) view() web.Query {
+// webQuery returns the query as the page's form and links need it.
+func (q listQuery) webQuery() web.Query {
 	filter := catalog.FilterForm(q.Given)
 	// The page's lists of kinds and findings select an option by its exact spelling, so these two have the parsed
 	// value.
@@ -75,7 +77,7 @@ func (q listQuery) view() web.Query {
 		Sizes: pageSizes}
 }
 
-// pager says which part of what was found a page shows.
+// pager says which of the found rows the page shows, counted from 1.
 func (q listQuery) pager(p *catalog.Part) web.Pager {
 	return web.Pager{
 		Page: p.From/q.Limit + 1, Pages: max(1, (p.Found+q.Limit-1)/q.Limit), From: p.From + 1,

@@ -36,7 +36,7 @@ func TestListQuery(t *testing.T) {
 func TestEverySortLinkIsUnderstood(t *testing.T) {
 	for _, group := range []string{"", "cluster", "owner"} {
 		q, _ := parseListQuery(url.Values{"group": {group}}, time.Now())
-		for _, column := range q.view().Columns() {
+		for _, column := range q.webQuery().Columns() {
 			v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
 			must.OK(t, err)
 			again, err := parseListQuery(v, time.Now())

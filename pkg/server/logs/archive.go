@@ -18,19 +18,21 @@ import (
 const (
 	// maxArchives is how many archives of logs are made at once: each compresses as fast as its client reads.
 	maxArchives = 4
-	// archiveWait is how long an archive that had its time waits for its next turn.
+	// archiveWait is how long an archive whose turn has ended waits for its next one.
 	archiveWait = 2 * time.Minute
 )
 
 // Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the
 // moment shown.
 func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
-	return func(w http.ResponseWriter, r *http.Request, of Session) error { return h.archive(w, r, of, format) }
+	return func(w http.ResponseWriter, r *http.Request, session Session) error {
+		return h.archive(w, r, session, format)
+	}
 }
 
 // archive answers with the selected logs in one file.
 func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Session, format logarchive.Format) error {
-	selected := selection(r.URL.Query())
+	selected := selectionOf(r.URL.Query())
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)
 	}
@@ -52,13 +54,13 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Sessi
 		}
 	}
 	answer := &dashboard.Answer{ResponseWriter: w}
-	out := &shared{ResponseWriter: answer, slots: h.archives, request: r}
-	if err := out.turn(turnWait); err != nil {
+	out := &turnWriter{ResponseWriter: answer, slots: h.archives, request: r}
+	if err := out.takeTurn(turnWait); err != nil {
 		return err
 	}
-	defer func() { out.done() }()
+	defer func() { out.done() }() // of the last turn
 	w.Header().Set("Content-Type", format.Type)
-	// names that layout has checked
+	// The names need no quoting: package layout has checked them.
 	w.Header().Set("Content-Disposition", `attachment; filename="`+session.Entry.Ref.Cluster+"-"+
 		session.Entry.Ref.Name+"-logs"+format.Suffix+`"`)
 	w.Header().Set(gzhttp.HeaderNoCompression, "1")
@@ -72,19 +74,19 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Sessi
 	return nil
 }
 
-// shared writes an archive in turns with others. An archive that had its time gives its slot to those who wait at once,
-// even while its client reads slowly, and goes on when it is its turn again.
-type shared struct {
+// turnWriter is the writer of an archive that takes turns with others. When an archive's turn ends, its slot is free at
+// once, even while the client reads slowly. The next Write waits for the archive's next turn.
+type turnWriter struct {
 	http.ResponseWriter
 	slots   *turns.Slots
 	request *http.Request
 	working context.Context // ends when the turn does
-	done    func()
+	done    func()          // ends the turn; may be called again
 }
 
-// turn waits for the next turn.
-func (s *shared) turn(wait time.Duration) error {
-	working, done, err := turn(s.request, s.slots, wait)
+// takeTurn waits for the next turn, at most wait.
+func (s *turnWriter) takeTurn(wait time.Duration) error {
+	working, done, err := takeTurn(s.request, s.slots, wait)
 	if err == nil {
 		s.working, s.done = working, done
 		context.AfterFunc(working, done)
@@ -92,10 +94,10 @@ func (s *shared) turn(wait time.Duration) error {
 	return err
 }
 
-// Write waits for the next turn first if the last one is over.
-func (s *shared) Write(p []byte) (int, error) {
+// Write writes p, after it has waited for the next turn if the last one has ended.
+func (s *turnWriter) Write(p []byte) (int, error) {
 	if errors.Is(context.Cause(s.working), turns.ErrEnded) {
-		if err := s.turn(archiveWait); err != nil {
+		if err := s.takeTurn(archiveWait); err != nil {
 			return 0, err
 		}
 	}

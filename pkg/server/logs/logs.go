@@ -23,7 +23,7 @@ import (
 
 // Options of Handlers.
 type Options struct {
-	// List knows the logs of sessions that are not loaded.
+	// List lists the logs of a session that is not loaded.
 	List func(context.Context, layout.Session) (*moment.Moment, error)
 	Log  logrus.FieldLogger
 }
@@ -31,7 +31,7 @@ type Options struct {
 // Handlers answer requests about logs. An error is returned only if nothing was written.
 type Handlers struct {
 	opts Options
-	// lineIndexes are of the logs that were looked at last.
+	// lineIndexes are the indexes of the lines of logs that were requested last, by session, node and file.
 	lineIndexes *cache.Cache[string, *logview.Index]
 	searches    *turns.Slots
 	archives    *turns.Slots
@@ -40,7 +40,7 @@ type Handlers struct {
 // maxIndexes is how many indexes of logs are kept.
 const maxIndexes = 256
 
-// New makes handlers, which share how much is done at once.
+// New makes handlers, which together run only so many searches and archives at a time.
 func New(opts Options) *Handlers {
 	return &Handlers{
 		opts: opts, lineIndexes: cache.New[string, *logview.Index](maxIndexes, 0, nil),
@@ -57,12 +57,14 @@ type Session struct {
 const (
 	// turnTime is how long a search or an archive may go on while others wait.
 	turnTime = 15 * time.Second
-	// turnWait is how long one waits for its turn: whoever comes first gets the slot of one that has had its time.
+	// turnWait is how long a search or an archive waits for its turn: within that time one that runs has to give way.
 	turnWait = turnTime + 10*time.Second
 )
 
-// turn waits for the caller's turn, whose context ends when others have waited for it.
-func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working context.Context, done func(), err error) {
+// takeTurn waits for the caller's turn, at most wait; then the error is budget.ErrBusy. The context working ends when
+// the turn has taken its time and others wait. done ends the turn.
+func takeTurn(r *http.Request, slots *turns.Slots, wait time.Duration) (working context.Context, done func(),
+	err error) {
 	working, done, err = slots.Take(r.Context(), access.CallerOf(r), wait)
 	if errors.Is(err, turns.ErrBusy) {
 		err = budget.ErrBusy
@@ -70,7 +72,8 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 	return working, done, err
 }
 
-// TimesOf read times that people type, as the session's logs write them.
+// TimesOf says what times that people type mean: they are in the time zone of the session's logs, and relative to the
+// moment shown or to the session's end.
 func TimesOf(ctx context.Context, m *moment.Moment) (param.Times, error) {
 	clock, err := dashboard.LogClock(ctx, m)
 	t := param.Times{Zone: clock.Zone, End: time.Unix(0, clock.To)}

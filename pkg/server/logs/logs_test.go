@@ -39,13 +39,13 @@ func from(t *testing.T, address string) *http.Request {
 func TestWaitingForTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := turns.New(1, 0)
-		_, done, err := turn(from(t, "a"), slots, turnWait)
+		_, done, err := takeTurn(from(t, "a"), slots, turnWait)
 		must.OK(t, err)
-		if _, _, err := turn(from(t, "b"), slots, turnWait); !errors.Is(err, budget.ErrBusy) {
+		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); !errors.Is(err, budget.ErrBusy) {
 			t.Errorf("the second one: %v", err)
 		}
 		done()
-		if _, _, err := turn(from(t, "b"), slots, turnWait); err != nil {
+		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); err != nil {
 			t.Error(err)
 		}
 	})
@@ -149,8 +149,8 @@ func TestArchivesTakeTurns(t *testing.T) {
 		h := New(Options{})
 		archive := func(address string, takes time.Duration, parts int) error {
 			client := slow{httptest.NewRecorder(), takes}
-			out := &shared{ResponseWriter: client, slots: h.archives, request: from(t, address)}
-			if err := out.turn(turnWait); err != nil {
+			out := &turnWriter{ResponseWriter: client, slots: h.archives, request: from(t, address)}
+			if err := out.takeTurn(turnWait); err != nil {
 				return err
 			}
 			defer func() { out.done() }()

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// undatedLines is how many lines a part has of a log whose lines say no time: nothing says which belong there.
+	// undatedLines is how many lines are shown of a log whose lines have no times: it is not known which of them belong
+	// to the times shown.
 	undatedLines = 100
 	// maxOffered is how many logs of the session the page's field offers.
 	maxOffered = 500
@@ -31,34 +32,34 @@ const (
 // MergedLogsParams are the parameters of MergedLogs; of "log" there may be several.
 var MergedLogsParams = slices.Concat([]string{"log", "time", "offset", "before", "columns"}, dashboard.LogsAboutParams)
 
-// MergedLogs is a page of the lines of several logs by time, in one column or, with ?columns=1, in one for each log:
-// those of each ?log=NODE/FILE, from ?time= on, from an ?offset= of each or, with ?before=1, up to these. A task, an
-// actor or a job is redirected to the logs that tell of it.
+// MergedLogs is a page of the lines of several logs, each ?log=NODE/FILE, in the order of their times: in one column
+// or, with ?columns=1, in one for each log. It begins at ?time= or at an ?offset= in each log; with ?before=1 it ends
+// there. A request that names a task, an actor or a job instead of logs is redirected to the logs about it.
 func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {
-		return leadToMerged(w, r, session)
+		return redirectToMerged(w, r, session)
 	}
-	page := web.MergedLogs{Frame: visible.FrameOf(r, session.Entry, "search"), Form: form,
+	page := web.MergedLogs{Frame: visible.SessionFrame(r, session.Entry, "search"), Form: form,
 		Wide: form.Get("columns") != ""}
 	nodes, err := session.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
-	wrote, err := dashboard.LogWritersOf(r.Context(), session.Moment)
+	writers, err := dashboard.LogWritersOf(r.Context(), session.Moment)
 	if err != nil {
 		return err
 	}
 	for _, node := range session.Session.Logs.Nodes() {
 		for _, file := range session.Session.Logs.Paths(node) {
 			if len(page.Offered) < maxOffered {
-				page.Offered = append(page.Offered, web.MergedLog{Node: nodeOf(nodes, node), File: file,
-					Writer: wrote.Of(file)})
+				page.Offered = append(page.Offered, web.MergedLog{Node: webNode(nodes, node), File: file,
+					Writer: writers.Of(file)})
 			}
 		}
 	}
 	status := http.StatusOK
-	merged, err := h.merged(r.Context(), session, form)
+	merged, err := h.readMerged(r.Context(), session, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
@@ -68,18 +69,18 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Se
 	}
 	if merged != nil {
 		for _, s := range merged.logs {
-			page.Logs = append(page.Logs, web.MergedLog{Node: nodeOf(nodes, s.node), File: s.name,
-				Writer: wrote.Of(s.name), Undated: s.undated && len(s.times) > 0})
+			page.Logs = append(page.Logs, web.MergedLog{Node: webNode(nodes, s.node), File: s.name,
+				Writer: writers.Of(s.name), Undated: s.undated && len(s.times) > 0})
 		}
 		page.Rows, page.Dated, page.Starts, page.Ends = merged.rows, merged.dated, merged.starts(), merged.ends()
-		page.Earlier, page.Later = merged.before(), merged.after()
+		page.Earlier, page.Later = merged.hasEarlier(), merged.hasLater()
 	}
 	web.Write(w, status, page)
 	return nil
 }
 
-// leadToMerged redirects to the logs that tell of a task, an actor or a job, from when it began.
-func leadToMerged(w http.ResponseWriter, r *http.Request, session Session) error {
+// redirectToMerged redirects to the page with the logs about a task, an actor or a job, from when it began.
+func redirectToMerged(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	found, began, err := dashboard.LogsAbout(r.Context(), session.Moment, form)
 	var wrong *param.Error
@@ -105,26 +106,27 @@ func leadToMerged(w http.ResponseWriter, r *http.Request, session Session) error
 	return nil
 }
 
-// part is the lines of a log that may be in a merged part.
-type part struct {
+// logPart is the lines that were read of a log to be merged with those of others.
+type logPart struct {
 	openedLog
-	start, end int64
+	start, end int64 // where the lines begin and end in the log, in bytes
 	lines      []logview.Line
-	times      []int64 // of each line: what it says, or the line before it
-	said       []bool  // the line itself says a time
-	undated    bool
-	from, to   int // the lines that are taken
+	times      []int64 // of each line, Unix ns; see read
+	dated      []bool  // whether each line has a time in its text
+	undated    bool    // none of the lines has
+	from, to   int     // the lines [from:to] are in the merged rows
 }
 
-// merged are lines of several logs in the order of their times.
-type merged struct {
-	logs  []*part
+// mergedLogs are lines of several logs in the order of their times.
+type mergedLogs struct {
+	logs  []*logPart
 	rows  []web.MergedRow
-	dated bool // times have their date: the session lasted longer than a day
+	dated bool // rows show the date beside the time, because the session lasted longer than a day
 }
 
-// merged reads the part that a request asks for; nil if it names no log.
-func (h *Handlers) merged(ctx context.Context, session Session, form url.Values) (*merged, error) {
+// readMerged reads and merges the lines that a request asks for; nil if it names no log. A parameter that cannot be
+// used is a *param.Error.
+func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Values) (*mergedLogs, error) {
 	names := form["log"]
 	if len(names) > web.MaxMerged {
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs",
@@ -150,24 +152,25 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 		return nil, p.Err
 	}
 	begin, end := session.Life(ctx)
-	m := &merged{dated: end.Sub(begin) > 24*time.Hour}
+	m := &mergedLogs{dated: end.Sub(begin) > 24*time.Hour}
 	for i, name := range names {
 		node, file, _ := strings.Cut(name, "/")
-		log, err := h.open(ctx, session, url.Values{"node_id": {node}, "file": {file}})
+		log, err := h.openLog(ctx, session, url.Values{"node_id": {node}, "file": {file}})
 		if err != nil {
 			return nil, err
 		}
-		s := &part{openedLog: log, end: log.size}
+		s := &logPart{openedLog: log, end: log.size}
 		if offsets != nil {
 			if s.start, err = strconv.ParseInt(offsets[i], 10, 64); err != nil || s.start < 0 {
 				return nil, &param.Error{Name: "offset", Value: form.Get("offset"), Want: "numbers from 0 on"}
 			}
 			s.start = min(s.start, s.end)
 		} else if at != 0 {
-			// where the log ended just before: of what workers print this is known by their tasks
-			before := *session.Moment
-			before.At = at - 1
-			if s.start, err = dashboard.LogEnd(ctx, &before, log.node, log.name); err != nil {
+			// The part begins where the log ended just before that time. LogEnd finds this also in what workers print
+			// without times, by the tasks that they ran.
+			justBefore := *session.Moment
+			justBefore.At = at - 1
+			if s.start, err = dashboard.LogEnd(ctx, &justBefore, log.node, log.name); err != nil {
 				return nil, err
 			}
 			s.start = min(s.start, s.end)
@@ -181,8 +184,8 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 		if err := s.read(ctx, &clock); err != nil {
 			return nil, err
 		}
-		if s.undated { // nothing says which of its lines belong to the others'
-			s.keep(undatedLines, backwards)
+		if s.undated {
+			s.shorten(undatedLines, backwards)
 		}
 		m.logs = append(m.logs, s)
 	}
@@ -190,16 +193,17 @@ func (h *Handlers) merged(ctx context.Context, session Session, form url.Values)
 	return m, nil
 }
 
-// read reads the lines and their times. A line that says none has that of the line before it, and those before the
-// first that says one have its time.
-func (s *part) read(ctx context.Context, clock *logline.Clock) error {
+// read reads the lines between start and end, at most a page of them, and their times. A line without a time gets that
+// of the line before it, and those before the first line with a time get that one's. Times never go back: a line whose
+// time is earlier than that of a line before it gets the latter.
+func (s *logPart) read(ctx context.Context, clock *logline.Clock) error {
 	page, err := s.index.Read(ctx, s.file, s.start, s.end, logview.PageLines)
 	if err != nil {
 		return err
 	}
 	s.lines, s.undated = page.Lines, true
 	s.end = page.End
-	s.times, s.said = make([]int64, len(s.lines)), make([]bool, len(s.lines))
+	s.times, s.dated = make([]int64, len(s.lines)), make([]bool, len(s.lines))
 	last := int64(0)
 	for i, line := range s.lines {
 		var text strings.Builder
@@ -207,36 +211,38 @@ func (s *part) read(ctx context.Context, clock *logline.Clock) error {
 			text.WriteString(span.Text)
 		}
 		if h := logline.Parse([]byte(text.String()), clock); h.Dated {
-			if s.said[i] = true; s.undated {
+			s.dated[i] = true
+			if s.undated { // it is the first line with a time
 				for j := range i {
 					s.times[j] = h.Time
 				}
 			}
 			last, s.undated = max(last, h.Time), false
 		}
-		s.times[i] = max(s.times[i], last)
+		s.times[i] = last
 	}
 	return nil
 }
 
-// keep keeps so many lines: the first ones, or the last ones.
-func (s *part) keep(n int, last bool) {
+// shorten leaves only the first n lines or, if fromEnd is set, the last n.
+func (s *logPart) shorten(n int, fromEnd bool) {
 	if len(s.lines) <= n {
 		return
 	}
-	if last {
+	if fromEnd {
 		cut := len(s.lines) - n
-		s.start, s.lines, s.times, s.said = s.lines[cut].Offset, s.lines[cut:], s.times[cut:], s.said[cut:]
+		s.start, s.lines, s.times, s.dated = s.lines[cut].Offset, s.lines[cut:], s.times[cut:], s.dated[cut:]
 	} else {
-		s.end, s.lines, s.times, s.said = s.lines[n].Offset, s.lines[:n], s.times[:n], s.said[:n]
+		s.end, s.lines, s.times, s.dated = s.lines[n].Offset, s.lines[:n], s.times[:n], s.dated[:n]
 	}
 }
 
-// merge takes lines in the order of their times: the first ones or, backwards, the last ones. It ends where a log has
-// more lines than were read, which may belong between those of others.
-func (m *merged) merge(backwards bool, zone *time.Location) {
-	for _, s := range m.logs {
-		if s.to = 0; backwards {
+// merge makes the rows of the lines in the order of their times: at most a page of the first lines or, backwards, of
+// the last ones. It ends where the lines that were read of a log end before the log does: those that follow may belong
+// between lines of other logs.
+func (m *mergedLogs) merge(backwards bool, zone *time.Location) {
+	if backwards {
+		for _, s := range m.logs {
 			s.from, s.to = len(s.lines), len(s.lines)
 		}
 	}
@@ -244,9 +250,8 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 	if m.dated {
 		form = "01-02 " + form
 	}
-	var taken []web.MergedRow
-	for len(taken) < logview.PageLines {
-		next := m.next(backwards)
+	for len(m.rows) < logview.PageLines {
+		next := m.nextLog(backwards)
 		if next < 0 {
 			break
 		}
@@ -259,22 +264,22 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 			s.to++
 		}
 		row := web.MergedRow{Log: next, Line: s.lines[i]}
-		if s.said[i] {
+		if s.dated[i] {
 			row.Time = time.Unix(0, s.times[i]).In(zone).Format(form)
 		}
-		taken = append(taken, row)
-		if s.unread(backwards) && !s.undated {
+		m.rows = append(m.rows, row)
+		if s.exhausted(backwards) && !s.undated {
 			break
 		}
 	}
-	if m.rows = taken; backwards {
+	if backwards {
 		slices.Reverse(m.rows)
 	}
 }
 
-// next returns the number of the log whose next line is the earliest or, backwards, the latest; -1 if all are taken. Of
-// lines of the same time, those of the first log come first.
-func (m *merged) next(backwards bool) int {
+// nextLog returns the index of the log whose next line is the earliest or, backwards, the latest; -1 if no log has
+// another line. Of lines of the same time, those of the first log come first in the rows.
+func (m *mergedLogs) nextLog(backwards bool) int {
 	next, best := -1, int64(0)
 	for i, s := range m.logs {
 		switch {
@@ -291,42 +296,43 @@ func (m *merged) next(backwards bool) int {
 	return next
 }
 
-// unread says whether all lines that were read of a log are taken, and the log has more.
-func (s *part) unread(backwards bool) bool {
+// exhausted says whether all lines that were read of a log are in the rows, but the log has more in that direction.
+func (s *logPart) exhausted(backwards bool) bool {
 	if backwards {
 		return s.from == 0 && s.start > 0
 	}
 	return s.to == len(s.lines) && s.end < s.size
 }
 
-// starts and ends are where the taken lines begin and end in each log.
-func (m *merged) starts() []int64 {
-	return m.places(func(s *part) int64 { return s.place(s.from) })
+// starts and ends are where the lines that are in the rows begin and end in each log, in bytes.
+func (m *mergedLogs) starts() []int64 {
+	return m.offsets(func(s *logPart) int64 { return s.offsetOf(s.from) })
 }
 
-func (m *merged) ends() []int64 {
-	return m.places(func(s *part) int64 { return s.place(s.to) })
+func (m *mergedLogs) ends() []int64 {
+	return m.offsets(func(s *logPart) int64 { return s.offsetOf(s.to) })
 }
 
-func (s *part) place(line int) int64 {
+// offsetOf is where a line begins, by its index in lines; the end of the last one if there is no such line.
+func (s *logPart) offsetOf(line int) int64 {
 	if line < len(s.lines) {
 		return s.lines[line].Offset
 	}
 	return s.end
 }
 
-func (m *merged) places(place func(*part) int64) (places []int64) {
+func (m *mergedLogs) offsets(offsetOf func(*logPart) int64) (offsets []int64) {
 	for _, s := range m.logs {
-		places = append(places, place(s))
+		offsets = append(offsets, offsetOf(s))
 	}
-	return places
+	return offsets
 }
 
-// before and after say whether there are lines before and behind those that were taken.
-func (m *merged) before() bool {
+// hasEarlier and hasLater say whether a log has lines before and after those that are in the rows.
+func (m *mergedLogs) hasEarlier() bool {
 	return slices.ContainsFunc(m.starts(), func(at int64) bool { return at > 0 })
 }
 
-func (m *merged) after() bool {
-	return slices.ContainsFunc(m.logs, func(s *part) bool { return s.place(s.to) < s.size })
+func (m *mergedLogs) hasLater() bool {
+	return slices.ContainsFunc(m.logs, func(s *logPart) bool { return s.offsetOf(s.to) < s.size })
 }

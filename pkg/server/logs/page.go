@@ -20,15 +20,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
-// countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next
-// request.
+// countWait is how long a page waits until the lines before it are counted. The next request counts on from there.
 const countWait = 5 * time.Second
 
-// Page is a page of a log: the one that begins at ?offset=, with the line that has a byte, ?near=, the one with ?line=
-// or ?time=, the log's ?end=, the one that ends at ?until=, or its first one. It has at most ?lines=.
+// Page is a page of a log. It shows the line number ?line=, or the first line of a ?time=, or the ?end= of the log, or
+// what ends at the byte ?until=, or the line with the byte ?near=, or what begins at the byte ?offset=, or the log's
+// first lines; at most ?lines= of them. For a line or a time behind the log's end it shows the end, and says so.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
-	log, err := h.open(r.Context(), session, form)
+	log, err := h.openLog(r.Context(), session, form)
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 		return err
 	}
 	page := web.Log{
-		Frame: visible.FrameOf(r, session.Entry, "search"), Node: nodeOf(nodes, log.node),
+		Frame: visible.SessionFrame(r, session.Entry, "search"), Node: webNode(nodes, log.node),
 		File: log.name, Size: log.size,
 		Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
 	begin, err := pageStart(r.Context(), session, log, form)
 	var wrong *param.Error
-	if errors.As(err, &wrong) {
+	if errors.As(err, &wrong) { // the page shows the mistake, and the log's first lines
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
 	}
 	if err == nil && begin.beyond {
@@ -62,7 +62,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 			return err
 		}
 	}
-	if err := number(r.Context(), &page, log, begin.offset); err != nil {
+	if err := numberLines(r.Context(), &page, log, begin.offset); err != nil {
 		return err
 	}
 	page.Show(begin.line, begin.beyond, begin.last)
@@ -70,17 +70,21 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 	return nil
 }
 
-// number sets the numbers of a page's lines, if they can be counted soon.
-func number(ctx context.Context, page *web.Log, log openedLog, start int64) error {
+// numberLines sets the numbers of a page's lines; start is where the first of them begins. If the lines before it
+// cannot be counted within countWait, the page has no numbers, which is no error.
+func numberLines(ctx context.Context, page *web.Log, log openedLog, start int64) error {
 	counting, cancel := context.WithTimeout(ctx, countWait)
 	defer cancel()
 	first, err := log.index.Number(counting, log.file, start)
-	if page.Numbered = err == nil; page.Numbered {
-		for i := range page.Page.Lines {
-			page.Page.Lines[i].Number = first + int64(i)
+	if err != nil {
+		if outOfTime := counting.Err() != nil && ctx.Err() == nil; outOfTime {
+			return nil
 		}
-	} else if counting.Err() == nil || ctx.Err() != nil {
 		return err
+	}
+	page.Numbered = true
+	for i := range page.Page.Lines {
+		page.Page.Lines[i].Number = first + int64(i)
 	}
 	return nil
 }
@@ -90,12 +94,12 @@ type openedLog struct {
 	node  rayid.Node
 	name  string
 	file  *sessionlogs.File
-	size  int64 // at the moment shown
+	size  int64 // at the moment shown, in bytes
 	index *logview.Index
 }
 
-// open opens the log that ?node_id= and ?file= name.
-func (h *Handlers) open(ctx context.Context, session Session, form url.Values) (log openedLog, err error) {
+// openLog opens the log that ?node_id= and ?file= name.
+func (h *Handlers) openLog(ctx context.Context, session Session, form url.Values) (log openedLog, err error) {
 	log.name = form.Get("file")
 	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
 		return log, &param.Error{Name: "node_id", Value: form.Get("node_id"),
@@ -103,7 +107,7 @@ func (h *Handlers) open(ctx context.Context, session Session, form url.Values) (
 	}
 	log.file, err = session.Session.Logs.Open(ctx, log.node, log.name)
 	if errors.Is(err, os.ErrNotExist) {
-		return log, noLog(log.node, log.name)
+		return log, noLogProblem(log.node, log.name)
 	}
 	if err != nil {
 		return log, err
@@ -118,35 +122,37 @@ func (h *Handlers) open(ctx context.Context, session Session, form url.Values) (
 	return log, err
 }
 
-// start is where a page of a log begins, and what is to be seen of it.
-type start struct {
+// pageBegin is where the page of a log begins that a request asks for, and how much it may show.
+type pageBegin struct {
 	offset int64
 	end    int64 // where the page ends at the latest
-	lines  int   // that the page has at most
-	line   int64 // the number of the line that was asked for; 0: none, or the page's first
-	last   bool  // the page's end is asked for
-	beyond bool  // the line or time that was asked for is behind the log's end
+	lines  int   // how many the page has at most
+	line   int64 // the number of the requested line; 0: the request names none
+	last   bool  // the log's end is requested
+	beyond bool  // the requested line or time is behind the log's end
 }
 
-// pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
-func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin start,
+// pageStart finds where the page begins that a request asks for. A parameter that cannot be read is a *param.Error; the
+// page is the log's first one then.
+func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin pageBegin,
 	err error) {
 	p := param.Form{Values: form}
 	var meant param.Times
 	if form.Get("time") != "" {
 		if meant, err = TimesOf(ctx, session.Moment); err != nil {
-			return start{}, err
+			return pageBegin{}, err
 		}
 	}
-	offset, at, near, until := place(&p, "offset"), p.Time("time", meant), place(&p, "near"), place(&p, "until")
+	offset, near, until := placeParam(&p, "offset"), placeParam(&p, "near"), placeParam(&p, "until")
+	at := p.Time("time", meant)
 	begin.end = log.size
-	begin.line, begin.last = place(&p, "line"), p.Bool("end")
-	if begin.lines = count(&p, "lines"); begin.lines == 0 || begin.lines > logview.PageLines {
+	begin.line, begin.last = placeParam(&p, "line"), p.Bool("end")
+	if begin.lines = countParam(&p, "lines"); begin.lines == 0 || begin.lines > logview.PageLines {
 		begin.lines = logview.PageLines
 	}
 	switch {
 	case p.Err != nil:
-		return start{end: log.size, lines: logview.PageLines}, p.Err
+		return pageBegin{end: log.size, lines: logview.PageLines}, p.Err
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
 	case at != 0:
@@ -158,7 +164,7 @@ func pageStart(ctx context.Context, session Session, log openedLog, form url.Val
 		begin.end = min(until, log.size)
 		begin.offset, err = log.index.Before(ctx, log.file, begin.end, begin.lines)
 	case near > 0:
-		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), 1)
+		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), 1) // the line that near is in
 	default:
 		begin.offset = offset
 	}
@@ -167,12 +173,13 @@ func pageStart(ctx context.Context, session Session, log openedLog, form url.Val
 }
 
 const (
-	// linesBefore is how many lines are shown before a line that was asked for, if they are not more than bytesBefore.
+	// linesBefore is how many lines are shown before a requested line, if they have no more bytes than bytesBefore.
 	linesBefore = 20
 	bytesBefore = 64 << 10
 )
 
-// lineStart is where the page with a line begins. The line is beyond the log's end if the log has fewer.
+// lineStart returns where the page begins that shows a line, counted from 1: some lines before it. beyond says that the
+// log has no such line.
 func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, beyond bool, err error) {
 	at, err := lineOffset(ctx, log, line)
 	if err != nil {
@@ -187,7 +194,8 @@ func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, be
 	return offset, at >= log.size, nil
 }
 
-// lineOffset is where a line begins; errCounting if the lines before are still being counted.
+// lineOffset returns where a line, counted from 1, begins in a log; behind the last line it is the log's size or more.
+// The error is errCounting if the lines before it cannot be counted within countWait.
 func lineOffset(ctx context.Context, log openedLog, line int64) (int64, error) {
 	counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
 	defer cancel()
@@ -198,14 +206,15 @@ func lineOffset(ctx context.Context, log openedLog, line int64) (int64, error) {
 	return offset, err
 }
 
-// errCounting says that a line's place is not known yet.
+// errCounting says that it is not known yet where a line begins.
 var errCounting = &problem.Problem{
 	Status: http.StatusServiceUnavailable, RetryAfter: 1, Title: "The log's lines are being counted",
 	Detail: "The log is large, and the lines before this one are still being counted.",
 	Advice: "Reload the page: counting continues where it stopped.",
 }
 
-func noLog(node rayid.Node, file string) *problem.Problem {
+// noLogProblem is the answer to a request for a log that is not stored.
+func noLogProblem(node rayid.Node, file string) *problem.Problem {
 	return &problem.Problem{
 		Status: http.StatusNotFound, Title: "This log is not stored",
 		Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
@@ -213,8 +222,8 @@ func noLog(node rayid.Node, file string) *problem.Problem {
 	}
 }
 
-// nodeOf is a node as pages name it.
-func nodeOf(nodes moment.Nodes, id rayid.Node) web.Node {
+// webNode returns a node as pages name it: with its address and role, if these are known.
+func webNode(nodes moment.Nodes, id rayid.Node) web.Node {
 	n := web.Node{ID: id.String()}
 	if known := nodes.ByID[n.ID]; known != nil {
 		n.IP, n.Role = known.IP, "worker"

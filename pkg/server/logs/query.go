@@ -16,34 +16,34 @@ import (
 
 // Names of the parameters of this package's handlers.
 var (
-	// SelectionParams say which logs are meant.
+	// SelectionParams select logs of a session.
 	SelectionParams = []string{"node_id", "file", "job_id", "submission_id"}
 	SearchParams    = slices.Concat(SelectionParams, []string{
 		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit",
 		"timeout", "writers",
 	})
-	// SearchPageParams are also those of its results without scripts.
+	// SearchPageParams are those of a search, and that with which a page without scripts asks for its results.
 	SearchPageParams = slices.Concat(SearchParams, []string{"plain"})
-	// placeParams are places in a log.
+	// placeParams name a log and a place in it.
 	placeParams = []string{"node_id", "file", "line", "time", "offset", "near", "until", "end", "lines"}
 	RangeParams = slices.Concat(placeParams, []string{"bytes"})
-	// PageParams are also those of the search that the page's script begins with.
+	// PageParams are those of a place, and those of the search in the log with which the page's script begins.
 	PageParams = slices.Concat(placeParams, []string{"q", "regexp", "ignore_case", "level"})
 	TextParams = []string{"node_id", "file", "line", "to"}
 )
 
-// searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
+// searchQuery reads the parameters of a search of logs. times says what the times in them mean.
 func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 	p := param.Form{Values: form}
 	q := &logsearch.Query{
-		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selection(form),
+		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selectionOf(form),
 		From: p.Time("from", times), To: p.EndTime("to", times),
-		Before: count(&p, "before"), After: count(&p, "after"),
-		Lines: count(&p, "limit"), FileLines: count(&p, "file_limit"),
-		Timeout: time.Duration(count(&p, "timeout")) * time.Second,
+		Before: countParam(&p, "before"), After: countParam(&p, "after"),
+		Lines: countParam(&p, "limit"), FileLines: countParam(&p, "file_limit"),
+		Timeout: time.Duration(countParam(&p, "timeout")) * time.Second,
 	}
 	if form.Get("context") != "" {
-		q.Before = count(&p, "context")
+		q.Before = countParam(&p, "context")
 		q.After = q.Before
 	}
 	p.Parse("level", func(level string) (known bool) {
@@ -60,7 +60,8 @@ func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 	return q, nil
 }
 
-// SearchForm returns the parameters of which searchQuery makes a query again. Its times are as they were typed.
+// SearchForm returns the parameters of a query, of which searchQuery makes it again. from and to are its times as they
+// were typed.
 func SearchForm(q *logsearch.Query, from, to string) url.Values {
 	return url.Values{
 		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
@@ -72,14 +73,14 @@ func SearchForm(q *logsearch.Query, from, to string) url.Values {
 	}
 }
 
-// selection reads the parameters that say which logs are meant.
-func selection(form url.Values) logsearch.Selection {
+// selectionOf reads the parameters SelectionParams.
+func selectionOf(form url.Values) logsearch.Selection {
 	return logsearch.Selection{Node: form.Get("node_id"), Files: form.Get("file"), Job: form.Get("job_id"),
 		Submission: form.Get("submission_id")}
 }
 
-// count reads a number of lines or seconds.
-func count(form *param.Form, name string) int { return int(form.Number(name, 0, math.MaxInt32)) }
+// countParam reads a parameter that is a number of lines or seconds; 0 if it is missing.
+func countParam(form *param.Form, name string) int { return int(form.Number(name, 0, math.MaxInt32)) }
 
-// place reads a line's number or a byte of a log.
-func place(form *param.Form, name string) int64 { return form.Number(name, 0, math.MaxInt64) }
+// placeParam reads a parameter that is a line's number or a byte's offset in a log; 0 if it is missing.
+func placeParam(form *param.Form, name string) int64 { return form.Number(name, 0, math.MaxInt64) }

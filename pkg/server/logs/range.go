@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"path"
 
@@ -15,7 +16,7 @@ import (
 
 // Bounds of a range of a log, in bytes and lines.
 const (
-	rangeBytes    = 32 << 10 // if none are asked for
+	rangeBytes    = 32 << 10 // if the request gives no number
 	maxRangeBytes = 512 << 10
 	maxRangeLines = 10_000
 )
@@ -26,33 +27,31 @@ type logRange struct {
 	File   string `json:"file"`
 	Size   int64  `json:"size"`                  // of the log, in bytes, at the moment shown
 	Offset int64  `json:"offset"`                // of the text's first byte
-	Next   int64  `json:"next_offset,omitempty"` // where to go on; none at the log's end
+	Next   int64  `json:"next_offset,omitempty"` // where the next range begins; missing at the log's end
 	Text   string `json:"text"`
 }
 
-// Range is a range of a log as JSON: the whole lines from ?offset=, ?line= or ?time= on, or the log's last ones with
-// ?end=true, at most ?lines= and ?bytes= of them. A line that is longer is given in parts.
+// Range answers with a range of a log as JSON: the lines from ?offset=, ?line= or ?time= on, or the log's last ones
+// with ?end=true; at most ?lines= lines and ?bytes= bytes. It has whole lines only, except of a line that is longer
+// than that, which is answered in parts.
 func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	p := param.Form{Values: form}
-	lines, most, last := count(&p, "lines"), place(&p, "bytes"), p.Bool("end")
+	lines, maxBytes, fromEnd := countParam(&p, "lines"), placeParam(&p, "bytes"), p.Bool("end")
 	if p.Err != nil {
 		return p.Err
 	}
-	if lines == 0 || lines > maxRangeLines {
-		lines = maxRangeLines
-	}
-	most = cmp.Or(most, rangeBytes)
-	most = min(most, maxRangeBytes)
-	log, err := h.open(r.Context(), session, form)
+	lines = min(cmp.Or(lines, maxRangeLines), maxRangeLines)
+	maxBytes = min(cmp.Or(maxBytes, rangeBytes), maxRangeBytes)
+	log, err := h.openLog(r.Context(), session, form)
 	if err != nil {
 		return err
 	}
 	answer := logRange{NodeID: log.node.String(), File: log.name, Size: log.size}
-	if last {
-		answer.Offset, err = log.index.LastLines(r.Context(), log.file, log.size, lines, most)
+	if fromEnd {
+		answer.Offset, err = log.index.LastLines(r.Context(), log.file, log.size, lines, maxBytes)
 	} else {
-		var begin start
+		var begin pageBegin
 		begin, err = pageStart(r.Context(), session, log, form)
 		answer.Offset = begin.offset
 	}
@@ -63,15 +62,16 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, session Session
 	if err != nil {
 		return err
 	}
-	if encoding != logline.Bytes { // a character has two bytes
+	if encoding != logline.Bytes { // a character has two bytes, and the range begins and ends between characters
 		answer.Offset += answer.Offset & 1
-		most = max(2, most&^1)
+		maxBytes = max(2, maxBytes&^1)
 	}
-	text, err := log.file.ReadText(r.Context(), answer.Offset, log.size, most)
+	text, err := log.file.ReadText(r.Context(), answer.Offset, log.size, maxBytes)
 	if err != nil {
 		return err
 	}
-	shown := firstLines(encoding, text.Bytes, lines, text.Offset(len(text.Bytes)) == log.size)
+	toEnd := text.Offset(len(text.Bytes)) == log.size
+	shown := firstLines(encoding, text.Bytes, lines, toEnd)
 	if next := text.Offset(len(shown)); next < log.size {
 		answer.Next = next
 	}
@@ -80,35 +80,35 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, session Session
 	return nil
 }
 
-// firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or
-// there is no other.
-func firstLines(encoding logline.Encoding, text []byte, lines int, last bool) []byte {
-	n := 0
-	for range lines {
-		_, next := encoding.LineEnd(text[n:])
+// firstLines returns at most the first n lines of a text. If the last line of the text has no end, it is left out,
+// unless toEnd says that the text ends where the log does, or the text is this one line.
+func firstLines(encoding logline.Encoding, text []byte, n int, toEnd bool) []byte {
+	length := 0
+	for range n {
+		_, next := encoding.LineEnd(text[length:])
 		if next < 0 {
-			if last || n == 0 {
+			if toEnd || length == 0 {
 				return text
 			}
 			break
 		}
-		n += next
+		length += next
 	}
-	return text[:n]
+	return text[:length]
 }
 
-// Text sends the lines of a log from ?line= to ?to= as a file, as they are stored.
+// Text answers with the lines number ?line= to ?to= of a log as a file to save, as they are stored.
 func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	p := param.Form{Values: form}
-	first, last := max(1, place(&p, "line")), place(&p, "to")
+	first, last := max(1, placeParam(&p, "line")), placeParam(&p, "to")
 	if last < first {
 		p.Refuse("to", "the number of the last line, not before the first one's")
 	}
 	if p.Err != nil {
 		return p.Err
 	}
-	log, err := h.open(r.Context(), session, form)
+	log, err := h.openLog(r.Context(), session, form)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, session Session)
 		return err
 	}
 	to := log.size
-	if last+1 > last { // there is a line after it
+	if last < math.MaxInt64 {
 		if to, err = lineOffset(r.Context(), log, last+1); err != nil {
 			return err
 		}

@@ -43,18 +43,19 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Sessio
 	if form.Err != nil {
 		return form.Err
 	}
-	source, err := sourceOf(r.Context(), session, q, writers)
+	source, err := sessionSource(r.Context(), session, q, writers)
 	if err != nil {
 		return err
 	}
 	return h.search(w, r, q, source)
 }
 
-// sources yield the logs of sessions.
+// sources yield the logs of the sessions to search, a session each.
 type sources func(context.Context) iter.Seq2[logsearch.Source, error]
 
-// sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
-func sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
+// sessionSource returns the logs of one session at the moment shown, and adds to the query the drivers of the
+// submission that it selects. If writers is set, the results say which process wrote each log.
+func sessionSource(ctx context.Context, session Session, q *logsearch.Query, writers bool) (sources, error) {
 	if err := withDrivers(ctx, session.Moment, &q.Selection); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,8 @@ func sourceOf(ctx context.Context, session Session, q *logsearch.Query, writers 
 	}, nil
 }
 
-// SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
+// SearchSessions searches the logs of several sessions, one after the other, and leaves out those that cannot have
+// lines of the requested time.
 func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
 	q, err := searchQuery(r.URL.Query(), param.Times{Zone: time.UTC, End: time.Now()})
 	if err != nil {
@@ -92,8 +94,8 @@ func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entrie
 	})
 }
 
-// Sources yields the logs of those sessions that may have lines of a query's times, each listed only when the search
-// reaches it. One that was removed meanwhile is left out.
+// Sources yields the logs of those of some sessions that may have lines of a query's times. It lists a session's logs
+// only when the search reaches the session, and leaves out a session that was removed meanwhile.
 func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 	q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
 	return func(yield func(logsearch.Source, error) bool) {
@@ -119,14 +121,15 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 	}
 }
 
-// wholeSource is the logs of a session, to be searched whole.
+// wholeSource returns the logs of a session for a search, up to their ends.
 func wholeSource(ctx context.Context, e catalog.Entry, m *moment.Moment) (logsearch.Source, error) {
 	clock, err := dashboard.LogClock(ctx, m)
 	return logsearch.Source{Session: e.Ref.Name, Logs: m.Session.Logs, Clock: clock,
 		Link: web.LineLink(e.Ref.Path())}, err
 }
 
-// withDrivers adds the drivers of a selected submission, whose IDs are in the names of their workers' logs.
+// withDrivers adds to a selection of logs by a submission the IDs of the submission's drivers, which are in the names
+// of their workers' logs. A selection that names a job, too, needs no drivers: the job is one.
 func withDrivers(ctx context.Context, m *moment.Moment, selected *logsearch.Selection) error {
 	if selected.Submission == "" || selected.Job != "" {
 		return nil
@@ -136,10 +139,10 @@ func withDrivers(ctx context.Context, m *moment.Moment, selected *logsearch.Sele
 	return err
 }
 
-// search runs a search and sends its records as they come, a line of JSON each.
+// search runs a search and sends its records when it finds them, a line of JSON each.
 func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query,
 	sources sources) error {
-	ctx, done, err := turn(r, h.searches, turnWait)
+	ctx, done, err := takeTurn(r, h.searches, turnWait)
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 		if err := encode.Encode(record); err != nil {
 			return errClientGone
 		}
-		_ = control.Flush() // a test's recorder cannot
+		_ = control.Flush() // it fails only for writers that have no buffer
 		return nil
 	})
 	if err == nil || errors.Is(err, errClientGone) || r.Context().Err() != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
-// SearchPage is the page that searches a session's logs.
+// SearchPage is the page that searches a session's logs. Without a search it lists the logs.
 func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Session) error {
 	nodes, err := session.Nodes(r.Context())
 	if err != nil {
@@ -24,13 +24,13 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	if err != nil {
 		return err
 	}
-	page := web.Search{Frame: visible.FrameOf(r, session.Entry, "search"), Form: r.URL.Query()}
+	page := web.Search{Frame: visible.SessionFrame(r, session.Entry, "search"), Form: r.URL.Query()}
 	for _, node := range session.Session.Logs.Nodes() {
-		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
+		page.Nodes = append(page.Nodes, webNode(nodes, node))
 	}
 	// At a replayed moment no logs are listed: their names do not say which existed by then.
 	if page.Form.Get("q") == "" && session.At == 0 {
-		if page.Logs, err = logsOf(r.Context(), session, page.Nodes); err != nil {
+		if page.Logs, err = namedLogs(r.Context(), session, page.Nodes); err != nil {
 			return err
 		}
 	}
@@ -39,9 +39,9 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	q, err := searchQuery(page.Form, times)
 	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
-	} else if page.Form.Get("plain") != "" { // otherwise the page's script asks, and shows what is wrong
+	} else if page.Form.Get("plain") != "" { // without it, the page's script searches, and shows its errors
 		if err == nil {
-			page.Result, err = h.result(r, session, q)
+			page.Result, err = h.plainResult(r, session, q)
 		}
 		if err != nil {
 			return err
@@ -51,12 +51,13 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	return nil
 }
 
-// Limits of the logs that the page names.
+// Limits of the logs that the page lists: nodes, and files of each node in each of its two lists.
 const maxNamedNodes, maxNamedFiles = 20, 200
 
-// logsOf returns the logs of the first of a session's nodes. nodes are all that have logs, in the order of Logs.Nodes.
-func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.NodeLogs, err error) {
-	wrote, err := dashboard.LogWritersOf(ctx, session.Moment)
+// namedLogs returns the logs that the page lists: of each of the first nodes those that Ray writes about itself, and
+// those of the user's code. nodes are all nodes that have logs, in the order of Logs.Nodes.
+func namedLogs(ctx context.Context, session Session, nodes []web.Node) (all []web.NodeLogs, err error) {
+	writers, err := dashboard.LogWritersOf(ctx, session.Moment)
 	if err != nil {
 		return nil, err
 	}
@@ -66,20 +67,20 @@ func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.N
 		slices.SortStableFunc(files, func(a, b string) int {
 			return cmp.Compare(logsearch.RankOf(a), logsearch.RankOf(b))
 		})
-		of := web.NodeLogs{Node: nodes[i]}
+		node := web.NodeLogs{Node: nodes[i]}
 		for _, file := range files {
-			list := &of.Files
+			list := &node.Files
 			if logsearch.RankOf(file) >= logsearch.RanksOfRay {
-				list = &of.Own
+				list = &node.Own
 			}
 			if len(*list) == maxNamedFiles {
-				of.More++
+				node.More++
 				continue
 			}
-			*list = append(*list, web.NamedLog{NodeID: nodes[i].ID, File: file, Writer: wrote.Of(file),
+			*list = append(*list, web.NamedLog{NodeID: nodes[i].ID, File: file, Writer: writers.Of(file),
 				Bytes: logs.StoredBytes(id, file)})
 		}
-		all = append(all, of)
+		all = append(all, node)
 	}
 	slices.SortStableFunc(all, func(a, b web.NodeLogs) int { return cmp.Compare(a.Role, b.Role) }) // the head first
 	return all, nil
@@ -87,18 +88,19 @@ func logsOf(ctx context.Context, session Session, nodes []web.Node) (all []web.N
 
 // Limits of a result that is shown without scripts.
 const (
-	plainLines     = 1000
-	plainFileLines = 200
+	plainLines     = 1000 // of all logs together
+	plainFileLines = 200  // of one log
 )
 
-// result runs a search, for a page without scripts.
-func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) (*web.SearchResult, error) {
+// plainResult runs a search for a page without scripts, which shows the complete result. It lowers the query's limits.
+func (h *Handlers) plainResult(r *http.Request, session Session, q *logsearch.Query) (*web.SearchResult, error) {
 	q.Lines, q.FileLines = min(cmp.Or(q.Lines, plainLines), plainLines), plainFileLines
-	source, err := sourceOf(r.Context(), session, q, true) // with what wrote each log
+	const writers = true
+	source, err := sessionSource(r.Context(), session, q, writers)
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := turn(r, h.searches, turnWait)
+	ctx, done, err := takeTurn(r, h.searches, turnWait)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (h *Handlers) result(r *http.Request, session Session, q *logsearch.Query) 
 		result.Add(record)
 		return nil
 	})
-	slices.SortFunc(result.Logs, func(a, b *web.FoundLog) int { // they come as they are searched
+	slices.SortFunc(result.Logs, func(a, b *web.FoundLog) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NodeID, b.NodeID),
 			cmp.Compare(a.File.File, b.File.File))
 	})

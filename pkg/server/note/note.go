@@ -26,8 +26,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// maxBody bounds a note that is sent, in bytes: each character takes at most 12, in JSON and in a form. A text that is
-// too long may be somewhat longer, to be refused with a message.
+// maxBody bounds the body of a request with a note, in bytes. Each character takes at most 12 of them in JSON or in a
+// form. The limit is twice that, so that a text that is a little too long is refused with a message of its own.
 const maxBody = 24*notes.MaxText + 16<<10
 
 // Handlers answer requests about the pin and the note on a session. An error is returned only if nothing was written.
@@ -41,12 +41,12 @@ type Handlers struct {
 // noteJSON is the data of an answer.
 type noteJSON struct {
 	notes.Note
-	// Expires is when the session may be removed, RFC 3339; "" if it is kept. Why says why.
+	// Expires is when retention may remove the session, RFC 3339; "" if it does not. Why says by which rule.
 	Expires string `json:"expires,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
 
-// answer says what is noted of a session, and when and why retention removes it.
+// answer returns the note on a session, and when and why retention removes the session.
 func (h Handlers) answer(e catalog.Entry, n notes.Note) noteJSON {
 	fate := h.Retention.Of(e, time.Now())
 	answer := noteJSON{Note: n, Why: fate.Why}
@@ -56,7 +56,7 @@ func (h Handlers) answer(e catalog.Entry, n notes.Note) noteJSON {
 	return answer
 }
 
-// Get answers with the note.
+// Get answers with the pin and the note on a session as JSON.
 func (h Handlers) Get(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	n, err := h.Notes.Read(r.Context(), e.Ref)
 	if err != nil {
@@ -66,34 +66,35 @@ func (h Handlers) Get(w http.ResponseWriter, r *http.Request, e catalog.Entry) e
 	return nil
 }
 
-// Page shows the note and a form.
+// Page shows the pin and the note on a session, in a form if the server stores notes.
 func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	n, err := h.Notes.Read(r.Context(), e.Ref)
 	if err != nil {
 		return err
 	}
 	web.Write(w, http.StatusOK, web.Note{
-		Frame: visible.FrameOf(r, e, "note"), Path: e.Ref.Path(), Note: n, Kept: h.Kept(e),
+		Frame: visible.SessionFrame(r, e, "note"), Path: e.Ref.Path(), Note: n, Kept: h.Kept(e),
 		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, MaxText: notes.MaxText,
-		Seen: version(n),
+		Seen: noteVersion(n),
 	})
 	return nil
 }
 
-// version identifies a version of a note: its "at" as in JSON, "" if there is no note.
-func version(n notes.Note) string {
+// noteVersion identifies a version of a note by the time of its last change, as "at" is in JSON; "" if there is no
+// note.
+func noteVersion(n notes.Note) string {
 	if n.At.IsZero() {
 		return ""
 	}
 	return n.At.UTC().Format(time.RFC3339Nano)
 }
 
-// errChanged is a request about a note that was changed in the meantime.
+// errChanged says that a note has changed since the client read it.
 var errChanged = errors.New("somebody changed the pin or the note since it was read")
 
-// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about. The request
-// is refused if the note has changed. JSON that leaves pinned or text out leaves it as it is; without seen it changes
-// the note that is there.
+// Write changes the pin and the note on a session by a form or JSON with pinned, text and seen, the version of the note
+// that the client has read: the change is refused if the note has another version now. JSON without pinned or without
+// text leaves that as it is; without seen, the note may have any version.
 func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if !h.Writable {
 		return &problem.Problem{
@@ -106,7 +107,7 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 		return problem.BadRequest(err)
 	}
 	n, err := h.Notes.Change(r.Context(), e.Ref, func(n *notes.Note) error {
-		if given.Seen != nil && *given.Seen != version(*n) {
+		if given.Seen != nil && *given.Seen != noteVersion(*n) {
 			return errChanged
 		}
 		id, _ := access.IdentityOf(r.Context())
@@ -146,14 +147,14 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 	return nil
 }
 
-// given is what a request says of a note. Seen is nil if it says nothing of the version.
-type given struct {
+// noteRequest is a request to change a note. Seen is nil if it names no version.
+type noteRequest struct {
 	notes.Edit
 	Seen *string `json:"seen"`
 }
 
-// readNote reads what a request says, and whether it is a form.
-func readNote(r *http.Request) (g given, form bool, err error) {
+// readNote reads a request to change a note; form says whether it was sent by a form, not as JSON.
+func readNote(r *http.Request) (g noteRequest, form bool, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
 		return g, false, fmt.Errorf("read the note: %w", err)
@@ -183,8 +184,8 @@ func readNote(r *http.Request) (g given, form bool, err error) {
 	return g, false, fmt.Errorf("a note of type %.100q: want application/json or a form", r.Header.Get("Content-Type"))
 }
 
-// Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not
-// known.
+// Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if it does not
+// expire, or if it is not known when.
 func (h Handlers) Kept(e catalog.Entry) string {
 	if h.Notes.Of(e.Ref).Pinned {
 		return "pinned"
@@ -201,10 +202,11 @@ func (h Handlers) Kept(e catalog.Entry) string {
 	}
 }
 
-// soon is in how many days a session expires at most that lists and the bar say it of.
+// soon is for how many days before a session expires lists and the bar say so.
 const soon = 7
 
-// Label is Kept of a session that is pinned or expires soon, or else "note" if there is one; "" for nothing.
+// Label is the text of a session's link to its note: what Kept says if the session is pinned or expires soon, else
+// "note" if it has one, else "".
 func (h Handlers) Label(e catalog.Entry) string {
 	note, now := h.Notes.Of(e.Ref), time.Now()
 	days, expires := h.Retention.Of(e, now).Days(now)
@@ -217,8 +219,9 @@ func (h Handlers) Label(e catalog.Entry) string {
 	return ""
 }
 
-// Bar is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.
-func (h Handlers) Bar(e catalog.Entry) (label, title string) {
+// BarTexts returns the label of the bar's link to a session's note, and its title, which browsers show at the pointer.
+// Both are "" for a running cluster, of which nothing is stored.
+func (h Handlers) BarTexts(e catalog.Entry) (label, title string) {
 	if e.Ref.Name == catalog.Live {
 		return "", ""
 	}

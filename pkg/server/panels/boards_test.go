@@ -27,7 +27,7 @@ func TestStandardDashboards(t *testing.T) {
 			text, err := os.ReadFile(file)
 			must.OK(t, err)
 			name := strings.TrimSuffix(filepath.Base(file), "_grafana_dashboard.json")
-			ours, of, err := board(name, version)
+			ours, of, err := boardOfRay(name, version)
 			if err != nil || of != version {
 				t.Errorf("%s of Ray %s: %v, of %s", name, version, err, of)
 				continue
@@ -55,7 +55,7 @@ func TestWithoutStoredDashboards(t *testing.T) {
 		"2.60.0": "2.60.0", "2.59.1": "2.59.0", "2.40.0": "2.55.1", "3.1.0": "2.60.0", "": "2.60.0",
 		"2.58.0.dev0": "2.58.0", "not a version": "2.60.0", "2.57.0rc1": "2.57.0",
 	} {
-		if _, got, err := board("default", version); err != nil || got != nearest {
+		if _, got, err := boardOfRay("default", version); err != nil || got != nearest {
 			t.Errorf("Ray %q is drawn as %s, %v; want %s", version, got, err, nearest)
 		}
 		for name, panels := range map[string]int{"default": 40, "serve": 5, "serve_deployment": 5, "data": 20,
@@ -70,7 +70,7 @@ func TestWithoutStoredDashboards(t *testing.T) {
 		len(drawings(t, got.Body.String())) != 1 {
 		t.Errorf("one panel: %d %.300s", got.Code, got.Body)
 	}
-	if _, _, err := board("../../page.go", ""); !errors.Is(err, errNone) {
+	if _, _, err := boardOfRay("../../page.go", ""); !errors.Is(err, errNone) {
 		t.Errorf("another name: %v", err)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
-// dashboard is what is read of a Grafana dashboard, in the form of Grafana's JSON (schema version 27, which Ray 2.55 to
-// 2.60 write; ray/dashboard/modules/metrics/templates).
+// dashboard has the fields of a Grafana dashboard that are used here, in the form of Grafana's JSON (schema version 27,
+// which Ray 2.55 to 2.60 write; ray/dashboard/modules/metrics/templates).
 type dashboard struct {
 	Title      string
 	Templating struct{ List []*variable }
 	Panels     []*panel
 }
 
-// panel is one panel, or a row of them: those in the row, if it is collapsed, else those that follow it.
+// panel is one panel, or a row. The panels of a collapsed row are in it; those of another row are those that follow it.
 type panel struct {
 	ID                             int
 	Type, Title, Description, Unit string
@@ -47,8 +47,8 @@ type axis struct {
 	Min, Max any // a number, the same as text, or nil
 }
 
-// override says how series are drawn whose name is Alias, or matches Alias if that is written as /…/. The script gets
-// it unchanged.
+// override says how the series are drawn whose name is Alias, or matches Alias if that is written as /…/. The page's
+// script applies it.
 type override struct {
 	Alias        string   `json:"alias"`
 	Color        string   `json:"color,omitempty"`
@@ -61,12 +61,13 @@ type override struct {
 // Limits of a dashboard. The largest of Ray 2.60 has 12,000 values, 89 panels, 11 variables, and 6 queries and 5
 // overrides in one panel.
 const (
-	maxValues    = 100_000 // each takes up to 400 bytes in memory, and 3 in JSON
+	maxValues    = 100_000 // each takes up to valueBytes in memory, and 3 in JSON
 	maxVariables = 100
 	maxOfPanel   = 100 // queries, and overrides
 )
 
-// parse reads a dashboard. A field of another type than Grafana's counts as missing.
+// parse reads a dashboard. A field of another type than Grafana's counts as missing, and so does a color that is not
+// one. Variables after the first one of the same name are dropped. A dashboard beyond the limits above is an error.
 func parse(data []byte) (*dashboard, error) {
 	if n := jsonstream.Values(data); n > maxValues {
 		return nil, fmt.Errorf("it has about %d values, at most %d are read", n, maxValues)
@@ -77,11 +78,11 @@ func parse(data []byte) (*dashboard, error) {
 	}
 	names := make(map[string]bool)
 	d.Templating.List = slices.DeleteFunc(d.Templating.List, func(v *variable) bool {
-		again := v == nil || names[v.Name]
-		if v != nil {
-			names[v.Name] = true
+		if v == nil || names[v.Name] {
+			return true
 		}
-		return again
+		names[v.Name] = true
+		return false
 	})
 	if len(d.Templating.List) > maxVariables {
 		return nil, fmt.Errorf("it has %d variables, at most %d are read", len(d.Templating.List), maxVariables)
@@ -102,8 +103,8 @@ func parse(data []byte) (*dashboard, error) {
 	return d, nil
 }
 
-// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and similar forms. It must not be
-// an address, because a browser would request it.
+// isColor says whether the script may put a text into styles as a color: a name, #rgb, rgb(…) and similar forms, or "".
+// It must not be an address such as url(…), because a browser would request that.
 func isColor(text string) bool {
 	function, rest, called := strings.Cut(text, "(")
 	if called && (!slices.Contains([]string{"rgb", "rgba", "hsl", "hsla"}, function) || strings.Contains(rest, "(")) {
@@ -115,29 +116,27 @@ func isColor(text string) bool {
 	})
 }
 
-// row is a row of panels with its title; the first may have none.
+// row is a row of panels. title is "" for the panels before the dashboard's first row.
 type row struct {
 	title     string
 	collapsed bool
 	panels    []*panel
 }
 
-// rows returns the panels that draw something, by row.
+// rows returns the dashboard's panels by row.
 func (d *dashboard) rows() []row {
 	rows := []row{{}}
 	for _, p := range d.Panels {
-		switch {
-		case p == nil:
-		case p.Type == "row":
-			rows = append(rows, row{title: p.Title, collapsed: p.Collapsed})
-			for _, inner := range p.Panels {
-				if inner != nil {
-					rows[len(rows)-1].panels = append(rows[len(rows)-1].panels, inner)
-				}
-			}
-		default:
-			rows[len(rows)-1].panels = append(rows[len(rows)-1].panels, p)
+		if p == nil { // the stored JSON has null there
+			continue
 		}
+		panels := []*panel{p}
+		if p.Type == "row" {
+			rows = append(rows, row{title: p.Title, collapsed: p.Collapsed})
+			panels = slices.DeleteFunc(slices.Clone(p.Panels), func(inner *panel) bool { return inner == nil })
+		}
+		last := &rows[len(rows)-1]
+		last.panels = append(last.panels, panels...)
 	}
 	if len(rows[0].panels) == 0 {
 		rows = rows[1:]
@@ -180,8 +179,9 @@ type query struct {
 // which is not valid PromQL.
 var noFilters = regexp.MustCompile(`([{,])\s*,`)
 
-// drawing writes a panel with the values of all variables in its queries.
-func (p *panel) drawing(values *values) drawing {
+// draw returns a panel as the script draws it, with the values of the variables in its queries. Panels of type graph
+// have their unit and limits at the first axis, others in their defaults.
+func (p *panel) draw(values *values) drawing {
 	d := drawing{
 		Type: p.Type, Unit: p.FieldConfig.Defaults.Unit, Min: p.FieldConfig.Defaults.Min,
 		Max:   p.FieldConfig.Defaults.Max,

@@ -25,9 +25,10 @@ import (
 const (
 	// maxDashboard bounds one dashboard, in bytes; the largest of Ray 2.60 has 520 KB.
 	maxDashboard = 4 << 20
-	// maxKept bounds the dashboards in memory, by what they take at most.
-	maxKept = 64 << 20
-	// maxReading is how many are read at once.
+	// maxKept bounds the memory of the cached dashboards, in bytes; valueBytes is what a value takes beside its text.
+	maxKept    = 64 << 20
+	valueBytes = 400
+	// maxReading is how many dashboards are read at once.
 	maxReading = 2
 )
 
@@ -49,7 +50,7 @@ type dashboards struct {
 	kept *cache.Cache[string, keptDashboard]
 }
 
-// keptDashboard is a dashboard that takes about so many bytes of memory.
+// keptDashboard is a cached dashboard, with about how much memory it takes.
 type keptDashboard struct {
 	*dashboard
 	bytes int64
@@ -60,9 +61,9 @@ func newDashboards(store blob.Reader, root string) dashboards {
 	return dashboards{store: store, root: root, reading: turns.New(maxReading, 0), kept: kept}
 }
 
-// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored, errDamaged
-// if it cannot be read.
-func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
+// stored returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored,
+// errDamaged if it cannot be read.
+func (d *dashboards) stored(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
 	return d.load(ctx, ref.Namespace, key, func(ctx context.Context) ([]byte, error) {
 		data, err := d.read(ctx, key)
@@ -76,17 +77,17 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	})
 }
 
-// standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no
+// ofRay returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no
 // such dashboard.
-func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
+func (d *dashboards) ofRay(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
 	return d.load(ctx, namespace, name+" of "+rayVersion, func(context.Context) ([]byte, error) {
-		data, _, err := board(name, rayVersion)
+		data, _, err := boardOfRay(name, rayVersion)
 		return data, err
 	})
 }
 
-// load returns a dashboard that is kept, or reads it once for all who want it when it is the namespace's turn. It is
-// errDamaged if what was read is no dashboard.
+// load returns the cached dashboard of a key, or reads it, once for all who want it at the same time, when it is the
+// namespace's turn. The error is errDamaged if what was read is no dashboard.
 func (d *dashboards) load(ctx context.Context, namespace, key string,
 	read func(context.Context) ([]byte, error)) (*dashboard, error) {
 	kept, err := d.kept.Load(ctx, key, func(ctx context.Context) (kept keptDashboard, err error) {
@@ -103,13 +104,13 @@ func (d *dashboards) load(ctx context.Context, namespace, key string,
 		if err != nil {
 			return kept, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 		}
-		return keptDashboard{parsed, int64(len(data) + 400*jsonstream.Values(data))}, nil
+		return keptDashboard{parsed, int64(len(data) + valueBytes*jsonstream.Values(data))}, nil
 	})
 	return kept.dashboard, err
 }
 
-// any says whether a session has dashboards.
-func (d *dashboards) any(ctx context.Context, ref layout.Session) (bool, error) {
+// hasStored says whether any dashboard of a session is stored.
+func (d *dashboards) hasStored(ctx context.Context, ref layout.Session) (bool, error) {
 	for _, err := range d.store.List(ctx, layout.GrafanaPrefix(d.root, ref), blob.ListOptions{}) {
 		return err == nil, err
 	}
@@ -149,9 +150,9 @@ var boardFiles embed.FS
 // maxBoards is what the versions of one dashboard take together at most, in bytes.
 const maxBoards = 8 << 20
 
-// board returns the dashboard that Ray makes in the version that is nearest to the session's, "" for the newest, and
-// that version. It is errNone if Ray makes no such dashboard.
-func board(name, rayVersion string) (text []byte, version string, err error) {
+// boardOfRay returns the text of a dashboard as Ray makes it in the version that is nearest to rayVersion, or in the
+// newest if that is "", and that version. The error is errNone if Ray makes no such dashboard.
+func boardOfRay(name, rayVersion string) (text []byte, version string, err error) {
 	compressed, err := boardFiles.ReadFile("boards/" + name + ".json.zst")
 	if err != nil {
 		return nil, "", errNone
@@ -176,8 +177,9 @@ func board(name, rayVersion string) (text []byte, version string, err error) {
 //go:embed hardware.json
 var hardwareJSON []byte
 
-// hardwareOnly is shown for a session that has no other figures: panels of Ray's default dashboard by their IDs, which
-// are the same from Ray 2.55 to 2.60, with queries that find the stored figures.
+// hardwareOnly is the dashboard of a session of which no metrics but hardware figures are stored. It has panels of
+// Ray's default dashboard, with the same IDs (which Ray 2.55 to 2.60 have in common), and queries that find these
+// figures.
 var hardwareOnly = sync.OnceValue(func() *dashboard {
 	d, err := parse(hardwareJSON)
 	if err != nil {

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// maxBuilding is how many pages are put together at once without a reservation: how much memory one takes is known
-	// only then.
+	// maxBuilding is how many pages are built at once before their memory is reserved, because a page has to be built
+	// for its size to be known.
 	maxBuilding = 2
-	// pageTimes is how many times its texts a page takes: a letter may become five in HTML, and the buffer for all of
-	// them grows by doubling.
+	// pageTimes is how many times the length of its texts a page takes in memory: a character may become five in HTML,
+	// and the buffer with the HTML grows by doubling.
 	pageTimes = 16
-	// elementBytes is about what a page has of each panel and each value to choose beside their texts.
+	// elementBytes is about what the HTML of a panel, or of a value to choose, has beside its texts.
 	elementBytes = 100
-	// littleBytes is what a page may take that reserves nothing.
+	// littleBytes is how much memory a page may take without a reservation.
 	littleBytes = 1 << 20
 )
 
-// reserved builds a page when its turn comes, and reserves memory for it until release is called. A stored dashboard
-// may make a page of tens of megabytes, which is in memory for as long as its client reads it.
-func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
+// buildReserved calls build when it is the namespace's turn, and reserves memory for the page until release is called.
+// A stored dashboard may make a page of tens of megabytes, which is in memory for as long as its client reads it. build
+// may be called twice.
+func (p *Panels) buildReserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
 	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, 0)
 	if err != nil {
 		return page, nil, err
@@ -34,7 +35,7 @@ func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Pa
 	if bytes <= littleBytes {
 		return page, func() {}, nil
 	}
-	// While it waits for memory it holds none, and lets others be built: it is built again when there is some.
+	// While it waits for memory, the page must not take any, and others may be built. It is built again afterwards.
 	page = web.Panels{}
 	done()
 	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
@@ -43,7 +44,7 @@ func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Pa
 	return build(), release, nil
 }
 
-// lengthOf is about how long the texts of a page are, in bytes.
+// lengthOf estimates the length of a page's texts and elements, in bytes.
 func lengthOf(page web.Panels) (n int64) {
 	add := func(texts ...string) {
 		n += elementBytes

@@ -34,9 +34,9 @@ import (
 type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
-	building   *turns.Slots // for pages that are put together
+	building   *turns.Slots // for building pages
 	measuring  *turns.Slots // for finding out how often metrics were read
-	// Findings, if set, gives how the session ended, and the failures that are marked on the panels.
+	// Findings, if set, gives a session's outcome, and the failures that are marked on the panels.
 	Findings func(context.Context, *moment.Moment) (*findings.Report, error)
 }
 
@@ -46,6 +46,7 @@ func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
 		measuring: turns.New(maxMeasuring, 0)}
 }
 
+// Sentences that a page shows instead of panels.
 const (
 	noMetrics   = "No metrics of this session are stored: its collectors kept none."
 	noFigures   = "No data: of this session only figures of CPU, memory, disk, network and GPU are stored."
@@ -54,9 +55,10 @@ const (
 	tooLong     = "The queries of this page are too long with the values of its variables. Choose fewer values."
 )
 
-// Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
+// Page answers with the page of a dashboard, by Ray's name for it, or, if onePanel is set, of its panel that ?panelId=
+// names.
 func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePanel bool) error {
-	d, sentence, err := p.dashboard(r, name)
+	d, sentence, err := p.dashboardFor(r, name)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,12 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 	if sentence == "" {
 		interval = p.intervalOf(r)
 	}
-	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel, interval) })
+	page, release, err := p.buildReserved(r, func() web.Panels {
+		if sentence != "" {
+			return emptyPage(r, sentence, onePanel)
+		}
+		return d.page(r, onePanel, interval)
+	})
 	if err != nil {
 		return err
 	}
@@ -76,23 +83,27 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 	return nil
 }
 
-// page is the page of a dashboard, or of one of its panels, or the sentence that says why there is none.
-func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interval time.Duration) web.Panels {
+// emptyPage is a page without panels, with the sentence that says why it has none.
+func emptyPage(r *dash.Request, sentence string, onePanel bool) web.Panels {
 	query := r.Query()
-	page := web.Panels{
+	return web.Panels{
 		Frame: frameOf(r), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
 		Kiosk: query.Has("kiosk"),
 		Theme: oneOf(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
 	}
-	if sentence != "" {
-		return page
-	}
+}
+
+// page is the page of a dashboard, or of the one of its panels that the request names. interval is the time between two
+// reads of the session's metrics. If the queries are too long, the page has no panels and says so.
+func (d *dashboard) page(r *dash.Request, onePanel bool, interval time.Duration) web.Panels {
+	query := r.Query()
+	page := emptyPage(r, "", onePanel)
 	asked := ofSession(r)
 	typed := r.Times(r.Context())
 	from, to, wrong := rangeOf(r, asked, onePanel, typed)
 	begin, _ := r.Life(r.Context())
 	page.Begin, page.Session = begin.UnixMilli(), r.Session.Ref.Name
-	page.Other, page.With = otherOf(r, query.Get("with"))
+	page.Other, page.With = comparedSession(r, query.Get("with"))
 	step := stepOf(to.Sub(from))
 	values := d.valuesOf(asked, to.Sub(from), step, interval)
 	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
@@ -104,25 +115,25 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool, interv
 		switch {
 		case wrong.Name != "":
 			page.FromText, page.ToText = query.Get("from"), query.Get("to")
-		case chosen(query):
+		case choosesRange(query):
 			page.FromText, page.ToText = shownTime(from, typed), shownTime(to, typed)
 			page.Whole = wholeSession(query)
 		}
 		d.addAll(&page, asked, values)
 	}
-	if values.free < 0 {
+	if values.remaining < 0 {
 		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
 	}
 	return page
 }
 
-// addPanel puts the panel with an ID onto a page, or says that there is none.
+// addPanel puts the panel with an ID, which may be written as panel-ID, onto a page, or says that there is none.
 func (d *dashboard) addPanel(page *web.Panels, panelID string, values *values) {
 	id, err := strconv.Atoi(strings.TrimPrefix(panelID, "panel-"))
 	shown := d.panel(id)
 	switch {
 	case err == nil && shown != nil:
-		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
+		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.webPanel(values)}}}
 	case d == hardwareOnly():
 		page.Title, page.Missing = d.Title, noFigures
 	default:
@@ -130,25 +141,25 @@ func (d *dashboard) addPanel(page *web.Panels, panelID string, values *values) {
 	}
 }
 
-// addAll puts the variables, whose values the request chooses, and all panels onto a page.
+// addAll puts all panels onto a page, and the variables whose values people can choose.
 func (d *dashboard) addAll(page *web.Panels, asked url.Values, values *values) {
 	page.Title = d.Title
 	for _, v := range d.Templating.List {
-		// 2 is Grafana's number for hidden ones
-		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
-			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
+		if v.Hide != hideVariable && v.Type != "datasource" && v.Name != sessionVariable {
+			page.Variables = append(page.Variables, v.formField(v.chosen(asked), values))
 		}
 	}
 	for _, row := range d.rows() {
 		shown := web.PanelRow{Title: row.title, Open: !row.collapsed}
 		for _, panel := range row.panels {
-			shown.Panels = append(shown.Panels, panel.onPage(values))
+			shown.Panels = append(shown.Panels, panel.webPanel(values))
 		}
 		page.Rows = append(page.Rows, shown)
 	}
 }
 
-// wholeSession is a query without the parameters that choose a range of time.
+// wholeSession is the address, relative to a page, of the same page for the session's complete life: its query without
+// the parameters that choose a range of time.
 func wholeSession(query url.Values) string {
 	whole := maps.Clone(query)
 	for _, name := range []string{"from", "to", "last"} {
@@ -157,29 +168,30 @@ func wholeSession(query url.Values) string {
 	return "?" + whole.Encode()
 }
 
-// frameOf is what stands around a page that is in no frame of the dashboard.
+// frameOf is what a page shows around its panels, unless it is itself in a frame of the dashboard.
 func frameOf(r *dash.Request) web.Frame {
 	var began time.Time
-	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() { // else Life guesses, and the frame shows no guess
+	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() { // otherwise Life would guess the start
 		began, _ = r.Life(r.Context())
 	}
-	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began,
+	return visible.SessionFrame(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began,
 		End: cmp.Or(r.Session.Life.End, r.Session.LastStored()), Running: r.Running != nil}, web.MetricsTab)
 }
 
 const (
-	maxMeasuring = 2               // how many may find out at once how often metrics were read
-	maxTurn      = 3 * time.Second // how long a page waits for its turn to
+	maxMeasuring  = 2               // how many pages may find out at once how often metrics were read
+	measuringWait = 3 * time.Second // how long a page waits for its turn to find that out
 )
 
-// intervalOf is the time between two reads of the session's metrics, at least the default. What is not known is read in
-// the namespace's turn, as it takes memory; a page does not wait long for its turn.
+// intervalOf is the time between two reads of the session's metrics, at least the default. If it is not known yet, the
+// metrics are read for it in the namespace's turn, because that takes memory. If that fails, or the turn does not come
+// soon, the result is the default.
 func (p *Panels) intervalOf(r *dash.Request) time.Duration {
 	database := p.metrics.Of(r.Session.Ref, r.Runs(r.Context()))
 	if known := database.KnownInterval(); known > 0 {
 		return max(known, samples.Interval)
 	}
-	ctx, done, err := p.measuring.Take(r.Context(), r.Session.Ref.Namespace, maxTurn)
+	ctx, done, err := p.measuring.Take(r.Context(), r.Session.Ref.Namespace, measuringWait)
 	var interval time.Duration
 	if err == nil {
 		defer done()
@@ -191,8 +203,10 @@ func (p *Panels) intervalOf(r *dash.Request) time.Duration {
 	return max(interval, samples.Interval)
 }
 
-// dashboard returns the dashboard of a page, or the sentence that says why there is none.
-func (p *Panels) dashboard(r *dash.Request, name string) (d *dashboard, sentence string, err error) {
+// dashboardFor returns the dashboard of a page, or the sentence that says why there is none: the session's own if it is
+// stored and can be read, else the one that Ray makes in the session's version. A session that stored dashboards, but
+// not this one, has none of this name.
+func (p *Panels) dashboardFor(r *dash.Request, name string) (d *dashboard, sentence string, err error) {
 	ref := r.Session.Ref
 	stored, err := p.metrics.Stored(r.Context(), ref, r.Runs(r.Context()))
 	if err != nil {
@@ -201,30 +215,32 @@ func (p *Panels) dashboard(r *dash.Request, name string) (d *dashboard, sentence
 	if stored == metrics.Nothing {
 		return nil, noMetrics, nil
 	}
-	d, err = p.dashboards.of(r.Context(), ref, name)
+	d, err = p.dashboards.stored(r.Context(), ref, name)
 	damaged := errors.Is(err, errDamaged)
 	if !damaged && !errors.Is(err, errNone) {
 		return d, "", err
 	}
 	r.Log.WithError(err).Debug("the session's own dashboard is not shown on a page of panels")
-	others, err := p.dashboards.any(r.Context(), ref)
+	anyStored, err := p.dashboards.hasStored(r.Context(), ref)
 	switch {
-	case err != nil || others && !damaged:
-		return nil, noDashboard, err
+	case err != nil:
+		return nil, "", err
+	case anyStored && !damaged:
+		return nil, noDashboard, nil
 	case stored == metrics.Hardware && name == "default":
 		return hardwareOnly(), "", nil
 	case stored == metrics.Hardware:
 		return nil, noFigures, nil
 	}
-	d, err = p.dashboards.standard(r.Context(), ref.Namespace, name, r.RayVersion)
+	d, err = p.dashboards.ofRay(r.Context(), ref.Namespace, name, r.RayVersion)
 	if errors.Is(err, errNone) {
 		return nil, noDashboard, nil
 	}
 	return d, "", err
 }
 
-// statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows
-// panels for every session.
+// statusOf returns the status of a page with a sentence instead of panels, or with panels if it is "". Missing metrics
+// are not an error, because the frontend shows panels for every session.
 func statusOf(sentence string) int {
 	switch sentence {
 	case noDashboard, noPanel:
@@ -235,13 +251,13 @@ func statusOf(sentence string) int {
 	return http.StatusOK
 }
 
-// onPage writes a panel for the page.
-func (p *panel) onPage(values *values) web.Panel {
-	drawing, err := json.Marshal(p.drawing(values))
+// webPanel returns a panel as the page has it: wide if it takes more than half of Grafana's 24 columns.
+func (p *panel) webPanel(values *values) web.Panel {
+	data, err := json.Marshal(p.draw(values))
 	if err != nil {
-		panic(err) // it is made of what JSON has
+		panic(err) // all of its fields have JSON forms
 	}
-	return web.Panel{Title: p.Title, Description: p.Description, Drawing: string(drawing), Wide: p.GridPos.W > 12}
+	return web.Panel{Title: p.Title, Description: p.Description, Drawing: string(data), Wide: p.GridPos.W > 12}
 }
 
 // apiAddress is where PromQL is answered for a page's session, relative to the page: /…/grafana/d/{uid}/… →
@@ -251,10 +267,11 @@ func apiAddress(path string) string {
 	return strings.Repeat("../", strings.Count(below, "/")) + "api/v1/"
 }
 
-// sessionVariable is that of Ray's label for its sessions. Its value is the page's session, whatever the request says.
+// sessionVariable is the variable for Ray's label with a session's name. Its value is always the page's session,
+// whatever the request says.
 const sessionVariable = "SessionName"
 
-// ofSession is the request's query with the session's name.
+// ofSession returns the request's query, in which sessionVariable has the name of the page's session.
 func ofSession(r *dash.Request) url.Values {
 	query := url.Values{}
 	maps.Copy(query, r.Query())
@@ -262,7 +279,7 @@ func ofSession(r *dash.Request) url.Values {
 	return query
 }
 
-// hiddenParams returns the parameters of the page's address that are not in the form.
+// hiddenParams returns the parameters of the page's address that its form has no fields for, but keeps.
 func hiddenParams(query url.Values) (params []web.Param) {
 	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "with"} {
 		if query.Has(name) {
@@ -280,16 +297,18 @@ func oneOf(text string, allowed ...string) string {
 	return ""
 }
 
-// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel,
-// times relative to now are relative to that moment. A page with all panels shows the session's complete life if the
-// times are relative, because the frontend always asks for the last five minutes; otherwise times are as people type
-// them, and wrong is the one that cannot be read.
+// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. ?last= goes
+// before ?from= and ?to=.
+//
+// Of a page with one panel, ?from= and ?to= are as Grafana writes them, and "now" is the requested moment. Of a page
+// with all panels, they are as people type them, and wrong is the one that cannot be read. Such a page ignores a time
+// relative to now, because the frontend always asks for the last five minutes.
 func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times) (from, to time.Time,
 	wrong web.Wrong) {
 	begin, end := r.Life(r.Context())
 	from, to = begin, end
 	if onePanel {
-		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
+		from, to = grafanaTime(query.Get("from"), begin, end, begin), grafanaTime(query.Get("to"), begin, end, end)
 	} else {
 		for _, limit := range []struct {
 			name  string
@@ -297,7 +316,7 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 			parse func(string) (time.Time, bool)
 		}{{"from", &from, typed.Parse}, {"to", &to, typed.ParseEnd}} {
 			text := query.Get(limit.name)
-			if text == "" || relative(text) {
+			if text == "" || isRelative(text) {
 				continue
 			}
 			at, ok := limit.parse(text)
@@ -308,7 +327,7 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 			*limit.at = at
 		}
 	}
-	if last, ok := param.Span(query.Get("last")); ok && last > 0 { // 0 is none, as of refresh
+	if last, ok := param.Span(query.Get("last")); ok && last > 0 { // 0 stands for no choice
 		from, to = end.Add(-last), end
 	}
 	if from.Before(begin) {
@@ -323,14 +342,15 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed param.Times
 	return from, to, wrong
 }
 
-// relative says whether a time is relative to now, as Grafana writes it.
-func relative(text string) bool { return text == "now" || strings.HasPrefix(text, "now-") }
+// isRelative says whether a time is relative to now, as Grafana writes it.
+func isRelative(text string) bool { return text == "now" || strings.HasPrefix(text, "now-") }
 
-// chosen says whether somebody chose the range: the frontend sends one that is relative to now.
-func chosen(query url.Values) bool {
+// choosesRange says whether a query has a range of time that somebody chose. One that is relative to now does not
+// count, because the frontend itself sends it.
+func choosesRange(query url.Values) bool {
 	from, to := query.Get("from"), query.Get("to")
 	last, _ := param.Span(query.Get("last"))
-	return from != "" && !relative(from) || to != "" && !relative(to) || last > 0
+	return from != "" && !isRelative(from) || to != "" && !isRelative(to) || last > 0
 }
 
 // zoneOf is the zone of a time as people write it: UTC, or UTC+02:00.
@@ -341,15 +361,16 @@ func zoneOf(t time.Time) string {
 	return t.Format("UTC-07:00")
 }
 
-// shownTime is a time as it can be typed.
+// shownTime is a time in the form, and the time zone, in which people can type it.
 func shownTime(t time.Time, typed param.Times) string {
 	return t.In(typed.Zone).Format(time.DateTime)
 }
 
-// maxMarks is how many failures and lost nodes are marked.
+// maxMarks is how many failures and lost nodes a page marks.
 const maxMarks = 60
 
-// addFindings adds to a page how the session ended, and the failures in its range.
+// addFindings adds to a page the session's outcome, and marks of the failures in the page's range of time. Without the
+// findings the page is shown without them.
 func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	if p.Findings == nil {
 		return
@@ -359,12 +380,13 @@ func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 		r.Log.WithError(err).Debug("failures are not marked on a page of panels")
 		return
 	}
-	if page.Head.Outcome = report.Outcome; page.Missing == "" {
+	page.Head.Outcome = report.Outcome
+	if page.Missing == "" {
 		page.Marks = marks(r, page, report)
 	}
 }
 
-// marks are the failures and the lost nodes within a page's range.
+// marks are the failures and the lost nodes within a page's range of time, the first maxMarks.
 func marks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []web.PanelMark) {
 	add := func(m web.PanelMark) {
 		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {
@@ -390,8 +412,10 @@ func marks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []
 	return marks
 }
 
-// otherOf is the address, relative to the page, and the name of the session whose figures are drawn over this one's.
-func otherOf(r *dash.Request, with string) (address, name string) {
+// comparedSession returns the session that with names, whose metrics are drawn over those of the page's session: its
+// address, relative to the page, and its name. with is the name of a session of the same cluster, or
+// namespace/cluster/session. Both results are "" if it names no session.
+func comparedSession(r *dash.Request, with string) (address, name string) {
 	other := r.Session.Ref
 	switch parts := strings.Split(with, "/"); len(parts) {
 	case 1:
@@ -407,9 +431,10 @@ func otherOf(r *dash.Request, with string) (address, name string) {
 	return browser.Root(r.Request) + other.Path(), other.Name
 }
 
-// timeOf reads a time as Grafana writes it, Unix milliseconds or as in now-5m, bound to a range.
-func timeOf(text string, begin, end, otherwise time.Time) time.Time {
-	t := otherwise
+// grafanaTime reads a time as Grafana writes it: Unix milliseconds, or as in now-5m, where now is end. A time that is
+// not between begin and end becomes the nearer of them; a text that is no time becomes byDefault.
+func grafanaTime(text string, begin, end, byDefault time.Time) time.Time {
+	t := byDefault
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		t = time.UnixMilli(ms)
 	} else if text == "now" {
@@ -441,17 +466,17 @@ func spansOf(chosen string) []web.PanelSpan {
 	return spans
 }
 
-// points is how many points a line has at most: more would be narrower than a panel's pixels.
-const points = 300
+// maxPoints is how many points a line has at most: more would be narrower than a panel's pixels.
+const maxPoints = 300
 
-// stepOf returns the time between two points of a range: a multiple of samples.Interval, because otherwise Grafana
-// would show steps that do not exist.
+// stepOf returns the time between two points of a line over a span of time: a multiple of samples.Interval, because
+// other distances would draw steps that the figures do not have.
 func stepOf(span time.Duration) time.Duration {
-	return (span/points/samples.Interval + 1) * samples.Interval
+	return (span/maxPoints/samples.Interval + 1) * samples.Interval
 }
 
-// refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running
-// and its end is shown.
+// refreshOf returns after how many milliseconds a page queries again, as ?refresh= says; 0 for never: if the session is
+// not running, or a moment of its past is shown.
 func refreshOf(r *dash.Request) int64 {
 	span, ok := param.Span(r.Query().Get("refresh"))
 	if !ok || span == 0 || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {

@@ -386,7 +386,7 @@ func TestHardwareOnly(t *testing.T) {
 		theirs := storetest.New()
 		putMetrics(t, theirs)
 		recorded(t, theirs, version)
-		board := must.Get(newPanels(theirs).dashboards.of(t.Context(), ref, "default"))(t)
+		board := must.Get(newPanels(theirs).dashboards.stored(t.Context(), ref, "default"))(t)
 		for _, ours := range hardwareOnly().Panels {
 			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
 				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)

@@ -13,41 +13,46 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
-// all is Grafana's value for all of a variable's values.
-const all = "$__all"
+const (
+	// allValues is what Grafana writes for all of a variable's values.
+	allValues = "$__all"
+	// hideVariable is Grafana's number, in Hide, for a variable that its page does not show.
+	hideVariable = 2
+)
 
 // variable is a variable of a dashboard, which filters its queries.
 type variable struct {
 	Name, Label, Type string
-	Hide              int // 2: not shown
-	Multi, IncludeAll bool
-	AllValue          string
+	Hide              int             // see hideVariable
+	Multi, IncludeAll bool            // several values, or all, can be chosen
+	AllValue          string          // what replaces the variable if all are chosen; "": any of the values
 	Query             json.RawMessage // text, or an object with the text as its query
 	Regex             string          // the part of a result of query_result that is the value
 	Options           []struct{ Value any }
 	Current           struct{ Value any }
 }
 
-// chosen returns a variable's values: those in the request, otherwise the dashboard's own.
+// chosen returns the values that a variable has: those of the query, else those that the dashboard has chosen, else the
+// first that it lists. All of them are {allValues}.
 func (v *variable) chosen(asked url.Values) []string {
 	values := asked["var-"+v.Name]
 	if len(values) == 0 {
 		values = texts(v.Current.Value)
 	}
-	if v.IncludeAll && (len(values) == 0 || slices.Contains(values, all) || slices.Contains(values, "All")) {
-		return []string{all}
+	if v.IncludeAll && (len(values) == 0 || slices.Contains(values, allValues) || slices.Contains(values, "All")) {
+		return []string{allValues}
 	}
-	if len(values) == 0 {
-		values = v.fixed()[:min(1, len(v.fixed()))]
+	if listed := v.listedValues(); len(values) == 0 && len(listed) > 0 {
+		return listed[:1]
 	}
 	return values
 }
 
-// fixed are the values that the dashboard itself lists.
-func (v *variable) fixed() (values []string) {
+// listedValues are the values that the dashboard itself lists for a variable, without those that a query would find.
+func (v *variable) listedValues() (values []string) {
 	for _, option := range v.Options {
 		for _, value := range texts(option.Value) {
-			if value != all {
+			if value != allValues {
 				values = append(values, value)
 			}
 		}
@@ -60,7 +65,7 @@ func (v *variable) fixed() (values []string) {
 	return values
 }
 
-// texts returns a text, or the texts of a list.
+// texts returns a text, or the texts of a list; nil for anything else.
 func texts(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -77,14 +82,14 @@ func texts(v any) []string {
 	return nil
 }
 
-// inQuery writes values as Grafana's Prometheus data source does: as parts of a regular expression in a text, if there
-// may be several.
-func (v *variable) inQuery(chosen []string) string {
-	if slices.Equal(chosen, []string{all}) {
+// replacement returns what replaces the variable in a query for the chosen values, as Grafana's Prometheus data source
+// writes it: of a variable that may have several values, they are alternatives of a regular expression.
+func (v *variable) replacement(chosen []string) string {
+	if slices.Equal(chosen, []string{allValues}) {
 		if v.AllValue != "" {
 			return v.AllValue
 		}
-		if chosen = v.fixed(); len(chosen) == 0 {
+		if chosen = v.listedValues(); len(chosen) == 0 {
 			return ".*"
 		}
 	}
@@ -110,10 +115,11 @@ func (v *variable) query() (text string) {
 		return text
 	}
 	var inner struct{ Query string }
-	_ = json.Unmarshal(v.Query, &inner) // none, if it is something else
+	_ = json.Unmarshal(v.Query, &inner) // anything else has no query
 	return inner.Query
 }
 
+// Forms of a variable's query: one finds values of a label, the other the series of an expression.
 var (
 	labelValues = regexp.MustCompile(`^\s*label_values\(\s*(?:(.*)\s*,\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*\)\s*$`)
 	queryResult = regexp.MustCompile(`(?s)^\s*query_result\((.*)\)\s*$`)
@@ -122,17 +128,18 @@ var (
 	valueOfLabel = regexp.MustCompile(`^\{([A-Za-z_][A-Za-z0-9_]*)="\(`)
 )
 
-// choice is the variable for the page's form. The script gets the values of a query and adds them.
-func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
-	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: make(map[string]bool), All: v.IncludeAll,
-		Values: v.fixed()}
-	c.Title = cmp.Or(c.Title, v.Name)
-	listed := map[string]bool{all: true}
+// formField is the variable's field of the page's form. It offers the values that the dashboard lists and those that
+// are chosen; the page's script adds those that the query finds.
+func (v *variable) formField(chosen []string, values *values) web.PanelVariable {
+	c := web.PanelVariable{Name: v.Name, Title: cmp.Or(v.Label, v.Name), Chosen: make(map[string]bool),
+		All: v.IncludeAll, Values: v.listedValues()}
+	listed := map[string]bool{allValues: true} // by the field All
 	for _, value := range c.Values {
 		listed[value] = true
 	}
 	for _, value := range chosen {
-		if c.Chosen[value] = true; !listed[value] {
+		c.Chosen[value] = true
+		if !listed[value] {
 			listed[value] = true
 			c.Values = append(c.Values, value)
 		}
@@ -149,34 +156,36 @@ func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
 
 // values has the text that replaces each variable in the queries of a page.
 type values struct {
-	of map[string]string
-	// free is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not
-	// be used.
-	free int
+	of map[string]string // by the variable's name
+	// remaining is how many more bytes the queries may have, of maxQueries. Below 0 they are too long, and results of
+	// replace must not be used.
+	remaining int
 }
 
 // maxQueries limits all queries of a page together, in bytes: a few stored queries can contain a long value many times.
 const maxQueries = 8 << 20
 
+// reference is a variable in a query: $name, ${name}, [[name]], the latter two also with a format as in ${name:csv}.
 var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w+)?\]\]`)
 
-// replace replaces variables by their values. Unknown variables stay, such as the $1 of label_replace.
+// replace replaces the variables in an expression by their values, and counts the result's length. Unknown variables
+// stay, such as the $1 of label_replace.
 func (v *values) replace(expr string) string {
-	v.free -= len(expr)
+	v.remaining -= len(expr)
 	return reference.ReplaceAllStringFunc(expr, func(found string) string {
 		value, ok := v.of[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]
 		if ok {
-			v.free -= len(value)
+			v.remaining -= len(value)
 		}
-		if !ok || v.free < 0 {
+		if !ok || v.remaining < 0 {
 			return found
 		}
 		return value
 	})
 }
 
-// valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time, its step and
-// the time between two reads.
+// valuesOf returns the texts of the dashboard's variables, and of Grafana's own for a range of time (span), the time
+// between two points (step), and the time between two reads of the metrics (interval).
 func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duration) *values {
 	rate := max(step+interval, 4*interval)
 	v := map[string]string{
@@ -186,10 +195,11 @@ func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duratio
 	}
 	for _, variable := range d.Templating.List {
 		if variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {
-			v[variable.Name] = variable.inQuery(variable.chosen(asked))
+			v[variable.Name] = variable.replacement(variable.chosen(asked))
 		}
 	}
-	return &values{of: v, free: maxQueries}
+	return &values{of: v, remaining: maxQueries}
 }
 
+// seconds is a time as PromQL writes it, at least 1s.
 func seconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }

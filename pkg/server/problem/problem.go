@@ -28,13 +28,13 @@ var ErrWaited = errors.New("waited long enough")
 type Problem struct {
 	Status int
 	Title  string
-	Detail string // Sentences that say what is wrong
-	Advice string // Sentences that say what to do next
-	// Programs are those that programs are told instead, if pages link to what Advice names.
+	Detail string // sentences that say what is wrong
+	Advice string // sentences that say what to do next
+	// Programs is the advice for programs, if it differs, because they do not have the links of pages.
 	Programs string
 	Ways     []web.Link // to pages that may help; each page links to the list besides
 	Data     any        // for programs
-	// RetryAfter is when to ask again, in seconds; 0 says nothing about it.
+	// RetryAfter is in how many seconds the client may try again; 0 does not invite it to.
 	RetryAfter int
 
 	cause error
@@ -42,14 +42,14 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Unwrap is the error that a request was refused for, nil if there is none.
+// Unwrap is the error that the request failed with; nil if the problem was made without one.
 func (p *Problem) Unwrap() error { return p.cause }
 
 // ForPrograms is the text for programs.
 func (p *Problem) ForPrograms() string { return p.Detail + " " + cmp.Or(p.Programs, p.Advice) }
 
-// NotStored answers a request about a session that is not stored. detail says what is missing, ways lead to what is
-// stored instead.
+// NotStored is the answer to a request about a session that is not stored. detail says what is missing, ways are links
+// to what is stored instead.
 func NotStored(cause error, detail string, ways []web.Link) *Problem {
 	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 	return &Problem{
@@ -60,7 +60,7 @@ func NotStored(cause error, detail string, ways []web.Link) *Problem {
 	}
 }
 
-// BadRequest says that a request's address is wrong.
+// BadRequest is the answer to a request whose address or parameters are wrong. err says what is wrong.
 func BadRequest(err error) *Problem {
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
@@ -71,7 +71,8 @@ func BadRequest(err error) *Problem {
 	if errors.As(err, &unknown) {
 		p := &Problem{Status: http.StatusBadRequest, Title: "Unknown parameter",
 			Detail: fmt.Sprintf("There is no parameter %.40q here.", unknown.Name)}
-		if p.Advice = "This address takes no parameters."; len(unknown.Takes) > 0 {
+		p.Advice = "This address takes no parameters."
+		if len(unknown.Takes) > 0 {
 			p.Advice = "Parameters of this address are: " + strings.Join(unknown.Takes, ", ") + "."
 		}
 		return p
@@ -80,7 +81,8 @@ func BadRequest(err error) *Problem {
 		Advice: "Correct the address and try again."}
 }
 
-// NoRoute answers a request that no route takes.
+// NoRoute is the answer to a request for which there is no route. status is 404 if the path is unknown, and 405 if it
+// is known for other methods.
 func NoRoute(r *http.Request, status int) *Problem {
 	p := &Problem{Status: status, Title: http.StatusText(status)}
 	p.Advice = "Correct the address, or find what you look for in the list of clusters."
@@ -98,7 +100,8 @@ func NoRoute(r *http.Request, status int) *Problem {
 	return p
 }
 
-// Sentence makes an error's text one. A name that it begins with, such as top=0, stays as it is.
+// Sentence makes a sentence of an error's text: with a capital letter and a full stop. A first word that is a name or a
+// value, such as top=0, stays as it is.
 func Sentence(err error) string {
 	text := err.Error()
 	first, _, _ := strings.Cut(text, " ")
@@ -161,7 +164,8 @@ var problems = []struct {
 		Advice: "Please report the messages of the server's log."}},
 }
 
-// Of finds the answer for an error. storage says in a few words where sessions are stored.
+// Of returns the answer for an error of a handler; one that is not known here counts as an error of the store. storage
+// says in a few words where sessions are stored.
 func Of(err error, storage string) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -194,7 +198,7 @@ func Of(err error, storage string) *Problem {
 				"session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
 		}
 	}
-	// The store's own words may hold signatures and names: they are only in the log.
+	// The text of the store's error may have signatures and names in it, so it is only in the log.
 	detail := "The store returned an error; the server's log has the details."
 	var refused *blob.AccessError
 	switch {

@@ -13,48 +13,45 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
-// errNotWatched is a server that knows no running clusters.
+// errNotWatched is the answer about running clusters of a server that does not watch them.
 var errNotWatched = &problem.Problem{
 	Status: http.StatusNotFound, Title: "Running clusters are not watched",
 	Detail: "The server does not ask Kubernetes which RayClusters run.",
 	Advice: "Start it with --live=storage or --live=proxy.",
 }
 
-// Coverage says how well the running clusters that the caller may see keep their history. version is the tag of the
-// collectors' image; "" if any will do.
+// Coverage says how well collectors cover the running clusters that the caller may see. version is the tag that the
+// image of collectors should have; "" if any will do.
 func (v Sessions) Coverage(ctx context.Context, version string) (coverage.Report, error) {
 	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
-		return seen(ctx, v.Access, clusters, func(c kube.Cluster) string {
-			return layout.JoinNamespace(c.Namespace, v.KubernetesCluster)
-		})
+		return v.allowedClusters(ctx, clusters)
 	})
 }
 
-// CoverageOfAll is Coverage whoever may see the clusters: for figures, not for answers.
+// CoverageOfAll is Coverage of all running clusters, whoever may see them. It is for figures, not for answers.
 func (v Sessions) CoverageOfAll(ctx context.Context, version string) (coverage.Report, error) {
 	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) { return clusters, nil })
 }
 
-// coverage compares those of the running clusters that a function selects with what the list of sessions says of them.
-// A list that may be old is a warning, none at all an error.
+// coverage compares the running clusters that choose leaves of all with what the list of sessions says of them. If one
+// of the two lists may be old, the report has a warning; if there is none yet, that is an error.
 func (v Sessions) coverage(ctx context.Context, version string,
-	of func([]kube.Cluster) ([]kube.Cluster, error)) (coverage.Report, error) {
+	choose func([]kube.Cluster) ([]kube.Cluster, error)) (coverage.Report, error) {
 	if v.Live == nil {
 		return coverage.Report{}, errNotWatched
 	}
 	stored := Listing{Listing: v.Catalog.List(ctx)}
-	if err := stored.Unknown(); err != nil {
+	if err := stored.Unavailable(); err != nil {
 		return coverage.Report{}, err
 	}
 	running := v.Live.List(ctx)
 	if running.At.IsZero() && running.Err != nil {
 		return coverage.Report{}, fmt.Errorf("list running clusters: %w", running.Err)
 	}
-	clusters, err := of(running.Clusters)
+	clusters, err := choose(running.Clusters)
 	if err != nil {
 		return coverage.Report{}, err
 	}
@@ -71,43 +68,48 @@ func (v Sessions) coverage(ctx context.Context, version string,
 	return report, nil
 }
 
-// lastWrites says of clusters that have a running stored session when its last object was stored. Pods from before the
-// Kubernetes cluster had its name store without it: their sessions count until one with the name is stored.
+// lastWrites says, of the clusters of which a running session is stored, when the session's last object was stored.
+//
+// The namespaces of stored sessions have the Kubernetes cluster's name at their end. Pods that started before the
+// Kubernetes cluster was given a name store without it. Their sessions count if no session of the same cluster is
+// stored with the name.
 func (v Sessions) lastWrites(clusters []kube.Cluster, stored Listing, now time.Time) map[coverage.Key]time.Time {
-	named, unnamed := map[coverage.Key]time.Time{}, map[coverage.Key]time.Time{}
+	withName, withoutName := map[coverage.Key]time.Time{}, map[coverage.Key]time.Time{}
 	for e := range stored.Matching(catalog.Filter{State: catalog.Running}, now) {
 		namespace, kubernetesCluster := layout.SplitNamespace(e.Ref.Namespace)
-		of := named
+		writes := withName
 		switch kubernetesCluster {
 		case v.KubernetesCluster:
 		case "":
-			of = unnamed
+			writes = withoutName
 		default:
 			continue
 		}
-		if key := (coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}); e.LastWrite.After(of[key]) {
-			of[key] = e.LastWrite
+		if key := (coverage.Key{Namespace: namespace, Name: e.Ref.Cluster}); e.LastWrite.After(writes[key]) {
+			writes[key] = e.LastWrite
 		}
 	}
 	for _, c := range clusters {
 		f := catalog.Filter{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name}
 		key := coverage.Key{Namespace: c.Namespace, Name: c.Name}
-		if at, ok := unnamed[key]; ok && len(catalog.First(stored.Matching(f, now), 1)) == 0 {
-			named[key] = at
+		if at, ok := withoutName[key]; ok && len(catalog.First(stored.Matching(f, now), 1)) == 0 {
+			withName[key] = at
 		}
 	}
-	return named
+	return withName
 }
 
-// seen keeps what is of namespaces that the caller may see. The error says why not all of that is known.
-func seen[T any](ctx context.Context, a *access.Access, all []T, namespaceOf func(T) string) ([]T, error) {
-	if !a.Enabled() {
-		return all, nil
+// allowedClusters returns those of some running clusters that the caller may see; clusters is changed in place. With an
+// error the result lacks the clusters of which it is not known whether the caller may see them.
+func (v Sessions) allowedClusters(ctx context.Context, clusters []kube.Cluster) ([]kube.Cluster, error) {
+	if !v.Access.Enabled() {
+		return clusters, nil
 	}
+	namespaceOf := func(c kube.Cluster) string { return layout.JoinNamespace(c.Namespace, v.KubernetesCluster) }
 	namespaces := map[string]bool{}
-	for _, one := range all {
-		namespaces[namespaceOf(one)] = true
+	for _, c := range clusters {
+		namespaces[namespaceOf(c)] = true
 	}
-	allowed, err := a.Filter(ctx, slices.Collect(maps.Keys(namespaces)))
-	return slices.DeleteFunc(all, func(one T) bool { return !allowed[namespaceOf(one)] }), err
+	allowed, err := v.Access.Filter(ctx, slices.Collect(maps.Keys(namespaces)))
+	return slices.DeleteFunc(clusters, func(c kube.Cluster) bool { return !allowed[namespaceOf(c)] }), err
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
-// maxNear is how many clusters of the same name are looked at, in other namespaces.
+// maxNear is how many clusters of the same name in other namespaces are named.
 const maxNear = 20
 
-// maxAlike is among how many sessions, the newest, names are looked for that are nearly the one asked for: a dashboard
-// that is open of a session that was removed asks every few seconds.
+// maxAlike is in how many of the newest sessions a name that is spelled alike is looked for. The number is small
+// because a dashboard that is open of a removed session sends requests every few seconds.
 const maxAlike = 1000
 
-// NotStored is the error about a session that is not stored. It says what is: other sessions of the cluster, clusters
-// of this name in other namespaces that the caller may see, or what a RayJob or RayService of this name made.
+// NotStored is the error about a session that is not stored. It names what the caller may see instead: other sessions
+// of the cluster, else clusters of this name in other namespaces, else sessions of a RayJob or RayService of this name,
+// else a name that is spelled alike.
 func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	cause := fmt.Errorf("%w: %s", catalog.ErrNoSession, sel)
 	cluster, isSession := fmt.Sprintf("cluster %.100s in namespace %.100s", sel.Name, sel.Namespace), sel.Session != ""
@@ -29,7 +30,7 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	var ways []web.Link
 	all := v.allowed(ctx, Listing{Listing: v.Catalog.List(ctx)})
 	for _, group := range []string{"cluster", "owner"} {
-		for _, g := range named(all, sel.Name, group) {
+		for _, g := range groupsNamed(all, sel.Name, group) {
 			query := url.Values{"namespace": {g.Namespace}, group: {g.Name}}
 			way := web.Link{Title: "Sessions of " + g.Name, Address: "homepage?" + query.Encode()}
 			if group == "cluster" && g.Namespace == sel.Namespace && isSession {
@@ -53,8 +54,9 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	return problem.NotStored(cause, detail, ways)
 }
 
-// Suggest ends a sentence about a cluster or owner that is not stored: with one that is spelled nearly like it, to
-// whose sessions the ways lead, or with the clusters in whose sessions the name is found.
+// Suggest returns the end of a sentence about a cluster or owner that is not stored, to be put before its full stop; ""
+// if nothing is found. It names a cluster or owner that is spelled alike, with a link to its sessions, or else clusters
+// whose sessions the name is found in.
 func (l Listing) Suggest(name string) (end string, ways []web.Link) {
 	n := catalog.Name{Cluster: name}
 	lookup := func(f catalog.Filter) ([]catalog.Entry, error) {
@@ -67,12 +69,15 @@ func (l Listing) Suggest(name string) (end string, ways []web.Link) {
 	return n.Suggestion(lookup), nil
 }
 
-// named are the clusters or owners of a name.
-func named(all Listing, name, group string) []catalog.Group {
+// groupsNamed returns the clusters or owners (group is "cluster" or "owner") that have a name; none if the list cannot
+// be read.
+func groupsNamed(all Listing, name, group string) []catalog.Group {
 	q := catalog.Query{Now: time.Now(), Group: group, Limit: maxNear}
-	if q.Cluster = name; group == "owner" {
-		q.Cluster, q.Owner = "", name
+	if group == "owner" {
+		q.Owner = name
+	} else {
+		q.Cluster = name
 	}
-	part, _ := all.Part(q) // what is not known is not named
+	part, _ := all.Part(q)
 	return part.Groups
 }

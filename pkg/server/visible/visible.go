@@ -37,8 +37,8 @@ type Listing struct {
 	AccessErr error
 }
 
-// Warning is what programs are told, as a header, if the list that an answer is made of is old or lacks something; ""
-// if not. what is in the answer.
+// Warning is the value of the HTTP header Warning for an answer that is made of the list, if the list is old or lacks
+// something; else "". what names the content of the answer, such as "list" or "figures".
 func (l Listing) Warning(what string) string {
 	switch {
 	case l.Err != nil:
@@ -53,15 +53,16 @@ func (l Listing) Warning(what string) string {
 	return ""
 }
 
-// Unknown is why nothing is known of the sessions; nil if the list is known, even if it may be old.
-func (l Listing) Unknown() error {
+// Unavailable is the error that kept the list from being made; nil if there is a list, even if it may be old.
+func (l Listing) Unavailable() error {
 	if l.At.IsZero() {
 		return l.Err
 	}
 	return nil
 }
 
-// liveWait is how long a list waits for an API server that has not answered yet: stored sessions do not depend on it.
+// liveWait is how long List waits for an API server that has not answered yet. It is short, because stored sessions do
+// not depend on the API server.
 const liveWait = 2 * time.Second
 
 // List returns the sessions that the caller may see: the stored ones, and one named catalog.Live for each running
@@ -80,7 +81,8 @@ func (v Sessions) List(ctx context.Context) Listing {
 	return v.allowed(ctx, l)
 }
 
-// allowed returns what the caller may see of a list.
+// allowed returns the list with only the sessions that the caller may see. Without knowing any of that, the list is
+// empty and has the error.
 func (v Sessions) allowed(ctx context.Context, l Listing) Listing {
 	if !v.Access.Enabled() {
 		return l
@@ -93,7 +95,8 @@ func (v Sessions) allowed(ctx context.Context, l Listing) Listing {
 	return l
 }
 
-// Find looks up a stored session, if the caller may see it.
+// Find looks up a stored session, if the caller may see it. The error about one that is not stored says what is stored
+// instead.
 func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry, error) {
 	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
 		return catalog.Entry{}, err
@@ -116,9 +119,10 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 	return e, err
 }
 
-// Running finds the selected running cluster, if the caller may see it and requests for it are passed on. Only
-// catalog.Live stands for one: a session's own name always means the stored session.
-func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Cluster, bool, error) {
+// Running finds the running cluster that a selector names. ok is false if there is none, or if requests for it are not
+// forwarded. Only the session's name catalog.Live selects a running cluster: a session's own name always means the
+// stored session. If the caller may not see the cluster, that is an error.
+func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (c kube.Cluster, ok bool, err error) {
 	if sel.Session != catalog.Live {
 		return kube.Cluster{}, false, nil
 	}
@@ -129,12 +133,12 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Clust
 	if !ok {
 		return kube.Cluster{}, false, nil
 	}
-	c, ok := v.Live.Reachable(namespace, catalog.Kind(sel.Kind), sel.Name)
+	c, ok = v.Live.Reachable(namespace, catalog.Kind(sel.Kind), sel.Name)
 	return c, ok, nil
 }
 
-// LivePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot
-// be reached.
+// LivePath is the path, from the server's root, below which requests are forwarded to the dashboard of an entry's
+// running cluster; "" if the cluster does not run or cannot be reached.
 func (v Sessions) LivePath(e catalog.Entry) string {
 	namespace, ok := v.own(e.Ref.Namespace)
 	if !ok || !e.Running {
@@ -147,7 +151,7 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 	return e.Ref.Path()
 }
 
-// LiveEntry is a running cluster of which nothing is stored, as an entry of the list.
+// LiveEntry is an entry of the list for a running cluster of which no session is stored.
 func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	return catalog.Entry{
 		Ref: layout.Session{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name,
@@ -157,15 +161,15 @@ func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	}
 }
 
-// own returns the name that a namespace has in the Kubernetes cluster of the running clusters; false if it is of
-// another one. Where that cluster has a name, a namespace without it is of another, too: who may see the one need not
-// see the other.
+// own returns the name that a namespace of stored sessions has in the Kubernetes cluster in which Live are. ok is false
+// if it is a namespace of another Kubernetes cluster. If that of Live has a name, a namespace without it counts as one
+// of another, too, because whoever may see the one may not be allowed to see the other.
 func (v Sessions) own(namespace string) (name string, ok bool) {
 	name, cluster := layout.SplitNamespace(namespace)
 	return name, cluster == v.KubernetesCluster
 }
 
-// Frame is what pages show to the caller around their content.
+// Frame is what a page that is about no session shows around its content.
 func Frame(r *http.Request) web.Frame {
 	f := web.Frame{Base: browser.Root(r)}
 	if id, ok := access.IdentityOf(r.Context()); ok {
@@ -176,16 +180,16 @@ func Frame(r *http.Request) web.Frame {
 
 type notesKey struct{}
 
-// WithNotes has FrameOf show the notes of a book on the pages of a context's requests.
+// WithNotes returns a context for requests whose SessionFrame shows the notes of a book.
 func WithNotes(ctx context.Context, book *notes.Book) context.Context {
 	return context.WithValue(ctx, notesKey{}, book)
 }
 
-// FrameOf is that of a page of a session. tab is the address of the page's tab, relative to the session's.
-func FrameOf(r *http.Request, e catalog.Entry, tab string) web.Frame {
+// SessionFrame is what a page about a session shows around its content. tab is the address of the page's tab, relative
+// to the session's, or web.NoTab.
+func SessionFrame(r *http.Request, e catalog.Entry, tab string) web.Frame {
 	f := Frame(r)
-	f.Head = &web.Head{Ref: e.Ref, Start: e.Start, End: e.End, Running: e.Running, Outcome: e.Outcome,
-		Tab: tab}
+	f.Head = &web.Head{Ref: e.Ref, Start: e.Start, End: e.End, Running: e.Running, Outcome: e.Outcome, Tab: tab}
 	if book, ok := r.Context().Value(notesKey{}).(*notes.Book); ok {
 		f.Head.Note = book.Of(e.Ref)
 	}
