@@ -212,7 +212,7 @@ func TestHeadStart(t *testing.T) {
 		`<html lang="en"><head><meta/>`: "<head>", `<HEAD class="a">`: `<HEAD class="a">`, "<header></header>": "",
 		"no HTML": "",
 	} {
-		says.Equal(t, string(headStart.Find([]byte(page))), want, page)
+		says.Equal(t, string(headTag.Find([]byte(page))), want, page)
 	}
 }
 

@@ -15,7 +15,8 @@ var barStyle string
 type Bar struct {
 	Base string // relative address of the server's root
 	Head        // End is zero while the session runs
-	// how long it is kept, such as "expires in 12 days", "pinned" or "pin"; the note on it
+	// Kept says how long the session is kept, such as "expires in 12 days" or "pinned"; "pin" offers to pin it. Note is
+	// the text of the note on it.
 	Kept, Note string
 	Unfinished string // what had not ended when the session did, such as "1 job, 5 actors"
 }
@@ -50,8 +51,8 @@ func (b Bar) TabsJSON() (string, error) {
 	return string(tabs), err
 }
 
-// Render writes the bar's HTML.
+// Render writes the bar's HTML, which belongs at the end of the page's body.
 func (b Bar) Render(w io.Writer) error { return barTemplate().Execute(w, b) }
 
-// RenderClock writes the first element of the page's head.
+// RenderClock writes the script that stops the page's clock, which must be the first element of the page's head.
 func (b Bar) RenderClock(w io.Writer) error { return clockTemplate().Execute(w, b) }

@@ -2,7 +2,8 @@ package web
 
 import "math"
 
-// BarChart is a chart of bars with axes. What lies along the width is in percent of it, heights are in pixels.
+// BarChart is a chart of bars with axes. Places and sizes along its width are in percent of the width, those along its
+// height in pixels from the top.
 type BarChart struct {
 	Label string // what it shows, for those who do not see it
 	Bars  []ChartBar
@@ -17,46 +18,47 @@ type ChartBar struct {
 	Marked     bool
 	Parts      []BarPart // the lowest one first
 
-	X, Width         float64 // with what is left free beside it
-	PartX, PartWidth float64
+	X, Width         float64 // of the bar with the gaps beside it
+	PartX, PartWidth float64 // of the bar without them
 	TextX            float64
-	TextEnds         bool // at TextX; otherwise it begins there
+	TextEnds         bool // the text ends at TextX; otherwise it begins there
 }
 
-// BarPart is a part of a bar, of a class of the style sheet.
+// BarPart is a part of a bar. Class is its class in the style sheet.
 type BarPart struct {
 	Class     string
 	Value     float64
 	Y, Height float64
 }
 
-// AxisLabel is a text at an axis, and where.
+// AxisLabel is a text at an axis. At is its place along the axis.
 type AxisLabel struct {
 	Text  string
 	At    float64
-	Minor bool // left out where there is little room
+	Minor bool // narrow screens leave it out
 }
 
 const (
-	chartTop, chartBottom = 24.0, 160.0 // above is room for the text of a bar
-	maxTicks              = 8
+	chartTop, chartBottom = 24.0, 160.0 // of the bars; the text of a bar is above them
+	maxTicks              = 8           // labels below the bars
 )
 
-// barChart places bars whose texts, links and values are set. tick is what stands below a bar, write how a value is
-// written at the axis, step how far its lines are apart, by the greatest value; a limit of 0 is none.
-func barChart(label string, bars []ChartBar, tick func(int) string, limit float64, step func(most float64) float64,
+// barChart completes bars whose texts, links and values are set: it computes places and sizes, and the labels of the
+// axes. tick returns the label below a bar, by the bar's index. step returns the distance between the lines of values
+// for the greatest value, write the label of a line. With a limit other than 0, a line across the chart shows it.
+func barChart(label string, bars []ChartBar, tick func(int) string, limit float64, step func(greatest float64) float64,
 	write func(float64) string) BarChart {
 	c := BarChart{Label: label, Bars: bars}
-	most := limit
+	greatest := limit
 	for _, bar := range bars {
 		sum := 0.0
 		for _, part := range bar.Parts {
 			sum += part.Value
 		}
-		most = max(most, sum)
+		greatest = max(greatest, sum)
 	}
-	every := step(most)
-	top := every * max(1, math.Ceil(most/every))
+	every := step(greatest)
+	top := every * max(1, math.Ceil(greatest/every)) // the value of the highest line
 	height := func(v float64) float64 { return tenth(v / top * (chartBottom - chartTop)) }
 	for v := 0.0; v <= top+every/2; v += every {
 		c.Lines = append(c.Lines, AxisLabel{Text: write(v), At: chartBottom - height(v)})
@@ -65,13 +67,14 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 		c.Limit = &AxisLabel{Text: write(limit), At: chartBottom - height(limit)}
 	}
 	width := 100 / float64(len(bars))
-	ticked := (len(bars) + maxTicks - 1) / maxTicks
+	barsPerTick := (len(bars) + maxTicks - 1) / maxTicks
 	for n := range bars {
 		bar := &bars[n]
-		bar.X, bar.Width, bar.TextEnds = hundredth(float64(n)*width), hundredth(width), n > len(bars)/2
+		bar.X, bar.Width = hundredth(float64(n)*width), hundredth(width)
 		bar.PartX, bar.PartWidth = hundredth((float64(n)+.1)*width), hundredth(.8*width)
-		if bar.TextX = bar.X; bar.TextEnds {
-			bar.TextX = hundredth(bar.X + bar.Width)
+		bar.TextX = bar.X
+		if n > len(bars)/2 { // a text that began here could be longer than the rest of the chart's width
+			bar.TextX, bar.TextEnds = hundredth(bar.X+bar.Width), true
 		}
 		y := chartBottom
 		for i := range bar.Parts {
@@ -80,43 +83,44 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 			y -= part.Height
 			part.Y = tenth(y)
 		}
-		if n%ticked == 0 {
-			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/ticked%2 == 1})
+		if n%barsPerTick == 0 {
+			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/barsPerTick%2 == 1})
 		}
 	}
 	return c
 }
 
-// axisStep returns 1, 2 or 5 times a power of ten, of which at most five make the greatest value.
-func axisStep(most float64) float64 {
-	if !(most > 0) {
+// axisStep returns the distance between the lines of an axis up to the greatest value: 1, 2 or 5 times a power of ten,
+// so that there are at most five lines above 0. If the greatest value is not above 0, it is 1.
+func axisStep(greatest float64) float64 {
+	if !(greatest > 0) {
 		return 1
 	}
-	scale := math.Pow(10, math.Floor(math.Log10(most/5)))
+	scale := math.Pow(10, math.Floor(math.Log10(greatest/5)))
 	for _, factor := range []float64{1, 2, 5, 10} {
-		if factor*scale*5 >= most {
+		if factor*scale*5 >= greatest {
 			return factor * scale
 		}
 	}
 	return 10 * scale
 }
 
-// countStep is likewise a step of whole numbers.
-func countStep(most float64) float64 { return max(1, axisStep(most)) }
+// countStep is axisStep for whole numbers.
+func countStep(greatest float64) float64 { return max(1, axisStep(greatest)) }
 
-// timeStep is likewise a step of seconds that people read well, such as 30 s, 15 min or 6 h.
-func timeStep(most float64) float64 {
+// timeStep is axisStep for seconds: a time that people read easily, such as 30 s, 15 min or 6 h.
+func timeStep(greatest float64) float64 {
 	const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
-	if most < 5 {
-		return axisStep(most)
+	if greatest < 5 {
+		return axisStep(greatest)
 	}
 	for _, step := range []float64{1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute,
 		30 * minute, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour} {
-		if step*5 >= most {
+		if step*5 >= greatest {
 			return step
 		}
 	}
-	return day * countStep(most/day)
+	return day * countStep(greatest/day)
 }
 
 func tenth(v float64) float64     { return math.Round(10*v) / 10 }

@@ -23,27 +23,27 @@ type Compare struct {
 	Form            url.Values            // what was requested
 	Nothing         *compare.NothingError // says why there is no report
 	*compare.Report                       // nil if there is none
-	// Runs are the last ones of the same RayJob, RayService or cluster, the newest last; CostOf is what they cost, as
-	// far as that is known.
+	// Runs are the last sessions of the same RayJob, RayService or cluster, the newest last. CostOf has what they cost;
+	// those whose cost is not known are missing.
 	Runs   []Run
 	CostOf map[layout.Session]float64
-	Prices *fleet.Prices // nil: nothing has one
+	Prices *fleet.Prices // nil: none are configured
 }
 
 func (Compare) template() string { return "compare.html" }
 
-// Address is a path of a side, such as its findings, as seen from the page.
+// Address is the address, relative to the page, of a page of a side's session, such as its findings.
 func (p Compare) Address(s *compare.Side, rest string) string {
 	return p.Base + strings.TrimPrefix(s.Link, "/") + rest
 }
 
-// Metrics is the address of the session's metrics with those of the other one drawn over them.
+// Metrics is the address of the page with the session's metrics, and those of the other one drawn over them.
 func (p Compare) Metrics() string {
 	return MetricsTab + "?" + url.Values{"with": {p.With.Namespace + "/" + p.With.Cluster + "/" +
 		p.With.Session}}.Encode()
 }
 
-// JSON is the address of the same as JSON.
+// JSON is the address of the page's comparison as JSON.
 func (p Compare) JSON() string {
 	form := url.Values{}
 	for _, name := range compare.Params {
@@ -57,12 +57,12 @@ func (p Compare) JSON() string {
 	return "api/history/compare?" + form.Encode()
 }
 
-// compareAddress is the address of the comparison with a run.
+// compareAddress is the address of the page that compares the page's session with a run.
 func compareAddress(run Run) string {
 	return "compare?" + url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}.Encode()
 }
 
-// Suggestion leads to the comparison with a run that began at Start (RFC 3339).
+// Suggestion is a link to the comparison with a run that began at Start (RFC 3339).
 type Suggestion struct {
 	Chip
 	Start string
@@ -83,12 +83,13 @@ func (p Compare) Suggested() (chips []Suggestion) {
 		return nil // it is older than the last runs
 	}
 	for i, run := range slices.Backward(p.Runs[:this]) {
+		succeeded := run.State() == catalog.Succeeded
 		if i == this-1 {
 			add("the run before", run)
-		} else if run.State() == catalog.Succeeded {
+		} else if succeeded {
 			add("the last that succeeded", run)
 		}
-		if run.State() == catalog.Succeeded {
+		if succeeded {
 			break
 		}
 	}
@@ -98,20 +99,21 @@ func (p Compare) Suggested() (chips []Suggestion) {
 	return chips
 }
 
-// compares says whether a run is one of the sides.
+// compares says whether a run is one of the compared sessions.
 func (p Compare) compares(run Run) bool {
 	return slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
 		return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name
 	})
 }
 
-// Durations draws how long the last runs took, those that are compared marked; nothing for a single one.
+// Durations draws how long each of the last runs took, and marks those that are compared. It draws nothing if there is
+// only one.
 func (p Compare) Durations() BarChart {
 	took := func(run Run) (float64, bool) { return run.Duration.Seconds(), true }
-	return p.series("How long the last runs took", took, timeStep, human.Seconds)
+	return p.runChart("How long the last runs took", took, timeStep, human.Seconds)
 }
 
-// Costs draws likewise what they cost; nothing if no cost is known.
+// Costs draws what each of the last runs cost, and marks those that are compared. It draws nothing if no cost is known.
 func (p Compare) Costs() BarChart {
 	if len(p.CostOf) == 0 {
 		return BarChart{}
@@ -120,11 +122,12 @@ func (p Compare) Costs() BarChart {
 		cost, ok := p.CostOf[run.Ref]
 		return cost, ok
 	}
-	return p.series("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amount)
+	return p.runChart("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amount)
 }
 
-// series draws the value of each of the last runs that has one; write is how a value is written.
-func (p Compare) series(label string, value func(Run) (float64, bool), step func(most float64) float64,
+// runChart draws a value of each of the last runs, in which value's second result says whether it is known; step and
+// write are those of barChart. It draws nothing if there is only one run.
+func (p Compare) runChart(label string, value func(Run) (v float64, known bool), step func(greatest float64) float64,
 	write func(float64) string) BarChart {
 	if len(p.Runs) < 2 {
 		return BarChart{}
@@ -152,36 +155,36 @@ func (p Compare) series(label string, value func(Run) (float64, bool), step func
 	form := "2 Jan"
 	for i, run := range p.Runs[1:] {
 		if run.Start.UTC().Format(form) == p.Runs[i].Start.UTC().Format(form) {
-			form = "2 Jan 15:04" // several a day
+			form = "2 Jan 15:04" // some began on the same day
 			break
 		}
 	}
 	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format(form) }, 0, step, write)
 }
 
-// Sides are both sides, the one compared with first.
+// Sides are the two sides: first the other session, then the page's.
 func (p Compare) Sides() []*compare.Side { return []*compare.Side{p.With, p.Session} }
 
-// Figure is one row of figures of both sides.
+// Figure is a row of the table of figures: that of the other session, that of the page's, and their difference.
 type Figure struct {
 	Name                      string
 	With, Session, Difference string
-	More                      bool // Session has more of what is bad
+	More                      bool // it counts something bad, and the page's session has more of it
 }
 
-// Figures are the figures of both sides.
+// Figures are the rows of the table of figures.
 func (p Compare) Figures() []Figure {
 	a, b := p.With, p.Session
 	rows := []Figure{
-		seconds("Duration", a.Seconds, b.Seconds),
-		count("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts),
-		badCount("Failed attempts", a.Tasks.Failed, b.Tasks.Failed),
-		badCount("Retries", a.Tasks.Retries, b.Tasks.Retries),
-		seconds("Time in tasks", a.Tasks.Total, b.Tasks.Total),
-		seconds("Median of a task", a.Tasks.Median, b.Tasks.Median),
-		seconds("95 % of tasks within", a.Tasks.P95, b.Tasks.P95),
-		count("Nodes", a.Nodes.Count, b.Nodes.Count),
-		badCount("Nodes lost", a.Nodes.Lost, b.Nodes.Lost),
+		secondsFigure("Duration", a.Seconds, b.Seconds),
+		countFigure("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts),
+		badCountFigure("Failed attempts", a.Tasks.Failed, b.Tasks.Failed),
+		badCountFigure("Retries", a.Tasks.Retries, b.Tasks.Retries),
+		secondsFigure("Time in tasks", a.Tasks.Total, b.Tasks.Total),
+		secondsFigure("Median of a task", a.Tasks.Median, b.Tasks.Median),
+		secondsFigure("95 % of tasks within", a.Tasks.P95, b.Tasks.P95),
+		countFigure("Nodes", a.Nodes.Count, b.Nodes.Count),
+		badCountFigure("Nodes lost", a.Nodes.Lost, b.Nodes.Lost),
 	}
 	for _, h := range []struct {
 		name string
@@ -192,15 +195,15 @@ func (p Compare) Figures() []Figure {
 		{"GiB hours of memory", func(h compare.Hours) float64 { return h.Memory }},
 	} {
 		if h.of(a.Asked) == 0 && h.of(b.Asked) == 0 {
-			continue // clusters without GPUs
+			continue // such as GPU hours of clusters without GPUs
 		}
-		rows = append(rows, hours(h.name+", of the nodes", h.of(a.Asked), h.of(b.Asked)))
+		rows = append(rows, hoursFigure(h.name+", of the nodes", h.of(a.Asked), h.of(b.Asked)))
 		if a.Used == nil && b.Used == nil {
 			continue
 		}
 		used := Figure{Name: h.name + ", used", With: "–", Session: "–"}
 		if a.Used != nil && b.Used != nil {
-			used = hours(used.Name, h.of(*a.Used), h.of(*b.Used))
+			used = hoursFigure(used.Name, h.of(*a.Used), h.of(*b.Used))
 		} else if a.Used != nil {
 			used.With = amount(h.of(*a.Used))
 		} else {
@@ -211,15 +214,15 @@ func (p Compare) Figures() []Figure {
 	return rows
 }
 
-// badCount compares counts of what is bad: more of them is worse.
-func badCount(name string, with, session int) Figure {
-	f := count(name, with, session)
+// badCountFigure is a countFigure of something bad, such as failures.
+func badCountFigure(name string, with, session int) Figure {
+	f := countFigure(name, with, session)
 	f.More = session > with
 	return f
 }
 
-// count compares counts of the two sides.
-func count(name string, with, session int) Figure {
+// countFigure is the row of a number of things.
+func countFigure(name string, with, session int) Figure {
 	f := Figure{Name: name, With: formatCount(with), Session: formatCount(session)}
 	switch d := session - with; {
 	case d > 0:
@@ -230,17 +233,19 @@ func count(name string, with, session int) Figure {
 	return f
 }
 
-func seconds(name string, with, session float64) Figure {
+// secondsFigure is the row of a time in seconds.
+func secondsFigure(name string, with, session float64) Figure {
 	return Figure{Name: name, With: human.Seconds(with), Session: human.Seconds(session),
 		Difference: signed(session-with, human.Seconds)}
 }
 
-func hours(name string, with, session float64) Figure {
+// hoursFigure is the row of a number of hours of a resource.
+func hoursFigure(name string, with, session float64) Figure {
 	return Figure{Name: name, With: amount(with), Session: amount(session), Difference: signed(session-with, amount)}
 }
 
-// amount writes a figure without an exponent: from 1,000 on as a whole number, below a thousandth to a millionth, else
-// to three digits.
+// amount writes a number that is not negative, without an exponent: from 1,000 on as a whole number, below 0.001
+// rounded to six decimal places, else with three significant digits.
 func amount(v float64) string {
 	switch {
 	case v >= 999.5:
@@ -251,7 +256,7 @@ func amount(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// signed writes a difference with its sign; "" for none.
+// signed writes a difference with its sign, and its absolute value as write does; "" if it is below a millionth.
 func signed(v float64, write func(float64) string) string {
 	switch {
 	case math.Abs(v) < 1e-6:
@@ -262,19 +267,20 @@ func signed(v float64, write func(float64) string) string {
 	return "+" + write(v)
 }
 
-// Signed writes a difference in seconds with its sign; "" for none.
+// Signed writes a difference in seconds with its sign; "" if it is 0.
 func Signed(v float64) string { return signed(v, human.Seconds) }
 
-// sides writes a figure of both sides: "3 → 5", or once where both are the same.
-func sides(with, session any) template.HTML {
+// bothSides writes a figure of both sides, "3 → 5", or only "3" if they are written alike.
+func bothSides(with, session any) template.HTML {
 	a, b := figureText(with), figureText(session)
 	if a == b {
 		return template.HTML(a)
 	}
-	return template.HTML(fmt.Sprintf(`%s <span aria-label="to">→</span> %s`, a, b)) // numbers and units only
+	// Nothing needs to be escaped: figureText writes only numbers and units.
+	return template.HTML(fmt.Sprintf(`%s <span aria-label="to">→</span> %s`, a, b))
 }
 
-// figureText writes a figure of the template: an int is a count, a float64 seconds.
+// figureText writes a figure that a template has: an int as a count, a float64 as seconds. It panics with other types.
 func figureText(v any) string {
 	switch v := v.(type) {
 	case int:

@@ -21,12 +21,13 @@ type Findings struct {
 	*findings.Report                  // what is shown: of the session, or of one job
 }
 
-// Limits of the page. A job that is not shown can be chosen by its address.
+// Limits of the jobs whose findings the page shows, and of those that its form offers. Any other job can still be
+// chosen, by the page's address.
 const maxJobsShown, maxJobsOffered = 100, 300
 
-// FindingsGroup is the findings of one job, or those of no job.
+// FindingsGroup is the findings of one job, or those that belong to no job.
 type FindingsGroup struct {
-	*findings.Job // nil: of no job
+	*findings.Job // nil: they belong to none
 	Cards         []Card
 }
 
@@ -34,15 +35,15 @@ type FindingsGroup struct {
 type Card struct {
 	*findings.Finding
 	Open     bool
-	Above    bool // its card is in a group above
-	Evidence []Shown
+	Above    bool // its complete card is in a group above, and this one only leads there
+	Evidence []EvidenceText
 }
 
-// Shown is one text of the evidence on the page.
-type Shown struct {
+// EvidenceText is one text of the evidence on the page.
+type EvidenceText struct {
 	findings.Evidence
 	Parts  []Part
-	Folded string // what is shown of it while it is folded
+	Folded string // the line that is shown while the text is folded
 	Open   bool
 	Above  bool // the page shows the same text above
 }
@@ -57,10 +58,11 @@ func (p Findings) Job() *findings.Job {
 	return &p.Report.Jobs[0]
 }
 
-// Groups are the findings by job. Each has one card, in the first group that it belongs to.
+// Groups are the findings by job, and at the end those of no job. A finding of several jobs has a card in each of their
+// groups; only the first is complete. The first card of all is open, if it says why the session or the job failed.
 func (p Findings) Groups() (groups []FindingsGroup) {
-	placed := map[string]bool{}
-	var seen shown
+	placed := map[string]bool{} // by the IDs of findings
+	var seen shownLines
 	add := func(job *findings.Job, all []*findings.Finding) {
 		g := FindingsGroup{Job: job}
 		for _, f := range all {
@@ -71,7 +73,7 @@ func (p Findings) Groups() (groups []FindingsGroup) {
 			if !c.Above {
 				c.Open = len(placed) == 0 &&
 					(f.Severity == findings.Error || p.Job() != nil || len(p.Report.Findings) == 1)
-				c.Evidence = shownOf(f, &seen)
+				c.Evidence = evidenceTexts(f, &seen)
 			}
 			placed[f.ID] = true
 			g.Cards = append(g.Cards, c)
@@ -85,13 +87,13 @@ func (p Findings) Groups() (groups []FindingsGroup) {
 			break
 		}
 		job := &p.Report.Jobs[i]
-		var mine []*findings.Finding
+		var ofJob []*findings.Finding
 		for _, id := range job.Findings {
 			if f := p.Finding(id); f != nil {
-				mine = append(mine, f)
+				ofJob = append(ofJob, f)
 			}
 		}
-		add(job, mine)
+		add(job, ofJob)
 	}
 	var others []*findings.Finding
 	for _, f := range p.Report.Findings {
@@ -103,11 +105,12 @@ func (p Findings) Groups() (groups []FindingsGroup) {
 	return groups
 }
 
-// shownOf prepares the evidence of a finding. The first text is open.
-func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
+// evidenceTexts prepares the texts of a finding's evidence for the page. The first one and metrics are open. Texts and
+// lines that seen has are left out, and those that are shown are added to it.
+func evidenceTexts(f *findings.Finding, seen *shownLines) (all []EvidenceText) {
 	for _, e := range f.Evidence {
 		e.Text = output.Printable(e.Text)
-		s := Shown{Evidence: e, Above: seen.before(e.Text), Open: len(all) == 0 || e.Source == "metric"}
+		s := EvidenceText{Evidence: e, Above: seen.hasText(e.Text), Open: len(all) == 0 || e.Source == "metric"}
 		if !s.Above {
 			s.Parts = seen.partsOf(e.Text)
 		}
@@ -117,7 +120,8 @@ func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
 	return all
 }
 
-// foldedLine is what a text says in one line: of a traceback the last, which has the exception, of others the first.
+// foldedLine is the line that tells most about a text: the last one of a traceback, which has the exception, the first
+// one of other texts.
 func foldedLine(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	if strings.Contains(text, "Traceback (most recent call last)") {
@@ -126,13 +130,14 @@ func foldedLine(text string) string {
 	return strings.TrimSpace(first)
 }
 
-// Heading says what the page is about.
+// Heading is the page's heading.
 func (p Findings) Heading() string {
 	text := "Findings of " + p.Head.Ref.Cluster
-	if j := p.Job(); j != nil {
-		if text = "Findings of job " + j.Name(); j.Outcome == catalog.Failed {
-			text = "Why " + j.Name() + " failed"
-		}
+	switch j := p.Job(); {
+	case j != nil && j.Outcome == catalog.Failed:
+		text = "Why " + j.Name() + " failed"
+	case j != nil:
+		text = "Findings of job " + j.Name()
 	}
 	if at := p.Moment(); at != "" {
 		text += " at " + at
@@ -140,15 +145,18 @@ func (p Findings) Heading() string {
 	return output.Printable(text)
 }
 
-// Lead says what the list below does not say of the outcome.
+// Lead is the paragraph below the heading: the report's summary. If the summary ends with the title of the first
+// finding, which stands right below, the title is left out of it, and nothing is left if the rest only says that it
+// failed.
 func (p Findings) Lead() string {
 	if len(p.Report.Findings) == 0 || p.Report.Findings[0].Severity != findings.Error {
 		return p.Summary
 	}
 	title := strings.TrimSuffix(p.Report.Findings[0].Title, ".")
-	before, _, ok := strings.Cut(p.Summary, title)
-	switch before = strings.TrimSuffix(before, ": "); {
-	case !ok:
+	before, _, hasTitle := strings.Cut(p.Summary, title)
+	before = strings.TrimSuffix(before, ": ")
+	switch {
+	case !hasTitle:
 		return p.Summary
 	case p.Job() != nil, before == "It failed", before == "":
 		return ""
@@ -156,24 +164,27 @@ func (p Findings) Lead() string {
 	return before + "."
 }
 
-// Address is a link of the report as seen from the page.
+// Address is a link of the report, which is relative to the server's root, relative to the page.
 func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
 
-// TextAddress is where the page's link beside a text leads. For a log that is our own viewer at the text's first line,
-// and not s.Link: that is Ray's viewer, which opens at no line.
-func (p Findings) TextAddress(s Shown) string {
+// TextAddress is the address of the link beside a text. For a log it is that of our own viewer at the text's first
+// line, and not s.Link, because that is Ray's viewer, which cannot open at a line.
+func (p Findings) TextAddress(s EvidenceText) string {
 	if s.Source == "log" {
 		return lineAddress(s.NodeID, s.File, int64(s.Line))
 	}
 	return p.Address(s.Link)
 }
 
-// Self is the address of the page with another value of some parameters: names and values in turn.
-func (p Findings) Self(changes ...string) string {
+// AddressWith is the address of the page with other values of some parameters. changes are names and values in turn; ""
+// removes the parameter.
+func (p Findings) AddressWith(changes ...string) string {
 	query := maps.Clone(p.Given)
 	for i := 0; i+1 < len(changes); i += 2 {
-		if query.Set(changes[i], changes[i+1]); changes[i+1] == "" {
-			query.Del(changes[i])
+		if name, value := changes[i], changes[i+1]; value != "" {
+			query.Set(name, value)
+		} else {
+			query.Del(name)
 		}
 	}
 	return strings.TrimSuffix("findings?"+query.Encode(), "?")
@@ -181,7 +192,7 @@ func (p Findings) Self(changes ...string) string {
 
 // OfJob is the address of the findings of one job.
 func (p Findings) OfJob(j *findings.Job) string {
-	return p.Self("job_id", j.Name(), "submission_id", "", "severity", "")
+	return p.AddressWith("job_id", j.Name(), "submission_id", "", "severity", "")
 }
 
 // Dashboard is the address of the job, or the session, in the dashboard.
@@ -192,6 +203,7 @@ func (p Findings) Dashboard() string {
 	return "./"
 }
 
+// jobPage is the address of a job in the dashboard, relative to the session's.
 func jobPage(j *findings.Job) string {
 	if j.JobID != "" {
 		return "#/jobs/" + url.PathEscape(j.JobID)
@@ -199,10 +211,11 @@ func jobPage(j *findings.Job) string {
 	return "#/jobs/" + url.PathEscape(j.SubmissionID)
 }
 
-// About is what a finding is about. Logs is the address of the logs that tell of it, side by side; "" if it has none.
+// About is a thing that a finding is about: its type in words, its name, its address in the dashboard, and the address
+// of the page with the logs about it. The addresses are "" if there is no such page.
 type About struct{ TypeText, Name, Address, Logs string }
 
-// About returns what a finding is about, with links. The dashboard shows placement groups on the pages of their jobs.
+// About returns the things that a finding is about. The dashboard shows placement groups on the pages of their jobs.
 func (p Findings) About(f *findings.Finding) (all []About) {
 	for _, e := range f.Entities {
 		a := About{TypeText: strings.ReplaceAll(e.Type, "_", " "), Name: e.Name}
@@ -212,19 +225,19 @@ func (p Findings) About(f *findings.Finding) (all []About) {
 		case e.Type == "placement_group" && f.JobID != "":
 			a.Address = "./" + jobPage(&findings.Job{JobID: f.JobID})
 		}
-		name := map[string]string{"task": "task_id", "actor": "actor_id", "job": "submission_id"}[e.Type]
+		logsParam := map[string]string{"task": "task_id", "actor": "actor_id", "job": "submission_id"}[e.Type]
 		if e.Type == "job" && e.ID == f.JobID {
-			name = "job_id"
+			logsParam = "job_id"
 		}
-		if name != "" && e.ID != "" {
-			a.Logs = "logs?" + url.Values{name: {e.ID}}.Encode()
+		if logsParam != "" && e.ID != "" {
+			a.Logs = "logs?" + url.Values{logsParam: {e.ID}}.Encode()
 		}
 		all = append(all, a)
 	}
 	return all
 }
 
-// Moment is the time that the report is about, "" for the session's end.
+// Moment is the time that the report is about, in words; "" for the session's end.
 func (p Findings) Moment() string {
 	at, err := time.Parse(time.RFC3339Nano, p.At)
 	if err != nil {
@@ -233,12 +246,13 @@ func (p Findings) Moment() string {
 	return at.Format("2006-01-02 15:04:05.999") + " UTC"
 }
 
-// End is the address of the findings at the session's end.
-func (p Findings) End() string {
+// EndAddress is the address of the findings at the session's end.
+func (p Findings) EndAddress() string {
 	return p.Base + p.Head.Ref.Path() + "findings"
 }
 
-// Cause is the title of the finding with an ID. here says whether the page shows it.
+// Cause is the title of the finding with an ID, or the ID if there is no such finding. Here says whether the page shows
+// the finding: the page may be limited to a severity.
 func (p Findings) Cause(id string) (c struct {
 	Title string
 	Here  bool
@@ -267,7 +281,7 @@ func (p Findings) Chosen(j findings.Job) bool {
 	return chosen != nil && chosen.Name() == j.Name() && chosen.JobID == j.JobID
 }
 
-// Offered are the jobs that can be chosen: some of all, and in any case the one that the page is about.
+// Offered are the jobs that the page's form offers: the first maxJobsOffered, and the one that the page is about.
 func (p Findings) Offered() []findings.Job {
 	offered := p.Whole.Jobs[:min(len(p.Whole.Jobs), maxJobsOffered)]
 	if chosen := p.Job(); chosen != nil && !slices.ContainsFunc(offered, p.Chosen) {
@@ -276,8 +290,8 @@ func (p Findings) Offered() []findings.Job {
 	return offered
 }
 
-// Quiet says how many jobs have no finding.
-func (p Findings) Quiet() (n int) {
+// JobsWithoutFindings is how many jobs have no finding; 0 if the page does not show all findings.
+func (p Findings) JobsWithoutFindings() (n int) {
 	if p.Given.Get("severity") != "" || p.Job() != nil {
 		return 0
 	}
@@ -287,8 +301,9 @@ func (p Findings) Quiet() (n int) {
 	return n
 }
 
-// Left says what had not ended, such as "1 job, 12 tasks"; "" for nothing. It is known of the whole session.
-func (p Findings) Left() string {
+// UnfinishedText says what had not ended, such as "1 job, 12 tasks"; "" for nothing, and on the page of one job,
+// because it is known only of the whole session.
+func (p Findings) UnfinishedText() string {
 	if p.Job() != nil {
 		return ""
 	}
@@ -299,7 +314,7 @@ func (p Findings) Left() string {
 // KindText is a finding's kind in words.
 func (c Card) KindText() string { return kindText(c.Kind) }
 
-// kindText returns a kind in people's words.
+// kindText returns the kind of a finding in words.
 func kindText(kind string) string {
 	switch kind {
 	case findings.Starved:
@@ -312,7 +327,7 @@ func kindText(kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// timeOf reads a time of a report; zero if it has none.
+// timeOf reads a time of a report; zero if the text is no time.
 func timeOf(text string) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, text)
 	return t
@@ -321,7 +336,7 @@ func timeOf(text string) time.Time {
 // began is when a finding happened first; zero if not known.
 func began(f *findings.Finding) time.Time { return timeOf(f.First) }
 
-// Until is when a finding happened last, if that was later than at first; else zero.
+// Until is when a finding happened last, if that is at least a second after the first time; else zero.
 func (c Card) Until() time.Time {
 	if last := timeOf(c.Finding.Last); last.Sub(began(c.Finding)) >= time.Second {
 		return last
@@ -329,7 +344,8 @@ func (c Card) Until() time.Time {
 	return time.Time{}
 }
 
-// When says when it happened, for a text: "2026-11-22 18:31:21 UTC", or from when to when.
+// When says when the finding happened, "2026-11-22 18:31:21 UTC" or "2026-11-22 18:31:21 to 18:40:00 UTC"; "" if it is
+// not known.
 func (c Card) When() string {
 	first, last := began(c.Finding).UTC(), c.Until().UTC()
 	if first.IsZero() {
@@ -346,11 +362,11 @@ func (c Card) When() string {
 	return text + " UTC"
 }
 
-// At is the time that a text is of; zero if it has none.
-func (s Shown) At() time.Time { return timeOf(s.Time) }
+// At is the time of the text; zero if it is not known.
+func (s EvidenceText) At() time.Time { return timeOf(s.Time) }
 
-// From says in words where a text is from.
-func (s Shown) From() string {
+// From says in words where the text is from.
+func (s EvidenceText) From() string {
 	text := map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said",
 		"metric": "Metrics"}[s.Source]
 	if text == "" {
@@ -368,8 +384,8 @@ func (s Shown) From() string {
 	return text
 }
 
-// Opens says what the text's link opens.
-func (s Shown) Opens() string {
+// LinkText is the label of the link beside the text.
+func (s EvidenceText) LinkText() string {
 	switch {
 	case s.File != "":
 		return "Open the log"

@@ -20,8 +20,8 @@ type Fleet struct {
 	Frame
 	Form    url.Values // what was requested
 	Trouble string     // why the figures may be old
-	Wrong   Wrong      // instead of figures
-	Priced  bool       // there are prices
+	Wrong   Wrong      // a parameter that cannot be read; the page has no figures then
+	Priced  bool       // prices are configured
 	Watched bool       // the server knows which clusters are running
 	// Beginning says that older sessions are still read.
 	Beginning bool
@@ -30,10 +30,10 @@ type Fleet struct {
 
 func (Fleet) template() string { return "fleet.html" }
 
-// fleetFields are the parameters that have fields.
+// fleetFields are the parameters that have fields in the page's form.
 var fleetFields = []string{"q", "outcome", "kind", "version", "from", "to", "by"}
 
-// setParams are the parameters that are set, for links of the page to the page.
+// setParams are the parameters of the page that are set, as a copy.
 func (p Fleet) setParams() url.Values {
 	form := url.Values{}
 	for _, set := range paramsOf(p.Form, fleet.Params) {
@@ -42,13 +42,13 @@ func (p Fleet) setParams() url.Values {
 	return form
 }
 
-// Hidden are those without a field.
+// Hidden are the parameters that are set and have no field in the form.
 func (p Fleet) Hidden() []Param {
 	return slices.DeleteFunc(paramsOf(p.Form, fleet.Params),
 		func(param Param) bool { return slices.Contains(fleetFields, param.Name) })
 }
 
-// Narrowed says whether not all sessions of the days count.
+// Narrowed says whether the query filters the sessions of the requested days.
 func (p Fleet) Narrowed() bool {
 	form := p.setParams()
 	for _, name := range []string{"from", "to", "by", "top"} {
@@ -57,64 +57,65 @@ func (p Fleet) Narrowed() bool {
 	return len(form) > 0
 }
 
-// Data is the address of the same as JSON or, for a table, as CSV.
+// Data is the address of the page's figures as JSON or, if a table is named, of all rows of the table as CSV.
 func (p Fleet) Data(table string) string {
 	form := p.setParams()
 	if table != "" {
-		form.Del("top") // all rows
+		form.Del("top") // it limits the rows
 		form.Set("format", "csv")
 		form.Set("table", table)
 	}
 	return p.Base + "api/history/fleet?" + form.Encode()
 }
 
-// List is the address of the list of the page's sessions, narrowed by further parameters: names and values. Further
-// words are looked for beside others.
+// List is the address of the list with the sessions that the page counts, filtered further by the parameters more:
+// names and values in turn. Words for a search (q) are added to those of the page.
 func (p Fleet) List(more ...string) string {
 	form := p.setParams()
 	form.Del("by")
 	form.Del("top")
-	form.Set("from", p.Began("from"))
-	form.Set("to", p.Began("to"))
+	form.Set("from", p.DateParam("from"))
+	form.Set("to", p.DateParam("to"))
 	for i := 0; i+1 < len(more); i += 2 {
-		if more[i] == "q" {
-			more[i+1] = strings.TrimSpace(form.Get("q") + " " + more[i+1])
+		name, value := more[i], more[i+1]
+		if name == "q" {
+			value = strings.TrimSpace(form.Get("q") + " " + value)
 		}
-		form.Set(more[i], more[i+1])
+		form.Set(name, value)
 	}
 	return p.Base + "homepage?" + form.Encode()
 }
 
-// Began is the parameter from or to: what was given, or else the day that is meant.
-func (p Fleet) Began(name string) string {
+// DateParam is the value of the parameter "from" or "to": the one in the page's query, else the day of the report.
+func (p Fleet) DateParam(name string) string {
 	return cmp.Or(p.Form.Get(name), map[string]string{"from": p.From, "to": p.To}[name])
 }
 
-// Span is how many days there are: "30 days".
-func (p Fleet) Span() string {
+// DayCount says how many days the report has, such as "30 days".
+func (p Fleet) DayCount() string {
 	return human.Count(int(dayOf(p.To).Sub(dayOf(p.From)).Hours()/24)+1, "day")
 }
 
 // Day is the address of the list of a day's sessions.
 func (p Fleet) Day(day string) string { return p.List("from", day, "to", day) }
 
-// Address is a path of a session, such as its findings, as seen from the page.
+// Address is the address, relative to the page, of a page of a session, such as its findings.
 func (p Fleet) Address(place fleet.Place, rest string) string {
 	ref := layout.Session{Namespace: place.Namespace, Cluster: place.Cluster, Name: place.Session}
 	return p.Base + ref.Path() + rest
 }
 
-// Resources are those that tables can be ranked by.
+// Resources are the figures by which the tables can be ranked.
 func (p Fleet) Resources() []fleet.Figure { return fleet.Figures(p.Priced) }
 
-// figures are those that the page shows: without GPUs none of them.
+// figures are the figures that the page shows: all of Resources, but GPU hours only if there were GPUs.
 func (p Fleet) figures() []fleet.Figure {
 	return slices.DeleteFunc(p.Resources(),
 		func(f fleet.Figure) bool { return f.By == "gpu" && !(p.Total.Hours.GPU.Offered > 0) })
 }
 
-// written writes a figure of hours.
-func written(f fleet.Figure, v float64) string {
+// formatHours writes a figure: hours of a resource, or what they cost.
+func formatHours(f fleet.Figure, v float64) string {
 	if f.By == fleet.ByCost {
 		return money(v)
 	}
@@ -137,13 +138,13 @@ func (p Fleet) Budgets() bool {
 	return slices.ContainsFunc(p.Namespaces, func(u fleet.Usage) bool { return u.Budget > 0 })
 }
 
-// OfBudget is what a namespace costs in percent of its budget.
+// OfBudget says what a namespace cost in percent of its budget.
 func (p Fleet) OfBudget(u fleet.Usage) string { return percentage(100 * u.Hours.Cost / u.Budget) }
 
-// Over says whether a namespace costs more than its budget.
-func (p Fleet) Over(u fleet.Usage) bool { return u.Hours.Cost > u.Budget }
+// OverBudget says whether a namespace cost more than its budget.
+func (p Fleet) OverBudget(u fleet.Usage) bool { return u.Hours.Cost > u.Budget }
 
-// share writes a share in percent.
+// share writes a share, from 0 to 1, in percent; "–" if it is nil, which is not known.
 func share(v *float64) string {
 	if v == nil {
 		return "–"
@@ -151,10 +152,11 @@ func share(v *float64) string {
 	return percentage(100 * *v)
 }
 
+// percentage writes a number of percent, rounded.
 func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
 
-// Ends counts the sessions that did not fail by how they ended.
-func (p Fleet) Ends() string {
+// OtherOutcomes counts the sessions that did not fail, by outcome, such as "12 succeeded, 3 stopped".
+func (p Fleet) OtherOutcomes() string {
 	var parts []string
 	for outcome, n := range p.Total.Each() {
 		if n > 0 && outcome != catalog.Failed {
@@ -169,21 +171,22 @@ func (p Fleet) WithOutcome() int {
 	return p.Total.Sessions - p.Total.Running - p.Total.Unknown - p.Total.NotYet
 }
 
-// FailedShare is the percentage of these that failed.
-func (p Fleet) FailedShare() float64 { return p.Part(p.Total.Failed, p.WithOutcome()) }
+// FailedShare is how many of the sessions of WithOutcome failed, in percent.
+func (p Fleet) FailedShare() float64 { return p.Percent(p.Total.Failed, p.WithOutcome()) }
 
-// AllKnown says that there are ended sessions, and how each of them ended is known.
+// AllKnown says that there are ended sessions, and that the outcome of each of them is known.
 func (p Fleet) AllKnown() bool { return p.WithOutcome() > 0 && p.Total.Unknown+p.Total.NotYet == 0 }
 
-// Part is a part of a whole in percent.
-func (Fleet) Part(part, whole int) float64 { return part100(float64(part), float64(whole)) }
+// Percent is how many percent of a number another one is.
+func (Fleet) Percent(part, whole int) float64 { return percentOf(float64(part), float64(whole)) }
 
-// PartOf is likewise of what the tables are ranked by.
-func (p Fleet) PartOf(part, whole fleet.Hours) float64 {
-	return part100(part.Of(p.By), whole.Of(p.By))
+// HoursPercent is how many percent of some hours others are, by the figure that the tables are ranked by.
+func (p Fleet) HoursPercent(part, whole fleet.Hours) float64 {
+	return percentOf(part.Of(p.By), whole.Of(p.By))
 }
 
-func part100(part, whole float64) float64 {
+// percentOf is a part of a whole in percent, at most 100; 0 if the whole is not above 0.
+func percentOf(part, whole float64) float64 {
 	if !(whole > 0) {
 		return 0
 	}
@@ -193,22 +196,22 @@ func part100(part, whole float64) float64 {
 // FleetTile is one of the figures at the top.
 type FleetTile struct {
 	Title, Amount string
-	Change        string  // from the time before; "" if that is not known
-	Known         bool    // what was used
-	Used          float64 // percent of what is known of
+	Change        string  // from the days before; "" if that is not known
+	Known         bool    // Used and Unused are known
+	Used          float64 // in percent of the hours that were measured
 	Unused        string
 }
 
-// Tiles are the hours of all sessions.
+// Tiles are the hours of each resource, and the cost, of all sessions.
 func (p Fleet) Tiles() (tiles []FleetTile) {
 	for _, f := range p.figures() {
 		now, use := f.Of(&p.Total.Hours)
-		tile := FleetTile{Title: f.Title, Amount: written(f, now)}
+		tile := FleetTile{Title: f.Title, Amount: formatHours(f, now)}
 		if f.By == fleet.ByCost {
 			tile.Title += " in " + p.Currency
 		}
 		if use != nil {
-			tile.Known, tile.Used, tile.Unused = use.Unused != nil, part100(use.Used, use.Measured), share(use.Unused)
+			tile.Known, tile.Used, tile.Unused = use.Unused != nil, percentOf(use.Used, use.Measured), share(use.Unused)
 		}
 		if p.Before != nil {
 			tile.Change = human.Change(now, p.Before.Total.Hours.Of(f.By))
@@ -221,10 +224,10 @@ func (p Fleet) Tiles() (tiles []FleetTile) {
 // FleetColumn is the head of a column of hours.
 type FleetColumn struct {
 	Title, Link, Order string
-	Unused             bool // another one follows with what was not used
+	Unused             bool // another column follows, with the share that was not used
 }
 
-// HourColumns are the columns with hours and cost, each with a link that sorts by it.
+// HourColumns are the columns with hours and cost. Each has a link that ranks the tables by it.
 func (p Fleet) HourColumns() (columns []FleetColumn) {
 	for _, f := range p.figures() {
 		form := p.setParams()
@@ -240,11 +243,11 @@ func (p Fleet) HourColumns() (columns []FleetColumn) {
 	return columns
 }
 
-// HourCells are the cells of a row below HourColumns.
+// HourCells are the cells of a table's row below HourColumns.
 func (p Fleet) HourCells(h fleet.Hours) (cells []string) {
 	for _, f := range p.figures() {
 		v, use := f.Of(&h)
-		cells = append(cells, written(f, v))
+		cells = append(cells, formatHours(f, v))
 		if use != nil {
 			cells = append(cells, share(use.Unused))
 		}
@@ -252,10 +255,11 @@ func (p Fleet) HourCells(h fleet.Hours) (cells []string) {
 	return cells
 }
 
-// maxBars is how many bars a chart has: more days than that are drawn together.
+// maxBars is how many bars a chart has at most. If there are more days, a bar stands for several.
 const maxBars = 366
 
-// Chart draws every day that was requested, also those without sessions; nothing if none has any.
+// Chart draws the sessions and failures of each requested day, also of days without sessions. It draws nothing if no
+// day has a session.
 func (p Fleet) Chart() BarChart {
 	if len(p.Report.Days) == 0 {
 		return BarChart{}
@@ -278,7 +282,8 @@ func (p Fleet) Chart() BarChart {
 		bars, func(i int) string { return spans[i].tick }, 0, countStep, amount)
 }
 
-// CostChart draws what the sessions cost that began on each day, and their namespaces' budget if each has one.
+// CostChart draws what the sessions cost that began on each requested day. A line shows the report's budget, if it has
+// one, divided by the number of bars. It draws nothing without prices or cost.
 func (p Fleet) CostChart() BarChart {
 	if !p.Priced || p.Total.Hours.Cost == 0 {
 		return BarChart{}
@@ -298,13 +303,14 @@ func (p Fleet) CostChart() BarChart {
 		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), axisStep, amount)
 }
 
-// fleetSpan is what one bar shows: a day, or some.
+// fleetSpan is the day, or the days, that one bar stands for.
 type fleetSpan struct {
-	from, to string
-	tick     string
-	days     []fleet.Day // those that the report has
+	from, to string      // the first and the last day, as 2006-01-02
+	tick     string      // the label below the bar
+	days     []fleet.Day // of these, those that the report has
 }
 
+// name is the day, or the first and the last day.
 func (s fleetSpan) name() string {
 	if s.from == s.to {
 		return s.from
@@ -312,16 +318,16 @@ func (s fleetSpan) name() string {
 	return s.from + " to " + s.to
 }
 
-// spans divide the requested days.
+// spans divides the requested days into spans of equally many days, at most maxBars of them.
 func (p Fleet) spans() []fleetSpan {
 	first, last := dayOf(p.From), dayOf(p.To)
-	number := func(day time.Time) int { return int(day.Sub(first).Hours() / 24) }
-	days := number(last) + 1
-	each := (days + maxBars - 1) / maxBars
-	spans := make([]fleetSpan, (days+each-1)/each)
+	indexOf := func(day time.Time) int { return int(day.Sub(first).Hours() / 24) }
+	days := indexOf(last) + 1
+	perSpan := (days + maxBars - 1) / maxBars
+	spans := make([]fleetSpan, (days+perSpan-1)/perSpan)
 	for i := range spans {
-		from := first.AddDate(0, 0, i*each)
-		to := from.AddDate(0, 0, each-1)
+		from := first.AddDate(0, 0, i*perSpan)
+		to := from.AddDate(0, 0, perSpan-1)
 		if to.After(last) {
 			to = last
 		}
@@ -331,23 +337,26 @@ func (p Fleet) spans() []fleetSpan {
 		}
 	}
 	for _, d := range p.Report.Days {
-		if n := number(dayOf(d.Day)); n >= 0 && n < days {
-			spans[n/each].days = append(spans[n/each].days, d)
+		if n := indexOf(dayOf(d.Day)); n >= 0 && n < days {
+			span := &spans[n/perSpan]
+			span.days = append(span.days, d)
 		}
 	}
 	return spans
 }
 
+// dayOf reads a day as 2006-01-02; zero if it is none.
 func dayOf(day string) time.Time {
 	t, _ := time.Parse(time.DateOnly, day)
 	return t
 }
 
-// FleetTable is a table's name and what it is called.
+// FleetTable is the data of the template that puts links around a table: the table in addresses, and its name for
+// people.
 type FleetTable struct {
 	Page        Fleet
 	Table, Name string
 }
 
-// Table is for the templates of what stands around a table.
+// Table makes the data of that template.
 func (p Fleet) Table(table, name string) FleetTable { return FleetTable{p, table, name} }

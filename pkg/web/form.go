@@ -8,10 +8,10 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 )
 
-// Wrong is the parameter of a form that cannot be read. Its zero value is none.
+// Wrong is the first parameter of a form that cannot be read. Its zero value says that there is none.
 type Wrong struct{ param.Error }
 
-// Of says what the field of a name should hold, "" if it is right.
+// Of says what the field with a name should hold, if it is the wrong one; else "".
 func (w Wrong) Of(name string) string {
 	if w.Name != name {
 		return ""
@@ -22,7 +22,8 @@ func (w Wrong) Of(name string) string {
 // Sentence says which parameter is wrong, and what it should be.
 func (w Wrong) Sentence() string { return w.Error.Sentence() }
 
-// Marks are the attributes of the field of a name: assistive programs read what is wrong with it.
+// Marks are attributes for the field with a name, by which assistive programs read what is wrong with it; "" if it is
+// not the wrong one.
 func (w Wrong) Marks(name string) template.HTMLAttr {
 	if w.Name != name {
 		return ""
@@ -30,7 +31,8 @@ func (w Wrong) Marks(name string) template.HTMLAttr {
 	return ` aria-invalid="true" aria-describedby="wrong"`
 }
 
-// dayField is the type of the field of a day: one of dates shows nothing of a value that is none, such as a time.
+// dayField is the type of the field with a day: "date", or "text" if its value is something else, such as a time, which
+// a field for dates would not show.
 func dayField(value string) string {
 	if _, err := time.Parse(time.DateOnly, value); value != "" && err != nil {
 		return "text"

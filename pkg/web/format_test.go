@@ -35,7 +35,7 @@ func TestPager(t *testing.T) {
 		{Pager{Page: 5, Pages: 9}, []int{1, 0, 3, 4, 5, 6, 7, 0, 9}, 4, 6},
 		{Pager{Page: 9, Pages: 9}, []int{1, 0, 7, 8, 9}, 8, 0},
 	} {
-		if got := tc.p.Around(); !slices.Equal(got, tc.want) || tc.p.Previous() != tc.prev || tc.p.Next() != tc.next {
+		if got := tc.p.Numbers(); !slices.Equal(got, tc.want) || tc.p.Previous() != tc.prev || tc.p.Next() != tc.next {
 			t.Errorf("%+v: %v, %d, %d", tc.p, got, tc.p.Previous(), tc.p.Next())
 		}
 	}

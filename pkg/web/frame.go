@@ -27,7 +27,7 @@ type Frame struct {
 // pages of the session.
 type Head struct {
 	Ref layout.Session
-	// Moment is that of the session which the page shows, as the page's address has it; "" is the session's end.
+	// Moment is the moment of the session that the page shows, as the page's address has it; "" is the session's end.
 	Moment     string
 	Start, End time.Time // zero if not known
 	Running    bool
@@ -92,7 +92,7 @@ func (h Head) Duration() time.Duration {
 	return 0
 }
 
-// shownTo is where the time ends that the page shows: the moment, or the session's end; zero while it runs.
+// shownTo is the time up to which the page shows the session: the moment, or the session's end; zero while it runs.
 func (h Head) shownTo() time.Time {
 	if h.Moment != "" {
 		return h.MomentTime()
@@ -103,8 +103,8 @@ func (h Head) shownTo() time.Time {
 // around is how much of the time beside a failure is shown.
 const around = 5 * time.Minute
 
-// Around is the address of a page of the session, relative to the session's, that shows the time around a failure, or
-// all of it if the failure's time is not known.
+// Around is the address, relative to the session's, of one of its pages for the time around a failure; for the whole
+// session if the failure's time is not known. "metrics" stands for MetricsTab.
 func (h Head) Around(page string, at time.Time) string {
 	if page == "metrics" {
 		page = MetricsTab
@@ -127,24 +127,25 @@ func (h Head) Around(page string, at time.Time) string {
 		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
 }
 
-// when is a time as an element. Browsers show it in the zone that was chosen.
+// when is a time as an HTML element. The page's script shows it in the time zone that people have chosen.
 func when(t time.Time) template.HTML {
 	return timeElement(t, "", t.UTC().Format(time.DateTime)+" UTC", "")
 }
 
-// ago is a time as an element that says how long ago it was, and exactly when at the pointer.
+// ago is a time as an HTML element that says how long ago it was. Browsers show the time itself at the pointer.
 func ago(t time.Time) template.HTML {
 	return timeElement(t, " data-ago", human.Ago(t, time.Now()), ` title="`+t.UTC().Format(time.DateTime)+` UTC"`)
 }
 
-// timeElement needs no escaping: it is made of times.
+// timeElement is an HTML element for a time, with some attributes and a text. Nothing in it is escaped, so the texts
+// must be made of times.
 func timeElement(t time.Time, mark, text, title string) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `"` + mark + title + `>` + text + `</time>`)
 	return template.HTML(b.String())
 }
 
-// took is how long something took, "" if not known.
+// took says how long something took; "" if it is 0, which is not known.
 func took(d time.Duration) string {
 	if d <= 0 {
 		return ""

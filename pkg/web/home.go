@@ -21,26 +21,26 @@ type Home struct {
 	Frame
 	Storage string // where sessions are stored, in a few words
 	Query   Query
-	Wrong   Wrong // instead of rows
+	Wrong   Wrong // a parameter that cannot be read; there are no rows then
 	Pager   Pager
 	Rows    []Row
 
 	Groups []Group // instead of rows, if the query has Group
 	Runs   []Run   // the newest of the cluster or owner of which all sessions are
 
-	catalog.Totals             // of all of the list
-	Found                  int // sessions or groups that the query found
-	At                     time.Time
-	Waiting                bool   // for the end of the first listing
-	Title, Trouble, Advice string // why the list is missing or old
-	LiveTrouble            string // why running clusters may be missing
-	AccessTrouble          string // why sessions of other Kubernetes clusters are missing
-	Beginning              bool   // older sessions are still read
+	catalog.Totals                   // of the complete list
+	Found                  int       // how many sessions or groups the query found
+	At                     time.Time // when the store was listed
+	Waiting                bool      // the first listing has not ended
+	Title, Trouble, Advice string    // why the list is missing or old
+	LiveTrouble            string    // why running clusters may be missing
+	AccessTrouble          string    // why sessions of other Kubernetes clusters are missing
+	Beginning              bool      // older sessions are still missing, because the server has just started
 
 	Namespaces []string // those of all sessions that the caller may see; not more than are offered to choose from
 	// KubernetesClusters are those of the namespaces that have one.
 	KubernetesClusters []string
-	catalog.Tags                // known ones
+	catalog.Tags                // users, labels and kinds of findings that sessions have
 	Versions           []string // of the frontend's builds, newest first
 	DashboardDir       string
 }
@@ -54,14 +54,14 @@ type Group struct {
 	Runs []Run  // the newest of them
 }
 
-// Run is one session as a square.
+// Run is one session in a row of sessions of the same cluster or owner, drawn as a square.
 type Run struct {
 	catalog.Entry
 	Duration time.Duration
 	Path     string // of its dashboard, relative to the server's root
 }
 
-// runsOf is what the template of runs needs.
+// runsOf is the data of the template that draws runs.
 func runsOf(base string, runs []Run, label string) any {
 	return struct {
 		Base, Label string
@@ -69,7 +69,7 @@ func runsOf(base string, runs []Run, label string) any {
 	}{base, label, runs}
 }
 
-// State is how the run ended, running, or not-known-yet.
+// State is catalog.Running, the run's outcome, or catalog.NotKnownYet.
 func (r Run) State() string {
 	switch {
 	case r.Running:
@@ -80,13 +80,13 @@ func (r Run) State() string {
 	return r.Outcome
 }
 
-// Sign is what the square shows besides its colour.
+// Sign is the character in the run's square.
 func (r Run) Sign() string {
 	return map[string]string{catalog.Failed: "✕", catalog.Succeeded: "✓", catalog.Stopped: "■",
 		catalog.Unfinished: "!", catalog.Running: "▸"}[r.State()]
 }
 
-// Text says how the run ended: "failed after 12m, 2026-11-20 23:19: the cause".
+// Text says how the run ended: "failed after 12m, began 2026-11-20 23:19 UTC: the cause".
 func (r Run) Text() string {
 	text := strings.ReplaceAll(r.State(), "-", " ")
 	if r.Duration > 0 {
@@ -106,14 +106,14 @@ type Row struct {
 	Path     string // of its dashboard, relative to the server's root
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
-	Load     *Load  // if it is being loaded
-	Looking  bool   // how it ended is being read
-	// Why is what searches find in the session that the list does not show.
+	Load     *Load  // nil: it is not being loaded
+	Looking  bool   // its outcome is being read
+	// Why is the text in which the search found the session, if the row does not show that text.
 	Why string
 	// Comparable says that the session is stored, so that it can be compared with another one.
 	Comparable bool
-	// Label is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
-	// "note"; Note is both.
+	// Label is the text of the link to the session's note: how long the session is kept, such as "expires in 12 days"
+	// or "pinned", or "note" if it only has a note. Note is the pin and the note.
 	Label string
 	Note  notes.Note
 	// Warnings about the session; known of sessions in memory only.
@@ -123,7 +123,7 @@ type Row struct {
 	Unfinished string
 }
 
-// Owned says whether a row has an owner to show, or they are sorted by it.
+// Owned says whether the list shows owners: a row has one, or the rows are sorted by it.
 func (p Home) Owned() bool { return p.Query.Sort == "kind" || slices.ContainsFunc(p.Rows, Row.Owned) }
 
 // Owned says whether the owner is another object than the cluster itself.
@@ -145,7 +145,8 @@ type Query struct {
 	Sizes      []int
 }
 
-// The form's fields of homeInSight are always shown. Those of homeHidden are none that people fill in.
+// The form always shows the fields of homeInSight. The filters of homeHidden have no fields. The fields of other
+// filters are folded.
 var (
 	homeInSight = []string{"q", "namespace", "outcome", "state"}
 	homeHidden  = []string{"cluster", "shorter", "smaller"}
@@ -154,8 +155,8 @@ var (
 // Hidden are the filters without a field.
 func (q Query) Hidden() []Param { return paramsOf(q.Filter, homeHidden) }
 
-// More says whether one of the filters is set that are out of sight otherwise.
-func (q Query) More() bool {
+// OpensMore says whether one of the filters is set whose fields are folded, so that they have to be open.
+func (q Query) OpensMore() bool {
 	for name := range q.Filter {
 		if !slices.Contains(homeInSight, name) && !slices.Contains(homeHidden, name) {
 			return true
@@ -178,12 +179,12 @@ func (q Query) SortParam() string {
 // newestFirst is the order of a list for which none is chosen.
 const newestFirst = "-start"
 
-// link is an address of the list. It leaves out what is so without it.
+// link is the address of a page of the list in an order, relative to the list.
 func (q Query) link(sort string, page int) string {
 	return "?" + q.values(sort, page).Encode()
 }
 
-// values are the parameters of a page of the list, without those that have their default.
+// values are the parameters of a page of the list in an order; a parameter that has its default is left out.
 func (q Query) values(sort string, page int) url.Values {
 	v := url.Values{}
 	maps.Copy(v, q.Filter)
@@ -210,17 +211,18 @@ type Chip struct {
 
 // chip is a link that adds a filter to the list, or removes it if it is chosen.
 func (q Query) chip(name, value string) Chip {
-	v, c := q.values(q.SortParam(), 1), Chip{Name: name, Value: value}
-	if c.Chosen = v.Get(name) == value; c.Chosen {
+	v := q.values(q.SortParam(), 1)
+	chosen := v.Get(name) == value
+	if chosen {
 		v.Del(name)
 	} else {
 		v.Set(name, value)
 	}
-	c.Link = "?" + v.Encode()
-	return c
+	return Chip{Name: name, Value: value, Link: "?" + v.Encode(), Chosen: chosen}
 }
 
-// Chosen are the filters by names, each to be taken away.
+// Chosen are the filters that are set and name something, such as a cluster or a user: each with a link that removes
+// it.
 func (q Query) Chosen() (chips []Chip) {
 	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
 	for _, set := range paramsOf(q.Filter, names) {
@@ -234,7 +236,7 @@ func (q Query) Chosen() (chips []Chip) {
 	return chips
 }
 
-// States are the chips of what people look for first.
+// States are the filters by state and outcome that people choose most.
 func (q Query) States() []Chip {
 	chips := []Chip{q.chip("state", catalog.Running)}
 	for _, outcome := range []string{catalog.Failed, catalog.Unfinished, catalog.Succeeded} {
@@ -243,10 +245,10 @@ func (q Query) States() []Chip {
 	return chips
 }
 
-// maxNamespaceChips is how many namespaces have chips. All are offered by the field.
+// maxNamespaceChips is how many namespaces have chips. The form's field offers all of Home.Namespaces.
 const maxNamespaceChips = 8
 
-// NamespaceChips are those of the first namespaces; none if there is no choice.
+// NamespaceChips are filters by the first namespaces; none if there is only one, or if one is chosen.
 func (h Home) NamespaceChips() (chips []Chip) {
 	if len(h.Namespaces) < 2 || h.Query.Filter.Has("namespace") {
 		return nil
@@ -257,12 +259,12 @@ func (h Home) NamespaceChips() (chips []Chip) {
 	return chips
 }
 
-// causes are the kinds of findings that have chips, where sessions have them: what people look for, while the most
-// frequent kinds say little.
+// causes are the kinds of findings that have chips, if sessions have them. They are those that people look for; the
+// most frequent kinds say little.
 var causes = []string{findings.OutOfMemory, findings.NodeDied, findings.WorkerDied, findings.ActorDied,
 	findings.Unschedulable}
 
-// CauseChips are those kinds; none if the list is narrowed to a kind.
+// CauseChips are filters by the kinds of causes; none if the list is filtered by a kind.
 func (h Home) CauseChips() (chips []Chip) {
 	for _, kind := range causes {
 		if !h.Query.Filter.Has("finding") && slices.Contains(h.Findings, kind) {
@@ -286,7 +288,7 @@ func (h Home) FindingKinds() []string {
 // maxTagChips is how many users, and how many labels, have chips.
 const maxTagChips = 5
 
-// TagChips are the most frequent users and labels.
+// TagChips are filters by the most frequent users and labels.
 func (h Home) TagChips() (chips []Chip) {
 	for _, tag := range []struct {
 		name   string
@@ -308,7 +310,7 @@ type Place struct {
 	Cluster   Chip // Value is "" if the Kubernetes cluster has no name
 }
 
-// Place is that of a namespace, which is given in full.
+// Place returns a namespace as the list shows it. full is its name with that of its Kubernetes cluster.
 func (h Home) Place(full string) Place {
 	namespace, cluster := layout.SplitNamespace(full)
 	return Place{namespace, h.Query.chip("kubernetes_cluster", cluster)}
@@ -334,8 +336,8 @@ func (q Query) GroupLink(g catalog.Group) string {
 // Column is the head of one column.
 type Column struct {
 	Name, Title string
-	Link        string // sorts by the column, or reverses the order
-	Order       string // aria-sort
+	Link        string // address of the list sorted by the column, or in reverse if it is sorted by it
+	Order       string // value of aria-sort: "none", "ascending" or "descending"
 }
 
 // IsColumn says whether a list can be sorted by a name, whatever it is grouped by.
@@ -370,17 +372,18 @@ func (q Query) Columns() []Column {
 	}
 	for i := range columns {
 		c := &columns[i]
-		// These are sorted descending first.
+		descendingFirst := slices.Contains([]string{"start", "duration", "size", "version", "sessions"}, c.Name) ||
+			c.Name == "state" && q.Group != "" // of groups it is the number of failed sessions
 		sort := c.Name
-		if slices.Contains([]string{"start", "duration", "size", "version", "sessions"}, c.Name) || c.Name == "state" &&
-			q.Group != "" {
-			sort = "-" + c.Name
-		}
-		c.Order = "none"
-		if c.Name == q.Sort {
+		switch {
+		case c.Name == q.Sort && q.Descending:
+			c.Order = "descending"
+		case c.Name == q.Sort:
 			sort, c.Order = "-"+c.Name, "ascending"
-			if q.Descending {
-				sort, c.Order = c.Name, "descending"
+		default:
+			c.Order = "none"
+			if descendingFirst {
+				sort = "-" + c.Name
 			}
 		}
 		c.Link = q.link(sort, 1)
@@ -388,16 +391,17 @@ func (q Query) Columns() []Column {
 	return columns
 }
 
-// Width is the number of columns of the list of sessions, with the one of buttons.
-func (q Query) Width() int { return len(q.Columns()) + 1 }
+// ColumnCount is the number of columns of the table of sessions: those of Columns, and one with buttons.
+func (q Query) ColumnCount() int { return len(q.Columns()) + 1 }
 
 // Pager says which part of the list is shown; rows count from 1.
 type Pager struct {
 	Page, Pages, From, To int
 }
 
-// Around are the pages to link to: the first, the last and those near the shown one; 0 stands for a gap.
-func (p Pager) Around() []int {
+// Numbers are the numbers of the pages to link to: the first, the last and those near the shown one. 0 stands for a
+// gap.
+func (p Pager) Numbers() []int {
 	const near = 2
 	var pages []int
 	last := 0

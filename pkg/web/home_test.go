@@ -34,7 +34,7 @@ func TestCauseChips(t *testing.T) {
 	if h.Query.Filter = (url.Values{"finding": {"node_died"}}); len(h.CauseChips()) > 0 {
 		t.Errorf("chips for a chosen kind: %v", h.CauseChips())
 	}
-	if !h.Query.More() {
+	if !h.Query.OpensMore() {
 		t.Error("the field of a chosen kind is out of sight")
 	}
 }

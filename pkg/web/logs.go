@@ -14,20 +14,20 @@ import (
 type Search struct {
 	Frame
 	Form   url.Values // the query
-	Wrong  Wrong      // instead of results
+	Wrong  Wrong      // a parameter that cannot be read; there are no results then
 	Nodes  []Node
-	Logs   []NodeLogs    // until something is searched for
-	Result *SearchResult // nil: the page's script asks for it
+	Logs   []NodeLogs    // the session's logs; only on a page without a search
+	Result *SearchResult // nil: the page's script searches
 }
 
-// NodeLogs are a node's logs: those of people's programs, and Ray's own; More is how many are left out.
+// NodeLogs are a node's logs: those of users' programs (Files) and Ray's own (Own). More is how many are left out.
 type NodeLogs struct {
 	Node
 	Files, Own []NamedLog
 	More       int
 }
 
-// NamedLog is a log, what wrote it if that is known, and its bytes as stored.
+// NamedLog is a log in the page's list. Writer says what wrote it, "" if that is not known. Bytes is its stored size.
 type NamedLog struct {
 	NodeID, File, Writer string
 	Bytes                int64
@@ -53,12 +53,13 @@ type FoundLog struct {
 	Lines []*logsearch.Match
 }
 
-// Add adds a record of a search. The matches of a log come before what is said of it.
+// Add adds a record of a search: a match in a log, what the search says of the log after its matches, or the end.
 func (s *SearchResult) Add(record logsearch.Record) {
 	switch r := record.(type) {
 	case *logsearch.Match:
 		found := s.log(r.NodeID, r.File)
-		found.Lines, found.Rank = append(found.Lines, r), r.Rank // a search that is cut short says no more of the log
+		found.Lines = append(found.Lines, r)
+		found.Rank = r.Rank // the log's own record may never come: the search may be cut short
 	case *logsearch.File:
 		s.log(r.NodeID, r.File).File = r
 	case *logsearch.End:
@@ -66,7 +67,7 @@ func (s *SearchResult) Add(record logsearch.Record) {
 	}
 }
 
-// log returns the entry of a log, a new one if it has none.
+// log returns the entry of a log in the result, and adds one if there is none.
 func (s *SearchResult) log(node, file string) *FoundLog {
 	for _, l := range slices.Backward(s.Logs) {
 		if l.NodeID == node && l.File.File == file {
@@ -78,7 +79,7 @@ func (s *SearchResult) log(node, file string) *FoundLog {
 	return l
 }
 
-// Summary says how much was found.
+// Summary says in a sentence or some how much was found; "" if the search was cut short.
 func (s SearchResult) Summary() string {
 	if s.End == nil {
 		return ""
@@ -102,15 +103,15 @@ func (s SearchResult) Summary() string {
 	return text
 }
 
-// Count is how many lines of the log match.
+// Count says how many lines of the log match.
 func (l FoundLog) Count() string { return formatCount(max(int(l.Matches), len(l.Lines))) }
 
-// Shown is a matching line in three parts: before the match, the match and what follows.
+// Shown returns a matching line in three parts: what is before the match, the match and what follows it.
 func (FoundLog) Shown(m *logsearch.Match) [3]string {
 	return [3]string{m.Text[:m.Match[0]], m.Text[m.Match[0]:m.Match[1]], m.Text[m.Match[1]:]}
 }
 
-// Label is what people call a node.
+// Label is a name for people of the node with an ID.
 func (s Search) Label(id string) string {
 	for _, n := range s.Nodes {
 		if n.ID == id {
@@ -123,7 +124,7 @@ func (s Search) Label(id string) string {
 // Node is a node whose logs are stored.
 type Node struct{ ID, Role, IP string }
 
-// Label is what people call the node.
+// Label is a name for people of the node: its role and address, else the beginning of its ID.
 func (n Node) Label() string {
 	if n.IP == "" {
 		return "node " + n.ID[:min(len(n.ID), 12)]
@@ -149,15 +150,15 @@ type Log struct {
 	Numbered bool  // the numbers of the lines are known
 	Form     url.Values
 	Wrong    Wrong
-	// Shown is the index of the line that is to be seen, -1 for none; Notice says why it is not the one that was asked
-	// for.
+	// Shown is the index of the line that the page marks and scrolls to, -1 for none. Notice says why that is not the
+	// requested line; "" if it is.
 	Shown  int
 	Notice string
 }
 
 func (Log) template() string { return "log.html" }
 
-// First is the number of the page's first line, 0 if it has none.
+// First is the number of the page's first line, 0 if the page has no lines or they have no numbers.
 func (l Log) First() int64 {
 	if len(l.Page.Lines) == 0 {
 		return 0
@@ -165,22 +166,23 @@ func (l Log) First() int64 {
 	return l.Page.Lines[0].Number
 }
 
-// More says whether lines follow.
+// More says whether the log goes on after the page.
 func (l Log) More() bool { return l.Page.End < l.Size }
 
-// link is the address of a part of the log.
-func (l Log) link(part, value, fragment string) string {
-	return "?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File}, part: {value}}.Encode() + fragment
+// link is the address, relative to the page, of the page of the same log that a parameter chooses, with a fragment such
+// as "#end" or "".
+func (l Log) link(name, value, fragment string) string {
+	return "?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File}, name: {value}}.Encode() + fragment
 }
 
-// At is the address of the page that begins at an offset.
+// At is the address of the page that begins at an offset in the log.
 func (l Log) At(offset int64) string { return l.link("offset", strconv.FormatInt(offset, 10), "") }
 
-// Last is the address of the log's end.
+// Last is the address of the page with the log's end.
 func (l Log) Last() string { return l.link("end", "1", "#end") }
 
-// Show has the line with a number be seen, or without one the page's first or last line. Beyond says that the log has
-// no such line.
+// Show sets which line the page marks, and the notice: the line with a number, or, if line is 0, the last one if last
+// is set, else the first one of a requested time. beyond says that the requested line or time is behind the log's end.
 func (l *Log) Show(line int64, beyond, last bool) {
 	lines := l.Page.Lines
 	if len(lines) == 0 || l.Wrong.Name != "" {

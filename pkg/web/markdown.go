@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
-// WriteMarkdown writes the shown findings for a ticket, or the one with an ID. All stored texts are in code spans and
-// blocks, where they mean nothing.
+// WriteMarkdown writes the page's findings as Markdown for a ticket; if only is not "", just the finding with this ID.
+// Stored texts are in code spans and blocks, so that nothing in them is read as Markdown.
 func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", span(p.Heading()))
@@ -40,7 +40,7 @@ func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 		for _, e := range f.Evidence {
 			text := strings.TrimSpace(output.Printable(e.Text))
 			fence := fence(text, 3)
-			from := Shown{Evidence: e}.From()
+			from := EvidenceText{Evidence: e}.From()
 			if at := timeOf(e.Time); !at.IsZero() {
 				from += ", " + at.UTC().Format(time.DateTime) + " UTC"
 			}
@@ -57,7 +57,7 @@ func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 	return err
 }
 
-// span writes a text in one line, as code.
+// span returns a text as a Markdown code span in one line; "" if it has no visible characters.
 func span(text string) string {
 	text = strings.Join(strings.Fields(output.Printable(text)), " ")
 	if text == "" {
@@ -70,7 +70,8 @@ func span(text string) string {
 	return mark + space + text + space + mark
 }
 
-// fence returns more backticks than any run in a text has, at least so many.
+// fence returns backticks to put around a text: one more than its longest run of backticks has, and at least as many as
+// least says.
 func fence(text string, least int) string {
 	run := 0
 	for _, r := range text {

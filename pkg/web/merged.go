@@ -17,11 +17,11 @@ type MergedLogs struct {
 	Frame
 	Logs           []MergedLog
 	Rows           []MergedRow
-	Dated          bool // rows have the date
-	Wide           bool // a column for each log
-	Starts, Ends   []int64
-	Earlier, Later bool        // there are lines before and behind those shown
-	Offered        []MergedLog // to add
+	Dated          bool        // rows have the date
+	Wide           bool        // each log has a column
+	Starts, Ends   []int64     // where the shown lines begin and end in each log, in bytes
+	Earlier, Later bool        // there are lines before and after those shown
+	Offered        []MergedLog // logs that can be added
 	Form           url.Values
 	Wrong          Wrong
 }
@@ -31,13 +31,13 @@ type MergedLog struct {
 	Node    Node
 	File    string
 	Writer  string // what wrote it; "" if not known
-	Undated bool   // its lines that are shown say no time
+	Undated bool   // none of its lines that are shown has a time
 }
 
 // MergedRow is a line of one of the logs.
 type MergedRow struct {
-	Log  int    // its number
-	Time string // "" if it says none
+	Log  int    // its index in MergedLogs.Logs
+	Time string // "" if the line has none
 	Line logview.Line
 }
 
@@ -53,8 +53,8 @@ func (l MergedLog) About() string {
 }
 
 // Open is the address of a line in the log's own viewer.
-func (t MergedLogs) Open(row MergedRow) string {
-	l := t.Logs[row.Log]
+func (p MergedLogs) Open(row MergedRow) string {
+	l := p.Logs[row.Log]
 	return "log?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File},
 		"near": {strconv.FormatInt(row.Line.Offset+1, 10)}}.Encode()
 }
@@ -62,36 +62,38 @@ func (t MergedLogs) Open(row MergedRow) string {
 // Number is the number of a row's log, from 1 on.
 func (r MergedRow) Number() int { return r.Log + 1 }
 
-// Without is the address of the page without a log, from the time that the address names, or else from the beginning.
-func (t MergedLogs) Without(i int) string {
+// Without is the address of the page without the log with an index. It begins at the time in this page's address, or
+// else at the beginning of the logs.
+func (p MergedLogs) Without(i int) string {
 	var left []string
-	for j, l := range t.Logs {
+	for j, l := range p.Logs {
 		if j != i {
 			left = append(left, l.ID())
 		}
 	}
-	return t.addressWith("log", left...)
+	return p.addressWith("log", left...)
 }
 
-// Turned is the address of the page with a column for each log, or with one for all.
-func (t MergedLogs) Turned() string {
-	if t.Wide {
-		return t.addressWith("columns")
+// ToggleColumns is the address of the page with one column for all logs if each has one now, else with one for each.
+func (p MergedLogs) ToggleColumns() string {
+	if p.Wide {
+		return p.addressWith("columns")
 	}
-	return t.addressWith("columns", "1")
+	return p.addressWith("columns", "1")
 }
 
-// Before and After are the addresses of the lines before and behind those shown.
-func (t MergedLogs) Before() string { return t.at(t.Starts, "1") }
-func (t MergedLogs) After() string  { return t.at(t.Ends, "") }
+// Before and After are the addresses of the pages with the lines before and after those shown.
+func (p MergedLogs) Before() string { return p.addressAt(p.Starts, "1") }
+func (p MergedLogs) After() string  { return p.addressAt(p.Ends, "") }
 
-// at is the address of the part that begins at these offsets of the logs; before is that of its parameter.
-func (t MergedLogs) at(places []int64, before string) string {
+// addressAt is the address of the page that begins at an offset in each log or, if the parameter before is not "", ends
+// there.
+func (p MergedLogs) addressAt(places []int64, before string) string {
 	texts := make([]string, len(places))
 	for i, place := range places {
 		texts[i] = strconv.FormatInt(place, 10)
 	}
-	query := maps.Clone(t.Form)
+	query := maps.Clone(p.Form)
 	query.Del("time")
 	query.Del("before")
 	query.Set("offset", strings.Join(texts, ","))
@@ -101,21 +103,22 @@ func (t MergedLogs) at(places []int64, before string) string {
 	return "logs?" + query.Encode()
 }
 
-// addressWith is the address of the page with other values of a parameter. Offsets are of these logs, so other logs get
-// an address without them.
-func (t MergedLogs) addressWith(name string, values ...string) string {
-	query := maps.Clone(t.Form)
-	if query[name] = values; name == "log" {
+// addressWith is the address of the page with other values of a parameter. With other logs it has no offsets, which are
+// those of these logs.
+func (p MergedLogs) addressWith(name string, values ...string) string {
+	query := maps.Clone(p.Form)
+	query[name] = values
+	if name == "log" {
 		query.Del("offset")
 		query.Del("before")
 	}
 	return "logs?" + query.Encode()
 }
 
-// Columns is how many columns lines have.
-func (t MergedLogs) Columns() int { return len(t.Logs) }
+// Columns is how many columns of lines a wide page has.
+func (p MergedLogs) Columns() int { return len(p.Logs) }
 
 // CanAdd says whether another log may be added.
-func (t MergedLogs) CanAdd() bool { return len(t.Logs) < MaxMerged }
+func (p MergedLogs) CanAdd() bool { return len(p.Logs) < MaxMerged }
 
 func (MergedLogs) template() string { return "merged.html" }

@@ -17,31 +17,32 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
-// Overview is the page with what one wants to know of a session first.
+// Overview is the page with what people want to know of a session first.
 type Overview struct {
 	Frame
 	Entry catalog.Entry
-	// Began and Ended are when it ran by the clocks of its nodes, up to the moment that is shown or to now.
+	// Began and Ended are when the session ran by the clocks of its nodes. Ended is at most the moment shown, and now
+	// while the session runs.
 	Began, Ended time.Time
 	Report       *findings.Report
 	Build        moment.Build
 	Nodes        []*moment.Node
 	OfJobs       []moment.Job
-	Logs         int
+	Logs         int           // how many there are
 	LogBytes     int64         // of the logs, as stored
 	Kept         string        // how long the session is kept, such as "expires in 12 days"; "" if nothing limits it
-	Prices       *fleet.Prices // nil: nothing has one
-	Runs         []Run         // the newest of the same RayJob, RayService or cluster
+	Prices       *fleet.Prices // nil: none are configured
+	Runs         []Run         // the newest sessions of the same RayJob, RayService or cluster
 }
 
-// maxJobsListed is how many jobs the page lists: the failed ones first.
+// maxJobsListed is how many jobs of the report the page lists.
 const maxJobsListed = 30
 
 // OverviewJob is a job on the page.
 type OverviewJob struct {
 	findings.Job
-	Took   time.Duration     // 0: not known
-	Reason *findings.Finding // the first of its findings; nil: none
+	Took   time.Duration     // 0 if not known
+	Reason *findings.Finding // the first of its findings; nil if it has none
 }
 
 func (Overview) template() string { return "overview.html" }
@@ -56,18 +57,18 @@ func (o Overview) Cause() *findings.Finding {
 	return nil
 }
 
-// Jobs are those that the page lists. A job that had not ended took until the end of what is shown; while the session
-// runs, that is not known.
+// Jobs are the jobs that the page lists. A job that had not ended took until the moment shown or the session's end. If
+// the page shows a running session as it is now, it is not known how long such a job takes.
 func (o Overview) Jobs() (list []OverviewJob) {
 	for _, j := range o.Report.Jobs[:min(len(o.Report.Jobs), maxJobsListed)] {
 		job := OverviewJob{Job: j}
-		for _, then := range o.OfJobs { // as it was at the moment that is shown
-			if then.ID == j.JobID && then.SubmissionID == j.SubmissionID && then.Start > 0 {
-				end := then.End
+		for _, atMoment := range o.OfJobs {
+			if atMoment.ID == j.JobID && atMoment.SubmissionID == j.SubmissionID && atMoment.Start > 0 {
+				end := atMoment.End
 				if end == 0 && !o.Head.shownTo().IsZero() {
 					end = o.Ended.UnixNano()
 				}
-				job.Took = time.Duration(max(0, end-then.Start))
+				job.Took = time.Duration(max(0, end-atMoment.Start))
 			}
 		}
 		if len(j.Findings) > 0 {
@@ -78,14 +79,14 @@ func (o Overview) Jobs() (list []OverviewJob) {
 	return list
 }
 
-// More is how many jobs are not listed.
-func (o Overview) More() int { return max(0, len(o.Report.Jobs)-maxJobsListed) }
+// JobsLeftOut is how many jobs are not listed.
+func (o Overview) JobsLeftOut() int { return max(0, len(o.Report.Jobs)-maxJobsListed) }
 
 // Link is the address of the job's findings.
 func (j OverviewJob) Link() string { return "findings?" + url.Values{"job_id": {j.Name()}}.Encode() }
 
-// Logs is the address of the logs that tell of the job, side by side; "" without a submission, as a driver that was
-// started by hand may have none.
+// Logs is the address of the page with the logs about the job; "" for a driver without a submission, which may have no
+// logs because people started it by hand.
 func (j OverviewJob) Logs() string {
 	if j.SubmissionID == "" {
 		return ""
@@ -93,9 +94,9 @@ func (j OverviewJob) Logs() string {
 	return "logs?" + url.Values{"submission_id": {j.SubmissionID}}.Encode()
 }
 
-// Before is the address of the dashboard as it was two minutes before a finding, or half way to it from the session's
-// start; "" if the finding's time is not known.
-func (o Overview) Before(f *findings.Finding) string {
+// BeforeFailure is the address of the dashboard as it was two minutes before a finding, or half way between the
+// session's start and the finding if that is later; "" if one of these times is not known.
+func (o Overview) BeforeFailure(f *findings.Finding) string {
 	first := began(f)
 	ran := first.Sub(o.Entry.Start)
 	if o.Entry.Start.IsZero() || ran < time.Second {
@@ -105,7 +106,7 @@ func (o Overview) Before(f *findings.Finding) string {
 	return o.Base + o.Entry.Ref.Path() + "at/" + strconv.FormatInt(at.UnixMilli(), 10) + "/"
 }
 
-// Ray is the version of Ray, and of Python if it is known.
+// Ray says which version of Ray the session had, and of Python if it is known.
 func (o Overview) Ray() string {
 	text := cmp.Or(o.Build.Version, o.Entry.RayVersion, "not known")
 	if o.Build.Python != "" {
@@ -114,15 +115,15 @@ func (o Overview) Ray() string {
 	return text
 }
 
-// Lost is how many nodes died although nobody wanted it.
-func (o Overview) Lost() (n int) {
+// LostNodes is how many nodes died unexpectedly.
+func (o Overview) LostNodes() (n int) {
 	for _, node := range o.Nodes {
 		n += boolToInt(node.Lost())
 	}
 	return n
 }
 
-// Resources are what all nodes had together: "48 CPU, 4 GPU, 190 GiB memory".
+// Resources says what all nodes had together, such as "48 CPU, 4 GPU, 190 GiB memory".
 func (o Overview) Resources() string {
 	total := map[string]float64{}
 	for _, node := range o.Nodes {
@@ -143,7 +144,8 @@ func (o Overview) Resources() string {
 	return strings.Join(parts, ", ")
 }
 
-// Cost is what the nodes cost so far, such as "12.30 USD"; "" without prices.
+// Cost says what the nodes cost until the session's end, the moment shown or now, such as "12.30 USD"; "" without
+// prices.
 func (o Overview) Cost() string {
 	if o.Prices == nil {
 		return ""

@@ -14,10 +14,10 @@ type Note struct {
 	Path     string // of the session, from the server's root
 	Note     notes.Note
 	Kept     string // how long the session is kept, such as "expires in 12 days"
-	Why      string // a sentence without its end
-	Writable bool
-	MaxText  int    // characters of a note
-	Seen     string // which note the page shows, for its form to say
+	Why      string // by which rule it is removed or kept: a sentence without its full stop
+	Writable bool   // the server stores pins and notes
+	MaxText  int    // how many characters a note may have
+	Seen     string // the version of the note that the page shows, which its form sends back
 }
 
 func (Note) template() string { return "note.html" }
@@ -35,8 +35,8 @@ type Coverage struct {
 	Frame
 	States   []CoverageState
 	Chosen   string           // only the clusters in this state are shown; "": all
-	Clusters []CoverageRecord // those in need of somebody first
-	LeftOut  int              // of the chosen ones
+	Clusters []CoverageRecord // those that need attention first
+	LeftOut  int              // how many of the chosen ones the page does not show
 	Warning  string           // why clusters may be missing or old
 }
 
@@ -66,7 +66,7 @@ type Problem struct {
 	Frame
 	Title, Detail, Advice string
 	Ways                  []Link
-	Again                 bool // the same request may be answered later
+	Again                 bool // the same request may succeed later
 }
 
 // Link leads to another page; its address is relative to the server's root.

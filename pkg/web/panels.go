@@ -5,26 +5,28 @@ import (
 	"time"
 )
 
-// Panels is a page that draws panels of a Grafana dashboard. Its script asks for the data. In a frame of the Ray
-// Dashboard, it has none of its own around it.
+// Panels is a page that draws panels of a Grafana dashboard. Its script queries the data. When it stands in a frame of
+// the Ray Dashboard, it does not show its own Frame.
 type Panels struct {
 	Frame
-	API   string // of what answers PromQL, relative to the page
+	API   string // the address of Prometheus's API, relative to the page
 	Title string
-	// OnePanel leaves out all but the panel, Kiosk the name and the form's link: what a frame shows.
+	// OnePanel says that the page shows nothing but one panel, Kiosk that it leaves out its name and the form's link.
+	// Both are for pages in a frame.
 	OnePanel, Kiosk bool
 	Theme           string // "light", "dark", or "" as the browser has it
 	Timezone        string // its IANA name; "" is UTC
-	// From, To and Step are the range of the queries in Unix milliseconds and milliseconds; Refresh is how often they
-	// are asked again, 0 never.
+	// From and To are the range of the queries in Unix milliseconds, Step is the time between two points, and Refresh
+	// the time after which they are sent again, both in milliseconds; Refresh 0 is never.
 	From, To, Step, Refresh int64
 	// Begin is when the session began, in Unix milliseconds; Session is its name. With is the name of a session whose
-	// figures are drawn over this one's, both from their beginnings on, and Other its address, relative to the page.
+	// figures are drawn over this one's, so that both begin at the same place; Other is its address, relative to the
+	// page.
 	Begin                int64
 	Session, With, Other string
 	FromText, ToText     string // the chosen range, as people type it; "" is the whole session
-	Zone                 string // of typed times, such as UTC or UTC+02:00; figures are drawn in the reader's
-	Whole                string // the address of the whole session; "" if that is shown
+	Zone                 string // of times that people type, such as UTC or UTC+02:00; axes have the reader's zone
+	Whole                string // the address of the page for the whole session; "" if it is this one
 	Wrong                Wrong
 	Marks                []PanelMark
 	Spans                []PanelSpan
@@ -35,7 +37,8 @@ type Panels struct {
 	Missing string
 }
 
-// PanelSpan is a range of time to choose from: the last of the session's life. The value of all of it is "".
+// PanelSpan is a range of time that can be chosen: the end of the session's life, as long as Value says, such as "5m";
+// "" for all of it.
 type PanelSpan struct {
 	Value, Title string
 	Chosen       bool
@@ -53,8 +56,8 @@ func (m PanelMark) Time() time.Time { return time.UnixMilli(m.At) }
 // Below is the address of the session, relative to the page.
 func (p Panels) Below() string { return strings.TrimSuffix(p.API, "api/v1/") }
 
-// PanelVariable is a variable of a dashboard to choose values of. The script adds those that are stored: of Label, in
-// the series that Match selects or in the result of Expr.
+// PanelVariable is a variable of a dashboard whose values people can choose. The script adds to Values those of the
+// label Label in the series that Match selects, or in the result of the query Expr.
 type PanelVariable struct {
 	Name, Title        string
 	Chosen             map[string]bool

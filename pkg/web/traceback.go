@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// Part is some lines of a text. A part that is not what people look for first is folded.
+// Part is some of the lines of a text. A part that is not what people look for first is folded.
 type Part struct {
 	Text   string
 	Folded string // what a folded part holds, such as "5 frames of Ray and libraries"; "" if it is shown
@@ -17,8 +17,8 @@ type Part struct {
 	Note   string // instead of Text: what is left out
 }
 
-// frameOf returns the file of the first line of a frame of a traceback of Python, and what loggers put before each
-// line.
+// frameOf reads the first line of a frame of a Python traceback. before is what stands before the frame, such as
+// indentation and what a logger puts before each line; file is the frame's file. ok is false for other lines.
 func frameOf(line string) (before, file string, ok bool) {
 	before, rest, ok := strings.Cut(line, `File "`)
 	if !ok || len(before) > 200 {
@@ -28,34 +28,36 @@ func frameOf(line string) (before, file string, ok bool) {
 	return before, file, strings.HasPrefix(rest, ", line ")
 }
 
-// foreign matches the files of frames that are not the user's: those of Ray, of installed packages and of Python
+// foreign matches the files of frames that are not the user's code: those of Ray, of installed packages and of Python
 // itself.
 var foreign = lazyregexp.New(`[/\\](?:site|dist)-packages[/\\]|[/\\](?:lib|Lib)[/\\]python\d|^<frozen |^python/ray/|\.pyx$`)
 
-// classes of lines.
+// Classes of lines.
 const (
-	plainLine = iota
-	mineLine
-	foreignLine
-	repeatedLine
+	plainLine    = iota // belongs to no frame of a traceback
+	mineLine            // of a frame of the user's code
+	foreignLine         // of a frame of other code
+	repeatedLine        // shown above on the page
 )
 
-// What is shown of lines that are no frames: the first and the last ones. A long line is cut in the same way, in bytes.
+// Of many plain lines, the first firstShown and the last lastShown are shown. Of a line with more than longLine bytes,
+// the first firstBytes and the last lastBytes are.
 const (
-	firstShown, lastShown         = 6, 14
-	longLine, firstBytes, endings = 800, 400, 200
+	firstShown, lastShown           = 6, 14
+	longLine, firstBytes, lastBytes = 800, 400, 200
 )
 
-// partsOf splits a text into parts. Lines that were shown before on the same page are left out.
-func (s *shown) partsOf(text string) (parts []Part) {
+// partsOf splits a text into parts: frames of the user's code, frames of other code, which are folded, and other lines.
+// It leaves out lines that the page has shown before, and remembers the others.
+func (s *shownLines) partsOf(text string) (parts []Part) {
 	lines := strings.SplitAfter(text, "\n")
 	for len(lines) > 1 && strings.TrimSpace(lines[len(lines)-1]) == "" {
 		lines = lines[:len(lines)-1]
 	}
-	// Ray doubles empty lines
+	// Ray writes some empty lines twice.
 	lines = slices.CompactFunc(lines, func(a, b string) bool { return strings.TrimSpace(a+b) == "" })
 	class, frames := classesOf(lines)
-	s.repeated(lines, class)
+	s.markRepeated(lines, class)
 	for from := 0; from < len(lines); {
 		to := from + 1
 		for to < len(lines) && class[to] == class[from] {
@@ -75,7 +77,7 @@ func (s *shown) partsOf(text string) (parts []Part) {
 		case mineLine:
 			parts = append(parts, Part{Text: strings.Join(block, ""), Mine: true})
 		default:
-			// Marks whose line was left out mark nothing.
+			// Without the source line above them, which may have been left out, ^^^ and ~~~ mark nothing.
 			parts = appendPlain(parts, slices.DeleteFunc(block,
 				func(line string) bool { return strings.ContainsAny(line, "^~") && onlyMarks(line) }))
 		}
@@ -84,7 +86,7 @@ func (s *shown) partsOf(text string) (parts []Part) {
 	return parts
 }
 
-// classesOf returns the class of each line, and whether it is the first line of a frame.
+// classesOf returns of each line its class, and whether it is the first line of a frame.
 func classesOf(lines []string) (class []int, first []bool) {
 	class, first = make([]int, len(lines)), make([]bool, len(lines))
 	for i := 0; i < len(lines); i++ {
@@ -96,7 +98,7 @@ func classesOf(lines []string) (class []int, first []bool) {
 		if foreign().MatchString(file) {
 			class[i] = foreignLine
 		}
-		// Its source and marks below it are indented further; Ray puts empty lines between frames.
+		// The frame's source and marks follow, which are indented further. Ray puts empty lines between frames.
 		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], before+"  ") ||
 			strings.HasPrefix(lines[i+1], before+"[Previous line") || onlyMarks(lines[i+1])) {
 			i++
@@ -106,10 +108,10 @@ func classesOf(lines []string) (class []int, first []bool) {
 	return class, first
 }
 
-// onlyMarks reports whether a line is empty, or only marks a place in the line above.
+// onlyMarks reports whether a line is blank, or has only characters that mark a place in the line above.
 func onlyMarks(line string) bool { return strings.Trim(line, " \t\n^~") == "" }
 
-// appendPlain adds lines that are no frames. The middle of many lines is folded, and that of a long line.
+// appendPlain appends plain lines to parts. It folds the middle of a long line, and the middle of many lines.
 func appendPlain(parts []Part, lines []string) []Part {
 	show := func(lines []string) {
 		for _, line := range lines {
@@ -117,7 +119,7 @@ func appendPlain(parts []Part, lines []string) []Part {
 				parts = appendText(parts, line)
 				continue
 			}
-			from, to := wordStart(line, firstBytes), wordStart(line, len(line)-endings)
+			from, to := wordStart(line, firstBytes), wordStart(line, len(line)-lastBytes)
 			parts = appendText(parts, line[:from])
 			parts = append(parts, Part{Text: line[from:to],
 				Folded: formatCount(utf8.RuneCountInString(line[from:to])) + " characters of this line"})
@@ -134,17 +136,21 @@ func appendPlain(parts []Part, lines []string) []Part {
 	return parts
 }
 
-// appendText adds a text that is shown, to the last part if that is such a text too.
+// appendText appends a text that is neither folded nor marked: to the last part if that is such a text, too, else as a
+// new part.
 func appendText(parts []Part, text string) []Part {
-	if n := len(parts); n > 0 && parts[n-1] == (Part{Text: parts[n-1].Text}) {
-		parts[n-1].Text += text
-		return parts
+	if n := len(parts); n > 0 {
+		last := &parts[n-1]
+		if isText := *last == (Part{Text: last.Text}); isText {
+			last.Text += text
+			return parts
+		}
 	}
 	return append(parts, Part{Text: text})
 }
 
-// wordStart returns the first place behind a place where a word begins, if one begins soon; else where a character
-// does.
+// wordStart returns the offset of the first word that begins after at, if one begins soon; else that of the first
+// character.
 func wordStart(text string, at int) int {
 	const soon = 40
 	at = runeStart(text, at)
@@ -154,7 +160,7 @@ func wordStart(text string, at int) int {
 	return at
 }
 
-// runeStart returns the first place at or behind a place where a character begins.
+// runeStart returns the offset of the first character that begins at or after at.
 func runeStart(text string, at int) int {
 	for at < len(text) && !utf8.RuneStart(text[at]) {
 		at++
@@ -162,21 +168,21 @@ func runeStart(text string, at int) int {
 	return at
 }
 
-// shown remembers the lines that a page shows, so that it shows none of them twice.
-type shown struct {
+// shownLines remembers the texts and lines that a page shows, so that it shows none of them twice.
+type shownLines struct {
 	texts   map[string]bool
-	windows map[[windowLines]string]bool // lines that follow each other
+	windows map[[windowLines]string]bool // each windowLines lines in a row
 }
 
 // windowLines is how many lines in a row must have been shown before, for them to be left out.
 const windowLines = 4
 
-// repeated marks the lines that were shown before, and remembers the others.
-func (s *shown) repeated(lines []string, class []int) {
+// markRepeated changes the class of the lines that were shown before to repeatedLine, and remembers all lines.
+func (s *shownLines) markRepeated(lines []string, class []int) {
 	if s.windows == nil {
 		s.windows = map[[windowLines]string]bool{}
 	}
-	var mine [][windowLines]string
+	var windows [][windowLines]string
 	for i := 0; i+windowLines <= len(lines); i++ {
 		var window [windowLines]string
 		for j := range window {
@@ -187,15 +193,15 @@ func (s *shown) repeated(lines []string, class []int) {
 				class[i+j] = repeatedLine
 			}
 		}
-		mine = append(mine, window)
+		windows = append(windows, window)
 	}
-	for _, window := range mine {
+	for _, window := range windows { // only now: a text does not repeat itself
 		s.windows[window] = true
 	}
 }
 
-// before reports whether a text was shown before, and remembers it.
-func (s *shown) before(text string) bool {
+// hasText reports whether a text, apart from its spaces, was shown before, and remembers it.
+func (s *shownLines) hasText(text string) bool {
 	key := strings.Join(strings.Fields(text), " ")
 	if s.texts[key] {
 		return true

@@ -41,14 +41,16 @@ func Assets() fs.FS {
 	return sub
 }
 
-// LineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
+// LineLink returns a function that returns the address of a log's line in our log viewer, relative to the server's
+// root. path is the session's.
 func LineLink(path string) func(rayid.Node, string, int64) string {
 	return func(node rayid.Node, file string, line int64) string {
 		return path + lineAddress(node.String(), file, line)
 	}
 }
 
-// lineAddress is the address of a log's line in the log viewer, relative to the session's; 0: of the log.
+// lineAddress is the address of a log's line, counted from 1, in our log viewer, relative to the session's; of the log
+// if line is 0.
 func lineAddress(node, file string, line int64) string {
 	query := url.Values{"node_id": {node}, "file": {file}}
 	if line < 1 {
@@ -64,13 +66,14 @@ type Page interface {
 	template() string // its file
 }
 
-// policy has browsers take nothing for a page but what this server sends. Its own pages may frame it.
+// policy has browsers load nothing for a page that this server does not serve. Only the server's own pages may show it
+// in a frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
-// Write answers with a page. It panics before anything is written if the page's template does not fit its data. Pages
-// are not to be cached: what stands around them, such as people's notes, changes.
+// Write answers with a page. If the page's template does not fit its data it panics before it writes anything. No cache
+// may keep pages, because what they show around their content, such as people's notes, changes.
 func Write(w http.ResponseWriter, status int, p Page) {
 	var body bytes.Buffer
 	if err := templateOf(p.template()).Execute(&body, p); err != nil {
@@ -84,8 +87,8 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// templates are those of the pages by file, each within the frame of all pages. One is made when it is first shown:
-// most processes show few pages.
+// templates are the parsed templates of the pages, by file. A template is parsed when it is first needed, because most
+// processes show few pages.
 var templates sync.Map
 
 // templateOf returns the template of a page, parsed once.
@@ -96,13 +99,13 @@ func templateOf(name string) *template.Template {
 	t := template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",
 		"templates/"+name))
 	if whole := t.Lookup("whole"); whole != nil {
-		t = whole // a page that leaves the frame out where it has none
+		t = whole // this page's template decides itself whether it shows the frame
 	}
 	templates.Store(name, t)
 	return t
 }
 
-// snippet returns a template that has no frame.
+// snippet returns a template without the frame of pages, which is parsed when the function is first called.
 func snippet(text string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template { return template.Must(template.New("").Funcs(funcs).Parse(text)) })
 }
@@ -116,7 +119,7 @@ var funcs = template.FuncMap{
 	"amount": amount, "dayField": dayField, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
 	"capital": func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
 	"money":   money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
-	"seconds": human.Seconds, "share": share, "sides": sides, "signed": Signed,
+	"seconds": human.Seconds, "share": share, "sides": bothSides, "signed": Signed,
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
 
 	"maxMerged": func() int { return MaxMerged },
@@ -140,6 +143,7 @@ var assetNames = sync.OnceValue(func() map[string]string {
 	return names
 })
 
+// asset returns the name of an asset as pages refer to it, see assetNames.
 func asset(name string) (string, error) {
 	if versioned := assetNames()[name]; versioned != "" {
 		return versioned, nil
@@ -156,7 +160,7 @@ func formatCount(n int) string {
 	return s
 }
 
-// plural writes the word for n things.
+// plural returns the word one, with an s unless n is 1.
 func plural(n int, one string) string {
 	if n == 1 {
 		return one
@@ -164,7 +168,7 @@ func plural(n int, one string) string {
 	return one + "s"
 }
 
-// percent is done of total, from 0 to 100; 0 if the total is not known.
+// percent is how many percent of total are done, from 0 to 100; 0 if the total is 0, which is not known.
 func percent(done, total int64) int64 {
 	if total <= 0 {
 		return 0
@@ -177,13 +181,13 @@ func UnfinishedText(u session.Unfinished) string {
 	return counts([]counted{{u.Jobs, "job"}, {u.Actors, "actor"}})
 }
 
-// counted is a number of things.
+// counted is a number of things, with their name in the singular.
 type counted struct {
 	n    int
 	noun string
 }
 
-// counts lists things of which there are any.
+// counts writes those numbers that are above 0, such as "1 job, 5 actors"; "" if none is.
 func counts(all []counted) string {
 	var parts []string
 	for _, c := range all {

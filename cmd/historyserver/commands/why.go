@@ -138,7 +138,7 @@ func (b *whyWriter) finding(f *findings.Finding) {
 }
 
 func (b *whyWriter) evidence(e findings.Evidence) {
-	where := web.Shown{Evidence: e}.From()
+	where := web.EvidenceText{Evidence: e}.From()
 	if e.Source == "metric" {
 		where += " at " + e.Time
 	}

@@ -158,7 +158,7 @@ func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, errRedirect
 	}
-	browser.ClusterAnswer(resp.Header, resp.StatusCode)
+	browser.FilterClusterHeaders(resp.Header, resp.StatusCode)
 	// A copy: trailers, which come with the body's end, are written into the original.
 	answer := *resp
 	answer.Trailer = nil

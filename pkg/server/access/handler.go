@@ -191,7 +191,7 @@ func refuseChange(w http.ResponseWriter) {
 func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
-	page := loginPage{Next: browser.Within(r.FormValue("next")), Mode: a.config.Auth}
+	page := loginPage{Next: browser.BelowRoot(r.FormValue("next")), Mode: a.config.Auth}
 	if a.provider != nil && r.Method == http.MethodPost { // people sign in at the provider, not with a token
 		refuseChange(w)
 		return

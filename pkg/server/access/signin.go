@@ -183,7 +183,7 @@ func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, fo
 	c := cookie(browserCookie, secret, p.secure())
 	c.MaxAge = int(signInTime.Seconds())
 	http.SetCookie(w, c)
-	next := browser.Within(r.FormValue("next"))
+	next := browser.BelowRoot(r.FormValue("next"))
 	if len(next) > maxNext {
 		next = "./"
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Secure sets the headers that every answer needs. Browsers must not guess the type of logs and other stored texts. No
-// cache may keep an answer whose handler does not say otherwise: without a session's prefix one address answers for
-// many sessions, and most answers change.
+// Secure sets the headers that every answer needs. Among them: browsers must not guess the type of logs and other
+// stored texts, and no cache may keep an answer unless its handler sets another Cache-Control, because most answers
+// change, and an address without a session's prefix answers about many sessions.
 func (r *Rules) Secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
@@ -21,19 +21,20 @@ func (r *Rules) Secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Revalidate has clients keep an answer that has an ETag, and ask each time whether it has changed. Where callers must
-// sign in, no cache may keep what one of them saw.
+// Revalidate lets clients keep an answer that has an ETag, if they ask before each use whether it has changed. If
+// callers must sign in it does nothing, because no cache may keep what one of them may see.
 func (r *Rules) Revalidate(h http.Header) {
 	if !r.guarded {
 		h.Set("Cache-Control", "no-cache")
 	}
 }
 
-// Redirect leads to target, which must be relative to the request's address and stay on this server: a proxy may have
-// cut a prefix off, so the server does not know its own absolute addresses.
+// Redirect answers with a redirect to target. target must be relative to the request's address, because a proxy may
+// have cut off a prefix, so that the server does not know its own absolute addresses. It panics if target could lead to
+// another server.
 func Redirect(w http.ResponseWriter, status int, target string) {
-	if !local(target) {
-		// all callers build targets from checked parts
+	if !isLocal(target) {
+		// This is a defect of the caller: callers make targets of parts that they have checked.
 		panic(fmt.Sprintf("a redirect that could leave the server: %.200q", target))
 	}
 	w.Header().Set("Location", target)
@@ -49,19 +50,21 @@ func Root(r *http.Request) string {
 	return up
 }
 
-// Within is an address from outside, relative to the server's root, if it leads below the root; else it is the root.
-func Within(given string) string {
+// BelowRoot returns an address that a client gave, which is relative to the server's root, if it is one below the root;
+// else "./", the root itself.
+func BelowRoot(given string) string {
 	u, err := url.Parse(given)
 	if err != nil || slices.Contains(strings.Split(u.Path, "/"), "..") {
 		return "./"
 	}
-	if way := Relative(u.String()); local(given) && local(way) {
-		return way
+	if target := Relative(u.String()); isLocal(given) && isLocal(target) {
+		return target
 	}
 	return "./"
 }
 
-// Relative writes a relative path so that it cannot be read as anything else: "https:x" would have a scheme.
+// Relative returns a relative path with ./ at its beginning, unless it begins with ./ or ../: a first part such as
+// "https:x" would be read as one with a scheme.
 func Relative(path string) string {
 	if strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") {
 		return path
@@ -69,9 +72,9 @@ func Relative(path string) string {
 	return "./" + path
 }
 
-// local says whether an address is relative, also to browsers, which read a backslash as a slash and drop control
-// characters.
-func local(target string) bool {
+// isLocal says whether an address is relative. It is strict, because browsers read a backslash as a slash, and drop
+// control characters, with which url.Parse fails.
+func isLocal(target string) bool {
 	u, err := url.Parse(target)
 	path, _, _ := strings.Cut(target, "#")
 	path, _, _ = strings.Cut(path, "?")
@@ -79,47 +82,51 @@ func local(target string) bool {
 		!strings.Contains(path, `\`) && !strings.Contains(path, "//")
 }
 
-// Sandbox makes an answer of a running cluster inert, whatever it is: the cluster belongs to its owner, and none of its
-// pages may act here for the people who open it. Data can be read as usual.
+// Sandbox sets the headers that keep the answer of a running cluster from acting as a page of this server: whoever owns
+// the cluster decides what its pages do, and they must not do it in the name of the people who open them. Scripts of
+// our pages can read such an answer as usual.
 func Sandbox(h http.Header) {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 	h.Set("Cache-Control", "no-store")
 }
 
-// clusterHeaders are the headers of a running cluster's answers that reach a client: those needed to read the body.
+// clusterHeaders are the headers of a running cluster's answers that a client gets: those that it needs to read the
+// body.
 var clusterHeaders = map[string]bool{
 	"Accept-Ranges": true, "Allow": true, "Content-Disposition": true, "Content-Encoding": true, "Content-Length": true,
 	"Content-Range": true,
 	"Content-Type":  true, "Retry-After": true,
 }
 
-// upgradeHeaders reach a client as well if the answer makes the connection a WebSocket.
+// upgradeHeaders are those that a client also gets if the answer makes the connection a WebSocket.
 var upgradeHeaders = map[string]bool{
 	"Connection": true, "Upgrade": true, "Sec-Websocket-Accept": true, "Sec-Websocket-Extensions": true,
 	"Sec-Websocket-Protocol": true,
 }
 
-// ClusterAnswer removes from the headers of a running cluster's answer what may not reach a client.
-func ClusterAnswer(h http.Header, status int) {
+// FilterClusterHeaders removes from the headers of a running cluster's answer those that a client must not get. Of a
+// header that is there several times it leaves the first, and it replaces a Content-Type that browsers could execute.
+func FilterClusterHeaders(h http.Header, status int) {
+	upgrades := status == http.StatusSwitchingProtocols
 	for name, values := range h {
 		canonical := http.CanonicalHeaderKey(name)
-		if kept := clusterHeaders[canonical] || status == http.StatusSwitchingProtocols &&
-			upgradeHeaders[canonical]; !kept || canonical != name {
+		allowed := clusterHeaders[canonical] || upgrades && upgradeHeaders[canonical]
+		if !allowed || canonical != name {
 			delete(h, name)
 		} else if len(values) > 1 {
 			h[name] = values[:1]
 		}
 	}
-	if status != http.StatusSwitchingProtocols {
-		h.Set("Content-Type", plainType(h.Get("Content-Type")))
+	if !upgrades {
+		h.Set("Content-Type", harmlessType(h.Get("Content-Type")))
 	}
 	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err != nil || seconds < 1 {
-		h.Del("Retry-After") // pages would ask again at once, and again
+		h.Del("Retry-After") // with 0, pages would try again without a pause
 	}
 }
 
-// plainTypes are the types that no browser uses as a script or a style sheet.
-var plainTypes = map[string]bool{
+// harmlessTypes are the types that browsers use neither as a script nor as a style sheet.
+var harmlessTypes = map[string]bool{
 	"application/gzip": true, "application/json": true, "application/octet-stream": true, "application/text": true,
 	"application/x-ndjson": true,
 	"application/zip":      true, "image/gif": true, "image/jpeg": true, "image/png": true, "image/svg+xml": true,
@@ -127,10 +134,11 @@ var plainTypes = map[string]bool{
 	"text/event-stream": true, "text/html": true, "text/plain": true,
 }
 
-// plainType is a Content-Type if it is one of plainTypes, else that of any bytes.
-func plainType(contentType string) string {
+// harmlessType returns a Content-Type without its parameters, except for a charset that is UTF-8 or ASCII. A type that
+// is none of harmlessTypes becomes application/octet-stream.
+func harmlessType(contentType string) string {
 	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || !plainTypes[kind] {
+	if err != nil || !harmlessTypes[kind] {
 		return "application/octet-stream"
 	}
 	if charset := parameters["charset"]; strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "us-ascii") {
@@ -139,5 +147,5 @@ func plainType(contentType string) string {
 	return kind
 }
 
-// WantsPage says whether a person looks at the answer: scripts and Ray's tools do not ask for HTML.
+// WantsPage says whether the answer is to be a page for a person. Scripts and Ray's tools do not accept HTML.
 func WantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

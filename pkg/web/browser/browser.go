@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Config is what the server cannot know about itself.
+// Config is what the server cannot find out about itself.
 type Config struct {
 	// AllowedHosts are the names by which browsers reach the server, with a port if it is not the scheme's default.
 	AllowedHosts []string
@@ -31,15 +31,16 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 			"only connections from 127.0.0.1 are checked, and only with --auth=off")
 }
 
-// Rules are the configuration in force.
+// Rules are the rules about browsers with a server's configuration.
 type Rules struct {
-	hosts map[string]bool
-	// guarded is true where callers must sign in: browsers send no cookie to a name that is not the server's.
+	hosts map[string]bool // of Config.AllowedHosts, in lower case
+	// guarded says that callers must sign in. Then a foreign host name is of no use to an attacker, because browsers do
+	// not send the server's cookies to it.
 	guarded bool
 	origins *http.CrossOriginProtection
 }
 
-// New checks the configuration. guarded says whether callers must sign in.
+// New makes the rules of a configuration, and checks it. guarded says whether callers must sign in.
 func New(c Config, guarded bool) (*Rules, error) {
 	r := &Rules{hosts: map[string]bool{}, guarded: guarded, origins: http.NewCrossOriginProtection()}
 	for _, host := range c.AllowedHosts {
@@ -62,8 +63,9 @@ var (
 	ErrOtherSite = errors.New("a page of another site sent this request")
 )
 
-// Check refuses requests to names that are not the server's, and requests of other sites' pages that change something
-// or open a connection. A GET may be a link from anywhere: a handler that changes something on GET asks OwnPage.
+// Check refuses requests to host names that are not the server's, and requests of other sites' pages that may change
+// something or open a WebSocket. Any page may link here, so it allows GET: a handler that changes something on GET has
+// to call OwnPage.
 func (r *Rules) Check(req *http.Request) error {
 	if err := r.checkHost(req); err != nil {
 		return err
@@ -71,17 +73,18 @@ func (r *Rules) Check(req *http.Request) error {
 	if req.Header.Get("Upgrade") != "" { // browsers let any page open a WebSocket anywhere
 		return r.OwnPage(req)
 	}
-	return otherSite(r.origins.Check(req))
+	return asOtherSite(r.origins.Check(req))
 }
 
 // OwnPage refuses requests of other sites' pages, whatever their method.
 func (r *Rules) OwnPage(req *http.Request) error {
-	changes := *req
-	changes.Method = http.MethodPost
-	return otherSite(r.origins.Check(&changes))
+	asPost := *req // origins.Check allows every GET
+	asPost.Method = http.MethodPost
+	return asOtherSite(r.origins.Check(&asPost))
 }
 
-// Subresource refuses requests that other sites' pages make by themselves. Following a link is allowed.
+// Subresource refuses requests that other sites' pages make without their user's doing, such as for images. It allows
+// that a user follows a link of such a page.
 func (r *Rules) Subresource(req *http.Request) error {
 	if FromOtherSite(req) && (req.Header.Get("Sec-Fetch-Mode") != "navigate" ||
 		req.Header.Get("Sec-Fetch-Dest") != "document") {
@@ -102,27 +105,28 @@ func ByHTTPS(req *http.Request) bool {
 	return req.TLS != nil || req.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-func otherSite(err error) error {
+// asOtherSite makes an error an ErrOtherSite; nil stays nil.
+func asOtherSite(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOtherSite, err)
 	}
 	return nil
 }
 
-// checkHost protects against DNS rebinding: a site whose name leads to this server's address could read what is here,
-// because to a browser its pages and the server's are the same site. Addresses, and names known only within a cluster
-// or machine, cannot be taken over that way.
+// checkHost refuses requests to host names that are not the server's, against DNS rebinding: if a site has its name
+// resolve to this server's address, a browser takes the server for that site, whose pages can read what is here.
+// Addresses, and names that are known only within a cluster or machine, cannot be used for that.
 //
-// The names of an Ingress are not known unless they are configured. Without them, an unknown name is refused only to
-// callers that need no credentials and connect from this machine: that is what `kubectl port-forward` and a server on a
-// laptop look like.
+// The server does not know the name of its Ingress unless it is configured. Without configured names, it refuses a name
+// only if callers need no credentials and the request comes from this machine, which is how `kubectl port-forward` and
+// a server on a laptop are reached.
 func (r *Rules) checkHost(req *http.Request) error {
 	host := strings.ToLower(req.Host)
-	if host == "" { // HTTP/1.0: no browser
+	if host == "" { // the client is no browser, but an old one of HTTP/1.0
 		return nil
 	}
 	name := strings.TrimSuffix(strings.Trim(withoutPort(host), "[]"), ".")
-	if internal(name) || r.hosts[host] || r.hosts[name] {
+	if isInternalName(name) || r.hosts[host] || r.hosts[name] {
 		return nil
 	}
 	if len(r.hosts) == 0 && (r.guarded || !fromThisMachine(req)) {
@@ -132,6 +136,7 @@ func (r *Rules) checkHost(req *http.Request) error {
 		req.Host, withoutPort(host))
 }
 
+// withoutPort returns a host without its port, if it has one.
 func withoutPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -139,8 +144,8 @@ func withoutPort(host string) string {
 	return host
 }
 
-// internal says whether a name is an address, or a name that the DNS of the internet does not know.
-func internal(name string) bool {
+// isInternalName says whether a host is an IP address, or a name that the DNS of the internet cannot resolve.
+func isInternalName(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
 		return true
 	}
@@ -148,7 +153,8 @@ func internal(name string) bool {
 	return slices.ContainsFunc(zones, func(zone string) bool { return strings.HasSuffix(name, zone) })
 }
 
-// fromThisMachine is false for the proxy of a service mesh: that uses other loopback addresses.
+// fromThisMachine says whether a request was sent from 127.0.0.1 or ::1. The proxy of a service mesh, which passes on
+// requests of other machines, uses other loopback addresses.
 func fromThisMachine(req *http.Request) bool {
 	addr, err := netip.ParseAddrPort(req.RemoteAddr)
 	return err == nil && (addr.Addr().Unmap() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) ||

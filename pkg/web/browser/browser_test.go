@@ -25,7 +25,7 @@ func FuzzClusterAnswer(f *testing.F) {
 		"Sec-Websocket-Protocol"}
 	f.Fuzz(func(t *testing.T, name, value, contentType string, status int) {
 		h := http.Header{name: {value, "second"}, "Content-Type": {contentType}}
-		ClusterAnswer(h, status)
+		FilterClusterHeaders(h, status)
 		for name, values := range h {
 			if !slices.Contains(kept, name) && (status != http.StatusSwitchingProtocols ||
 				!slices.Contains(upgrade, name)) {
@@ -55,7 +55,7 @@ func FuzzWithin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, given string) {
 		base, err := url.Parse("https://history.example/prefix/login")
 		must.OK(t, err)
-		got := Within(given)
+		got := BelowRoot(given)
 		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }) {
 			t.Fatalf("%q became %q", given, got)
 		}
@@ -84,7 +84,7 @@ func TestRoot(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	for given, want := range map[string]string{"5": "5", "0": "", "-1": "", "0.001": "", "1e-9": "", "soon": ""} {
 		h := http.Header{"Retry-After": {given}}
-		ClusterAnswer(h, http.StatusServiceUnavailable)
+		FilterClusterHeaders(h, http.StatusServiceUnavailable)
 		if got := h.Get("Retry-After"); got != want {
 			t.Errorf("%s: %q, want %q", given, got, want)
 		}

@@ -17,12 +17,12 @@ type Recorder struct {
 	Route  string
 	Status int // 0: no answer yet
 	Bytes  int64
-	Body   io.ReadCloser // the request's body without maxBody: running clusters take more
+	Body   io.ReadCloser // the request's body without the server's own limit: running clusters accept larger ones
 }
 
 type recorderKey struct{}
 
-// Record adds to a request's context the recorder of its answer.
+// Record returns a recorder that writes an answer to w, and a context with it for the request, whose body is given.
 func Record(ctx context.Context, w http.ResponseWriter, body io.ReadCloser) (context.Context, *Recorder) {
 	r := &Recorder{ResponseWriter: w, Route: "none", Body: body}
 	return context.WithValue(ctx, recorderKey{}, r), r
@@ -31,6 +31,7 @@ func Record(ctx context.Context, w http.ResponseWriter, body io.ReadCloser) (con
 // RecorderOf returns the recorder of a request whose context Record made.
 func RecorderOf(r *http.Request) *Recorder { return r.Context().Value(recorderKey{}).(*Recorder) }
 
+// Code is the answer's status; 200 if nothing was written, which is what the server sends then.
 func (w *Recorder) Code() int {
 	if w.Status == 0 {
 		return http.StatusOK
@@ -62,7 +63,7 @@ func (w *Recorder) Flush() {
 // Unwrap is for http.ResponseController.
 func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// JSON answers with v, which must be of a type that can be encoded.
+// JSON answers with v as JSON. It panics if v cannot be encoded.
 func JSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -78,8 +79,8 @@ func Data(w http.ResponseWriter, data any) {
 	JSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": data})
 }
 
-// Tagged puts an ETag on an answer if it is a good one: no client may keep an error, nor an answer whose handler set
-// the header to nil.
+// Tagged is a response writer that adds an ETag to an answer with status 200, so that clients keep no error. A handler
+// that does not want the ETag sets Header()["Etag"] to nil.
 type Tagged struct {
 	http.ResponseWriter
 	ETag    string
