@@ -28,12 +28,12 @@ func intended(c moment.Cause) bool {
 	return intendedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).intended()
 }
 
-// readActors finds the actors that died or were restarted. Of those that run for Ray only the deaths by memory count:
-// their other ends are told by the findings about what they serve.
+// readActors finds the actors that died, or that Ray started again. Of the actors that Ray runs for itself it finds
+// only those for which there was no memory: how the others ended is told by the findings about what they serve.
 func (b *builder) readActors() {
-	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
-		state, existed := moment.ActorAt(a, b.r.At)
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
+		state, existed := moment.ActorAt(a, b.moment.At)
 		if !existed || b.runsForRay(a.Class, a.Job) && state.Cause().Context != outOfMemory {
 			continue
 		}
@@ -41,8 +41,9 @@ func (b *builder) readActors() {
 		for _, p := range processes {
 			b.actorRestarted(a, p)
 		}
+		// After the last of many processes no other one followed, so its end was not repaired.
 		if f := b.actors[a.ID]; len(processes) >= crashLoop && !state.Placed && f != nil && f.recovered > 0 {
-			f.recovered, f.unrecovered = f.recovered-1, f.unrecovered+1 // no process followed the last one
+			f.recovered, f.unrecovered = f.recovered-1, f.unrecovered+1
 		}
 		if state.State != moment.Dead {
 			continue
@@ -58,8 +59,8 @@ func (b *builder) readActors() {
 var failedOn = lazyregexp.New(
 	`Actor is failed on worker ([0-9a-f]{56}) at node ([0-9a-f]{56}), need_reschedule = 1, .* actor_id=([0-9a-f]{32})\b`)
 
-// formerProcesses returns the processes of an actor that was restarted: those that were ready, and those that the GCS's
-// log tells of.
+// formerProcesses returns the processes in which an actor ran before Ray started it again: those that were ready, and
+// those that ended in the actor's constructor, of which only the GCS's log tells.
 func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []moment.ActorProcess {
 	all := slices.Clone(state.FormerProcesses)
 	if state.Restarts == 0 {
@@ -68,7 +69,7 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
 		all = append(all, last) // it ended before another one was ready
 	}
-	for _, m := range b.restarts() {
+	for _, m := range b.restartLines() {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
 		if err == nil && !known && m.groups[3] == a.ID.String() && worker != state.Worker {
@@ -79,7 +80,7 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	return all
 }
 
-// actorName returns an actor's class, and its name if it has one of its own.
+// actorName returns an actor's class, with the actor's own name in parentheses if it has one.
 func actorName(a *entities.Actor) string {
 	if a.Name != "" && a.Name != a.Class {
 		return fmt.Sprintf("%s (%s)", a.Class, a.Name)
@@ -94,12 +95,12 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 // argumentFailed is in Ray's messages about tasks that were not run because one of their arguments had failed.
 const argumentFailed = "At least one of the input arguments for this task could not be computed"
 
-// actorDied adds an actor's death to the finding about deaths with the same cause: what Ray tells of it, or else how
-// the actor's process ended.
+// actorDied adds an actor's death to the finding about deaths with the same cause. state is the actor's at its death.
+// The cause is what Ray tells of it, c, or else how the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment.Cause) {
 	name, key := actorName(a), a.Job.String()+a.Class
 	d, known := b.deaths[state.Worker] // how its process ended
-	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.Text,
+	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: timestamp(state.Ended), Text: c.Text,
 		Link: b.link("#/actors/%s", a.ID)}
 	if state.Node.Nil() && c.Reason == "NODE_DIED" {
 		state.Node = b.lostNodeIn(c.Text) // its process had not started there
@@ -108,7 +109,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 	switch {
 	case c.Context == "creationTaskFailureContext":
 		raised := output.ExceptionOf(c.Text)
-		f = b.find(ActorDied, key+raised.Type+output.Normalised(raised.Message))
+		f = b.findOrAdd(ActorDied, key+raised.Type+output.Normalised(raised.Message))
 		f.raised = raised
 		how := "its constructor raised"
 		if f.ofArgument = strings.Contains(c.Text, argumentFailed); f.ofArgument {
@@ -122,11 +123,11 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 		f = b.notScheduled("Actor "+name, key, c.Text)
 	case c.Context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.Text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name, c.Text)
-	case c.Reason == "NODE_DIED" || b.lost[state.Node] != nil && !known: // it did not end by itself
-		f = b.find(ActorDied, "node "+key+state.Node.String())
-		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
+	case c.Reason == "NODE_DIED" || b.lostNodes[state.Node] != nil && !known: // it did not end by itself
+		f = b.findOrAdd(ActorDied, "node "+key+state.Node.String())
+		f.Title, f.helpName = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
 			actorWithItsNode
-		if lost := b.lost[state.Node]; lost != nil {
+		if lost := b.lostNodes[state.Node]; lost != nil {
 			f.causedBy(lost)
 			lost.describe(occurrence{job: a.Job, name: "actor " + name, evidence: []Evidence{evident}})
 		}
@@ -145,7 +146,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 	b.actors[a.ID] = f
 }
 
-// actorRestarted adds the end of a process of an actor that Ray then started again in another process.
+// actorRestarted adds the end of an actor's process after which Ray started the actor again in another one.
 func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	d, known := b.deaths[p.Worker]
 	name := actorName(a)
@@ -155,8 +156,8 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		return
 	case known && d.exit == exitOutOfMemory:
 		f = b.outOfMemory(a.Job, p.Node, name, d.detail)
-	case b.lost[p.Node] != nil:
-		f, name = b.lost[p.Node], "actor "+name
+	case b.lostNodes[p.Node] != nil:
+		f, name = b.lostNodes[p.Node], "actor "+name
 	default:
 		if !known {
 			d.detail = "its process ended"
@@ -184,16 +185,17 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	b.actors[a.ID] = f
 }
 
-// callsFailed adds the finding about an actor's calls that failed because the actor was gone.
+// callsFailed adds the finding about calls of an actor that failed because the actor was gone. name is the method's,
+// kind and text are the type and the message of Ray's error, and evident is the attempt as evidence.
 func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
-	id := actorOf(row)
+	id := actorIDOf(row)
 	died := b.actors[id]
 	var f *finding
 	if died != nil {
 		died.addName(name)
 		died.addEvidence(evident)
-		f = b.find(TaskFailed, callerOf(row).String()+name+kind+died.Title)
-		f.advised = withItsActor
+		f = b.findOrAdd(TaskFailed, callerJob(row).String()+name+kind+died.Title)
+		f.helpName = withItsActor
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
 		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
 			f.Title = fmt.Sprintf("Calls of %s failed because the actor was not created", name)
@@ -201,31 +203,10 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		}
 		f.causedBy(died)
 	} else {
-		raised, title := output.ExceptionOf(text), fmt.Sprintf("Calls of %s failed because the actor was gone", name)
-		key := "calls " + callerOf(row).String() + name + kind
-		if _, detail, died := strings.Cut(text, processDead); died && raised.Type == "" && row.Worker() != nil {
-			f = b.processDied(ActorDied, key, title, idOf[rayid.Worker](row.Worker()), death{detail: detail})
-		} else {
-			f = b.find(ActorDied, key+output.Normalised(raised.String()))
-			f.Title = title + ": " + cmp.Or(raised.String(), deathSentence(text))
-		}
-		f.raised = raised
-		maker, who, a := b.jobOfID(row.Job()), "an actor", b.s.Actor(id)
-		if a != nil {
-			who = "actor " + actorName(a)
-		}
-		if foreign := callerOf(row) != row.Job(); foreign && maker != nil {
-			f.goOn(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
-		} else if !foreign {
-			if a != nil && a.Name != "" {
-				f.goOn("; it was " + who)
-			}
-			f.intended = f.intended || slices.ContainsFunc(wantedEnds,
-				func(said string) bool { return strings.Contains(text, said) })
-		}
+		f = b.callsOfGoneActor(row, name, kind, text)
 	}
 	f.add(occurrence{
-		at: failedAt(row), job: callerOf(row), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
+		at: failedAt(row), job: callerJob(row), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
 		evidence: []Evidence{evident},
 	})
 	b.addFailure(row, f)
@@ -233,13 +214,42 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		return
 	}
 	state, _ := b.actorState(id)
-	if lost := b.lost[state.Node]; !f.intended && lost != nil {
+	if lost := b.lostNodes[state.Node]; !f.intended && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
-		lost.describe(occurrence{job: callerOf(row), name: name})
+		lost.describe(occurrence{job: callerJob(row), name: name})
 	}
 	if !id.Nil() {
 		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
 	}
+}
+
+// callsOfGoneActor returns the finding about calls of an actor that was gone, if no finding is about the actor's death:
+// it then says what Ray's message tells of that, and which job had made the actor. The parameters are those of
+// callsFailed.
+func (b *builder) callsOfGoneActor(row tasktable.Row, name, kind, text string) (f *finding) {
+	raised, title := output.ExceptionOf(text), fmt.Sprintf("Calls of %s failed because the actor was gone", name)
+	key := "calls " + callerJob(row).String() + name + kind
+	if _, detail, ended := strings.Cut(text, processDead); ended && raised.Type == "" && row.Worker() != nil {
+		f = b.processDied(ActorDied, key, title, idOf[rayid.Worker](row.Worker()), death{detail: detail})
+	} else {
+		f = b.findOrAdd(ActorDied, key+output.Normalised(raised.String()))
+		f.Title = title + ": " + cmp.Or(raised.String(), deathSentence(text))
+	}
+	f.raised = raised
+	maker, who, a := b.jobOfID(row.Job()), "an actor", b.session.Actor(actorIDOf(row))
+	if a != nil {
+		who = "actor " + actorName(a)
+	}
+	if foreign := callerJob(row) != row.Job(); foreign && maker != nil {
+		f.appendTitle(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
+	} else if !foreign {
+		if a != nil && a.Name != "" {
+			f.appendTitle("; it was " + who)
+		}
+		f.intended = f.intended || slices.ContainsFunc(wantedEnds,
+			func(said string) bool { return strings.Contains(text, said) })
+	}
+	return f
 }
 
 // wantedEnds are what Ray's messages about actors that are gone say if that is no failure.
@@ -255,8 +265,8 @@ const processDead = deadBecause + " its worker process has died."
 // toldToExit matches what Ray says of a process that it ended, and why: of that the first sentence.
 var toldToExit = lazyregexp.New(`\. Worker exit type: INTENDED_SYSTEM_EXIT Worker exit detail: (.+?)(?:\.(?:\s|$)|\n|$)`)
 
-// deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning
-// if there is no such sentence.
+// deathSentence returns the sentence of Ray's message about a dead actor that says why it died. If there is none, it
+// returns the message's beginning.
 func deathSentence(text string) string {
 	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]
@@ -267,7 +277,8 @@ func deathSentence(text string) string {
 	return output.FirstSentence(text)
 }
 
-// actorDeathReason returns the sentence of Ray's message about a dead actor that says why it died, if there is one.
+// actorDeathReason returns the sentence of Ray's message about a dead actor that says why it died; found is false if
+// the text has no such sentence.
 func actorDeathReason(text string) (reason string, found bool) {
 	reason = deathSentence(text)
 	return reason, strings.HasPrefix(reason, deadBecause)

@@ -63,7 +63,7 @@ const (
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helps().Kinds)) }
 
-// CheckKind refuses a filter by a kind of findings that there is none of.
+// CheckKind returns an error if a filter asks for a kind of findings that does not exist.
 func CheckKind(f catalog.Filter) error {
 	kinds := Kinds()
 	if f.Finding == "" || slices.Contains(kinds, f.Finding) {
@@ -77,10 +77,11 @@ func CheckKind(f catalog.Filter) error {
 var ofKind = map[string]bool{NodeDied: true, GCSDied: true, OutOfMemory: true, Pod: true, Starved: true,
 	Cancelled: true, JobStopped: true, Unended: true}
 
-// help returns what to do about a finding.
+// help returns what to do about a finding: what its helpName stands for, or what fits its exception or title, or else
+// the help of its kind.
 func (f *finding) help() help {
-	if f.advised != "" {
-		return helps().Instead[f.advised]
+	if f.helpName != "" {
+		return helps().Instead[f.helpName]
 	}
 	if f.jobEnd && len(f.because) > 0 { // what the job failed of has its own help
 		return helps().Instead[consequence]
@@ -100,11 +101,11 @@ func (f *finding) help() help {
 	return helps().Kinds[f.Kind]
 }
 
-// isDocs reports whether an address is the page of some help.
+// isDocs reports whether an address is that of a page to which some help refers.
 func isDocs(address string) bool {
-	is := func(h help) bool { return address == docsRoot+h.Docs }
+	refers := func(h help) bool { return address == docsRoot+h.Docs }
 	all := helps()
-	return slices.ContainsFunc(all.Said, func(s saying) bool { return is(s.help) }) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(all.Kinds)), is) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(all.Instead)), is)
+	return slices.ContainsFunc(all.Said, func(s saying) bool { return refers(s.help) }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(all.Kinds)), refers) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(all.Instead)), refers)
 }

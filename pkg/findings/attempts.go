@@ -20,7 +20,8 @@ type attempt struct {
 	since int64  // Unix ns
 }
 
-// name is the name that the task was given; of a trial of Tune the function's, if that is known.
+// name returns the name that the attempt's task was given. For a trial of Tune it is "Tune trial" and the name of the
+// user's function, if that is known.
 func (a attempt) name() string {
 	name := string(a.row.GivenName())
 	if trial := strings.TrimSuffix(string(a.row.Name()), ".train"); name == trialRun && trial != "ImplicitFunc" {
@@ -33,8 +34,8 @@ func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID
 
 func (b *builder) attemptEvidence(a attempt) Evidence {
 	return Evidence{
-		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state,
-			stamp(a.since)),
+		Source: "event", Time: timestamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state,
+			timestamp(a.since)),
 		Link: b.link("#/tasks/%s", a.row.ID()),
 	}
 }
@@ -51,12 +52,12 @@ func namesOf(all []attempt) (names []string) {
 	return names
 }
 
-// waitedFor returns the names of attempts of one state, with how long the first one had been in it, as far as something
-// is stored of the time after it began.
+// waitedFor names attempts of one state, for a title: "f and 2 more, which had been running for 5s". The time is that
+// of the first attempt, until a time (Unix ns); it is left out if it is less than a second. all must not be empty.
 func waitedFor(all []attempt, until int64) string {
 	took := time.Duration(until - all[0].since).Round(time.Second)
 	if took <= 0 {
-		return quoted(namesOf(all))
+		return listNames(namesOf(all))
 	}
 	how := "pending"
 	switch all[0].state {
@@ -66,15 +67,16 @@ func waitedFor(all []attempt, until int64) string {
 		how = "without an answer"
 	}
 	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.behind(all[0]) }))
-	text := fmt.Sprintf("%s, which had been %s for %s", quoted(first), how, took)
+	text := fmt.Sprintf("%s, which had been %s for %s", listNames(first), how, took)
 	if later := namesOf(all); len(later) > len(first) {
 		later = slices.DeleteFunc(later, func(name string) bool { return slices.Contains(first, name) })
-		text += ", and " + quoted(later) + " after it"
+		text += ", and " + listNames(later) + " after it"
 	}
 	return text
 }
 
-// behind reports whether a call began after another one in the same worker, where it may have waited for that one.
+// behind reports whether a call began after another one in the same worker process, so that it may have waited for that
+// call.
 func (a attempt) behind(first attempt) bool {
 	return len(a.row.Worker()) > 0 && string(a.row.Worker()) == string(first.row.Worker()) && a.since > first.since
 }
@@ -82,12 +84,13 @@ func (a attempt) behind(first attempt) bool {
 // sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
 const sentToWorker = "SUBMITTED_TO_WORKER"
 
-// ofJob returns the attempts of a job that were in a state; none of a job without a driver.
+// ofJob returns the attempts of a job that were in a state. It filters all in place.
 func ofJob(all []attempt, j *job, state string) []attempt {
-	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(callerOf(a.row)) || a.state != state })
+	return slices.DeleteFunc(all, func(a attempt) bool { return !j.hasDriver(callerJob(a.row)) || a.state != state })
 }
 
-// lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
+// lowest returns the attempts that started none of the others: the ends of the chains of calls. It filters all in
+// place.
 func lowest(all []attempt) []attempt {
 	started := map[string][]tasktable.Row{}
 	for _, a := range all {
@@ -100,8 +103,9 @@ func lowest(all []attempt) []attempt {
 	})
 }
 
-// parentIDs returns which tasks Ray names as the parent of what an attempt starts: itself, or, of a coroutine of an
-// actor, the actor's creation, whose ID is 8 bytes of ones and the actor's ID.
+// parentIDs returns the IDs, as bytes, by which Ray names an attempt as the parent of the tasks that it starts: the ID
+// of its task, and for a method of an actor also the ID of the actor's creation, because Ray names that one for
+// coroutines. The latter is 8 bytes of ones and the actor's ID.
 func parentIDs(row tasktable.Row) []string {
 	id := row.ID()
 	ids := []string{string(id[:])}
@@ -111,21 +115,24 @@ func parentIDs(row tasktable.Row) []string {
 	return ids
 }
 
-// byDriver reports whether a driver itself started an attempt: the ID of its parent is that of its job, filled up.
+// byDriver reports whether a driver itself started an attempt. Ray's ID of the parent is then 20 bytes of ones and the
+// ID of the job.
 func byDriver(row tasktable.Row) bool {
 	return strings.HasPrefix(string(row.Parent()), strings.Repeat("\xff", 20))
 }
 
-// startedBy reports whether an attempt was, as far as its parent's ID and its time tell, started by another one.
+// startedBy reports whether an attempt was started by another one, the parent. If Ray names only the creation of the
+// parent's actor, the attempt must not be older than the parent.
 func startedBy(row, parent tasktable.Row) bool {
 	at := slices.Index(parentIDs(parent), string(row.Parent()))
-	return at == 0 || at > 0 && firstState(row) >= firstState(parent)
+	return at == 0 || at > 0 && firstStateAt(row) >= firstStateAt(parent)
 }
 
+// finished reports whether the attempt succeeded.
 func (a attempt) finished() bool { return a.state == tasktable.StateFinished }
 
-// firstState returns when an attempt entered its first state, Unix ns; 0 if that is not known.
-func firstState(row tasktable.Row) (at int64) {
+// firstStateAt returns when an attempt entered its first state, Unix ns; 0 if no time is known.
+func firstStateAt(row tasktable.Row) (at int64) {
 	var buf [8]tasktable.StateTime
 	for _, s := range row.States(buf[:0]) {
 		if at == 0 || s.Time < at {
@@ -139,7 +146,7 @@ func firstState(row tasktable.Row) (at int64) {
 // job, filled up.
 var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
 
-// isJobEnd reports whether an attempt ended because its driver did.
+// isJobEnd reports whether Ray's message about a failed attempt says that it ended because its driver had.
 func isJobEnd(text []byte) bool {
 	s := string(text[:min(len(text), 600)])
 	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
@@ -147,19 +154,20 @@ func isJobEnd(text []byte) bool {
 		driverOwned().MatchString(s)
 }
 
-// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is
-// known about its end.
+// vanished reports whether a failed attempt only ended with its driver: its process was told to end, it was killed or
+// cancelled, or nothing is known of its end, at about the time of the driver's end. kind and text are the type and the
+// message of Ray's error, and at is when the attempt failed (Unix ns).
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
-	j := b.jobOfID(callerOf(row))
+	j := b.jobOfID(callerJob(row))
 	death, dead := b.deaths[worker]
 	atEnd := j != nil && j.End != 0 && at-j.End <= atTheEnd && j.End-at <= atTheEnd
 	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
-		driver := b.s.Job(callerOf(row))
+		driver := b.session.Job(callerJob(row))
 		if driver == nil {
 			return false
 		}
-		state, _ := moment.DriverAt(driver, b.r.At)
+		state, _ := moment.DriverAt(driver, b.moment.At)
 		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
 	if kind == "ACTOR_DIED" && strings.Contains(string(text), "killed by `ray.kill`") {
@@ -172,9 +180,10 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
 const withDriver = 5e8
 
-// addAbandoned remembers what an attempt was doing when its driver ended.
+// addAbandoned remembers an attempt that ended because its driver did, with the state that it was in until then. It
+// leaves out one whose function had returned, and all beyond maxPending.
 func (b *builder) addAbandoned(row tasktable.Row) {
-	end, _ := (attempt{row: row}).endedUnseen()
+	end, _ := (attempt{row: row}).unreportedEnd()
 	if end != 0 || len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
 		return
 	}

@@ -13,19 +13,19 @@ var barrier = lazyregexp.New(`\((SplitCoordinator|SynchronizationActor)( pid=\d+
 	`(StreamSplitDataIterator\([^)\n]{1,60}\) blocked waiting on other clients\b[^.\n]{0,40}|` +
 	`The workers have been waiting for [^\n]{1,40} for the following ranks to join the [^\n]{1,100}: \[[\d, ]{1,200}\])`)
 
-// tellBarrier adds to the title of a wait which readers or ranks had not come to where the others waited, as the job's
-// log tells last.
+// tellBarrier adds to the title about a wait which readers or ranks had not come to where the others waited, as the
+// job's log tells last. log is nil if none is stored.
 func (f *finding) tellBarrier(log *logText) {
 	if log == nil || f.Kind != Timeout && f.Kind != Unended {
 		return
 	}
 	if who, said := waitsAtBarrier(log.text); who != "" {
-		f.goOn("; " + who + " printed: " + output.Clip(said, output.MaxMessage))
+		f.appendTitle("; " + who + " printed: " + output.Clip(said, output.MaxMessage))
 	}
 }
 
-// waitsAtBarrier returns which of Ray's actors told last in a driver's log for whom it waited, and what it said; "" if
-// none did, or went on after it.
+// waitsAtBarrier returns which of Ray's actors was the last in a driver's log to say for whom it waited, and what it
+// said; both are "" if none did, or if the log shows that the wait was over.
 func waitsAtBarrier(log string) (who, said string) {
 	all := barrier().FindAllStringSubmatchIndex(log, -1)
 	if all == nil {

@@ -45,8 +45,9 @@ var Params = []string{"job_id", "submission_id"}
 // earlier moment that was requested last.
 type cache struct{ end, moment shared.Value[*Report] }
 
-// Read returns the findings of a session at a moment. They are computed once for each state of the session. The caller
-// must not change them.
+// Read returns the findings of a session at a moment. The findings that are kept in the store are used if they describe
+// the ended session as it is now; otherwise they are computed, once for each state of the session. The caller must not
+// change the report.
 func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	running := r.Runs(ctx)
 	version := fmt.Sprintf("%s %t %d", moment.StateOf(r.Session), running, r.At)
@@ -70,53 +71,53 @@ type builder struct {
 	ctx context.Context // of the request that the report is for
 	err error           // the first that the store answered, or why the request ended: after it nothing more is read
 
-	r    *moment.Moment
-	s    *session.Session
-	base string         // the beginning of all links
-	end  int64          // the requested moment, Unix ns
-	zone *time.Location // the cluster's time zone
+	moment  *moment.Moment
+	session *session.Session
+	base    string         // the beginning of all links
+	end     int64          // the requested moment, Unix ns; math.MaxInt64 for the session's end
+	zone    *time.Location // the cluster's time zone
 
-	byKey map[string]*finding
-	all   []*finding
+	byKey    map[string]*finding // the findings by finding.key
+	findings []*finding          // in the order in which they were added
 
 	nodes                 moment.Nodes
-	deaths                map[rayid.Worker]death
-	lost                  map[rayid.Node]*finding
-	gcs                   func() *finding           // gcsEnded, which looks once
-	restarts              func() []match            // lines of the GCS's log about actors, read once
-	drains                func() map[string]match   // readDrains, once
-	sent                  func() []attempt          // calls of which no answer is stored, read once
-	training              func() map[rayid.Job]bool // readTraining, once
-	sharing               func() map[rayid.Job]bool // readSharing, once
+	deaths                map[rayid.Worker]death    // how the processes of workers and drivers ended
+	lostNodes             map[rayid.Node]*finding   // the findings about nodes that died, by the nodes
+	gcsFinding            func() *finding           // gcsEnded, which looks once
+	restartLines          func() []match            // lines of the GCS's log about actors, read once
+	drainLines            func() map[string]match   // readDrains, once
+	sentCalls             func() []attempt          // calls of which no answer is stored, read once
+	trainJobs             func() map[rayid.Job]bool // readTraining, once
+	jobsWithNamedActors   func() map[rayid.Job]bool // readSharing, once
 	rankErrors            func() []rankError        // readRankErrors, once
-	children              func() map[string][]int   // readChildren, once all waits are known
+	childRows             func() map[string][]int   // readChildren, once all waits are known
 	submitted             map[rayid.Job]int64       // see lastSubmitted
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
 	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
 	constructors          []attempt // constructors of actors that were running when their driver or the session ended
 	calls                 []attempt // calls of actors that were running when their driver ended
-	atWork                []attempt // tasks that were running when the session ended
-	queued                []attempt // tasks that had not been scheduled when it did, and calls whose actors had not
+	runningAtEnd          []attempt // tasks that were running when the session ended
+	unscheduled           []attempt // tasks that had not been scheduled when it did, and calls whose actors had not
 	waits                 []wait
 	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
 	failures              map[string]failure   // by the IDs of the tasks
 	groups                []*group
 	running               bool
-	goesOn                bool // after the requested moment
+	goesOn                bool // the session went on after the requested moment
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
-	files                 map[rayid.Worker][]moment.LogFile
-	printed               map[rayid.Job][]moment.LogFile // what the workers of a job printed
-	examined              map[rayid.Worker]bool          // workers whose own logs were read
+	logsByWorker          map[rayid.Worker][]moment.LogFile
+	outputsByJob          map[rayid.Job][]moment.LogFile // what the workers of a job printed
+	examinedWorkers       map[rayid.Worker]bool          // workers whose own logs were read
 	signals               map[string]string              // signals that ended workers, by what ran in them
-	processes             map[string]string              // what ran in workers, by their IDs
-	demanded              map[*regexp.Regexp][]match     // lines of the autoscaler's log about what waited
+	processNames          map[string]string              // what ran in workers, by their IDs
+	demandMatches         map[*regexp.Regexp][]match     // lines of the autoscaler's log about what waited
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
-	worked                int64                   // what reading logs took, as digest.work
+	logWork               int64                   // what reading logs took, as digest.work
 	lostJobs              []string                // submissions that only their drivers' logs show
-	unread                map[moment.LogFile]bool // logs that were not read because of the limits
+	unreadLogs            map[moment.LogFile]bool // logs that were not read because of the limits
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts
@@ -124,7 +125,8 @@ type builder struct {
 	deletions             []deletion // of applications of Serve
 }
 
-// build computes the report. It first reserves memory for the logs that it reads.
+// build computes the report of a session at a moment. Before it reads logs, it reserves the memory that they may take:
+// maxLogBytes, or less if the server's memory is small. running says that the session still runs.
 func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Report, error) {
 	memory := int64(maxLogBytes)
 	// at most half, so that others can be computed at the same time
@@ -136,29 +138,8 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		return nil, fmt.Errorf("find out why %s ended: %w", r.Session.Ref, err)
 	}
 	defer release()
-	b := &builder{
-		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{},
-		deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
-		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
-		signals: map[string]string{}, submitted: map[rayid.Job]int64{}, unread: map[moment.LogFile]bool{},
-		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
-		demanded: map[*regexp.Regexp][]match{},
-		base:     "/" + r.Session.Ref.Path(), running: running,
-	}
-	b.gcs = sync.OnceValue(b.gcsEnded)
-	b.restarts = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
-	b.drains = sync.OnceValue(b.readDrains)
-	b.training, b.sharing = sync.OnceValue(b.readTraining), sync.OnceValue(b.readSharing)
-	b.rankErrors = sync.OnceValue(b.readRankErrors)
-	b.children = sync.OnceValue(b.readChildren)
-	b.sent = sync.OnceValue(func() []attempt { return b.attempts("state", sentToWorker, maxPending, b.r.At) })
-	b.end = cmp.Or(b.end, math.MaxInt64)
-	whole := *r
-	whole.At = 0
-	_, end := whole.Life(ctx)
-	runs, _ := lifetime.State(b.s.Life.End, b.s.LastStored(), 1, time.Now(), lifetime.Idle)
-	b.goesOn = r.At != 0 && (runs || r.At < end.UnixNano())
-	if b.zone, err = r.Zone(ctx); err != nil {
+	b, err := newBuilder(ctx, r, running, memory)
+	if err != nil {
 		return nil, err
 	}
 	// Each step may use what the steps before it found.
@@ -168,29 +149,68 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
 		b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
-		if step(); b.fail(context.Cause(ctx)) {
+		if step(); b.stopOn(context.Cause(ctx)) {
 			return nil, b.err
 		}
 	}
 	return b.report(f.Metrics)
 }
 
-// fail keeps the first error. It reports whether there is one.
-func (b *builder) fail(err error) bool {
+// newBuilder returns a builder that has found nothing yet. maxLogBytes is how many bytes of logs it may keep.
+func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes int64) (b *builder, err error) {
+	b = &builder{
+		ctx: ctx, maxLogBytes: maxLogBytes, moment: r, session: r.Session, end: cmp.Or(r.At, math.MaxInt64),
+		byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lostNodes: map[rayid.Node]*finding{},
+		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{},
+		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
+		unreadLogs: map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
+		processNames: map[string]string{}, demandMatches: map[*regexp.Regexp][]match{},
+		base: "/" + r.Session.Ref.Path(), running: running,
+	}
+	b.gcsFinding = sync.OnceValue(b.gcsEnded)
+	b.restartLines = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
+	b.drainLines = sync.OnceValue(b.readDrains)
+	b.trainJobs, b.jobsWithNamedActors = sync.OnceValue(b.readTraining), sync.OnceValue(b.readSharing)
+	b.rankErrors = sync.OnceValue(b.readRankErrors)
+	b.childRows = sync.OnceValue(b.readChildren)
+	b.sentCalls = sync.OnceValue(func() []attempt {
+		return b.selectAttempts("state", sentToWorker, maxPending, b.moment.At)
+	})
+	b.goesOn = b.wentOnAfter(r.At)
+	b.zone, err = r.Zone(ctx)
+	return b, err
+}
+
+// wentOnAfter reports whether the session still runs, or ended after a moment (Unix ns; 0 is the session's end).
+func (b *builder) wentOnAfter(at int64) bool {
+	if at == 0 {
+		return false
+	}
+	const objects = 1 // the session is loaded, so it has some
+	runs, _ := lifetime.State(b.session.Life.End, b.session.LastStored(), objects, time.Now(), lifetime.Idle)
+	whole := *b.moment
+	whole.At = 0
+	_, end := whole.Life(b.ctx)
+	return runs || at < end.UnixNano()
+}
+
+// stopOn keeps the first error that it is given; nil is none. It reports whether there is an error, now or from an
+// earlier call: then the caller stops, because no report is made.
+func (b *builder) stopOn(err error) bool {
 	if b.err == nil {
 		b.err = err
 	}
 	return b.err != nil
 }
 
-// stopped is the check for loops over tasks.
-func (b *builder) stopped() error { return context.Cause(b.ctx) }
+// requestErr returns why the request for the report has ended; nil while it goes on. Loops over many tasks check it.
+func (b *builder) requestErr() error { return context.Cause(b.ctx) }
 
-// find returns the finding of a kind and key. It adds the finding if there is none yet; when there are maxFindings
-// already, all further ones of one kind become one.
-func (b *builder) find(kind, key string) *finding {
+// findOrAdd returns the finding of a kind and key, and adds an empty one if there is none yet. When there are
+// maxFindings already, all that would be added of one kind become one finding.
+func (b *builder) findOrAdd(kind, key string) *finding {
 	key = kind + "\x00" + key
-	if len(b.all) >= maxFindings {
+	if len(b.findings) >= maxFindings {
 		if known := b.byKey[key]; known != nil {
 			return known
 		}
@@ -200,7 +220,7 @@ func (b *builder) find(kind, key string) *finding {
 	if f == nil {
 		f = &finding{Finding: Finding{Kind: kind}, key: key}
 		b.byKey[key] = f
-		b.all = append(b.all, f)
+		b.findings = append(b.findings, f)
 	}
 	return f
 }
@@ -230,8 +250,8 @@ func (b *builder) jobEntity(id rayid.Job, name string) Entity {
 	return Entity{Type: "job", ID: id.String(), Name: name, Link: b.link("#/jobs/%s", id)}
 }
 
-// quoted joins names for a title: at most three, and the number of the others.
-func quoted(names []string) string {
+// listNames joins names for a title: the first three, and how many more there are.
+func listNames(names []string) string {
 	const maxNames = 3
 	if len(names) > maxNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)

@@ -13,8 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// linkDriver links the finding about a driver's end to what caused it: first to what the driver's exception tells of,
-// and else to what had failed before the driver ended with words of its own.
+// linkDriver links the finding about a driver's end to its causes: what the driver's exception tells of, or else what
+// had failed before the driver ended with words of its own.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.linkCauses(f, j, cmp.Or(e.trace, output.OwnLines(j.Message))) // not what workers printed
 	if len(f.because) == 0 && f.raised.Type == "WorkerCrashedError" {
@@ -35,30 +35,31 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.completeCauses(f, e)
 }
 
-// endedOtherwise reports whether a driver handled the exception in its log and went on after each of the exception's
-// causes: what had failed succeeded later, or the driver submitted more and then printed an error that is not about
-// failures of others.
+// endedOtherwise reports whether a driver handled the exception in its log and went on after all causes of the
+// exception. It went on after a cause if what had failed succeeded later, or if the driver submitted more and then
+// printed an error that is not about failures of others.
 func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
-	ofItsOwn := e.later != "" && !tellsOfOthers(output.Exception{}, e.later)
-	return e.handled() && !slices.ContainsFunc(f.because, func(c *finding) bool {
-		over := e.after == loggedIt && b.succeededLater(c) || ofItsOwn && b.goneOnAfter(c, j.id)
-		return !over
-	})
+	ofItsOwn := e.laterError != "" && !tellsOfOthers(output.Exception{}, e.laterError)
+	endedBy := func(c *finding) bool {
+		wentOn := e.aftermath == loggedIt && b.succeededLater(c) || ofItsOwn && b.goneOnAfter(c, j.id)
+		return !wentOn
+	}
+	return e.handled() && !slices.ContainsFunc(f.because, endedBy)
 }
 
-// completeCauses adds to the causes of a driver's end what only the driver's log has of them.
+// completeCauses adds to the causes of a driver's end what only the driver's log has of them: the whole traceback.
 func (b *builder) completeCauses(f *finding, e *driverEnd) {
 	for _, c := range f.because {
 		// the driver's traceback is often the only one that Ray did not shorten
-		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
-			c.addEvidence(b.evidenceOf(e))
+		if e.traceAt >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
+			c.addEvidence(b.tracebackEvidence(e))
 			c.takeException(f.raised)
 		}
 	}
 }
 
-// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray
-// counts a task as finished if it called sys.exit(0), so no other finding is about such a worker.
+// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before it
+// ended. Ray counts a task as finished if it called sys.exit(0), so no other finding is about such a worker.
 func (b *builder) linkDeaths(f *finding, j *job) {
 	if j.id.Nil() {
 		return
@@ -76,13 +77,13 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	}
 }
 
-// linkCauses links a failed job to what its driver's exception tells of. The surest that is there counts: findings with
-// the same exception, then the actor that starts the driver and the failures behind an exception of Ray, and at last
-// what the traceback names.
+// linkCauses links the finding about a failed job to what its driver's exception tells of. traceback is the
+// exception's. Only the surest kind of cause that there is counts: findings with the same exception; then the actor
+// that starts the driver, and the failures behind an exception of Ray; then failures that the traceback names.
 func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 	var failures []*finding
-	for _, other := range b.all {
-		if other != f && !other.jobEnd && other.unrecovered > 0 && (j.is(other.job) || other.job.Nil()) &&
+	for _, other := range b.findings {
+		if other != f && !other.jobEnd && other.unrecovered > 0 && (j.hasDriver(other.job) || other.job.Nil()) &&
 			!j.beganAfter(other) {
 			failures = append(failures, other)
 		}
@@ -101,7 +102,7 @@ func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 	if len(f.because) > 0 {
 		return
 	}
-	for _, other := range b.all {
+	for _, other := range b.findings {
 		if slices.Contains(other.names, moment.SupervisorActor+j.SubmissionID) {
 			f.causedBy(other)
 		}
@@ -120,10 +121,9 @@ func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 	}
 }
 
-// cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has
-// more of the message.
+// cutIn reports whether Ray kept only the end of the finding's message and a text, which is not cut, contains that end.
 func (f *finding) cutIn(text string) bool {
-	const end = 200
+	const end = 200 // bytes at the end of the message that are compared
 	if f.raised.Type == "" && f.raised.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
 		return false
 	}
@@ -134,20 +134,20 @@ func (f *finding) cutIn(text string) bool {
 	return strings.Contains(text, shown[len(shown)-end:])
 }
 
-// linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
-// repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
-// failure's evidence is shown.
+// linkFailures links a driver that ended with words of its own to failures in its job that no retry repaired: such
+// words say only that the driver could not go on. It links nothing if the driver raised a mistake of its own. If
+// several failures may be meant, those count that the words name, or else those after which the driver did not go on.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said, forAnyReason := e.message(), general().MatchString(e.raised.Type)
-	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError"
+	said, forAnyReason := e.message(), genericType().MatchString(e.raised.Type)
+	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError" // the driver speaks of failures
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
-	for _, other := range b.all {
-		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), b.toldTo(other, j, e.log)
+	for _, other := range b.findings {
+		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), b.driverToldOf(other, j, e.log)
 		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
-		if other == f || !other.unrepaired() || !j.is(other.job) && !ofServe && !toldTo || other.Kind == Pod ||
+		if other == f || !other.unrepaired() || !j.hasDriver(other.job) && !ofServe && !toldTo || other.Kind == Pod ||
 			ofLibrary || other.ignored && !tooFew().MatchString(said) {
 			continue
 		}
@@ -187,24 +187,26 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 // tooFew matches what says that something is missing, as it is of what was ignored.
 var tooFew = lazyregexp.New(`(?i)` + outOfHowMany + `|\b(?:only|missing|lost|incomplete|too few|not (?:all|enough|complete))\b`)
 
-// reportedIn reports whether words about a failure name what the finding is about: also a library may say them.
+// reportedIn reports whether a text is about failures and names what the finding is about. A library may say it, too.
 func (f *finding) reportedIn(said string) bool {
 	return aboutFailures().MatchString(said) && f.toldIn(said)
 }
 
-// toldIn reports whether a text names the deployment that the finding is about, what failed, or what that raised.
+// toldIn reports whether a text names the deployment that the finding is about, what failed, or the type of exception
+// that it raised.
 func (f *finding) toldIn(text string) bool {
-	return f.namedIn(text) || !general().MatchString(f.raised.Type) && mentions(text, f.raised.Type) ||
+	return f.namedIn(text) || !genericType().MatchString(f.raised.Type) && mentions(text, f.raised.Type) ||
 		f.anyNameIn(text)
 }
 
-// anyNameIn reports whether a text names something that failed; names of up to three letters may be any words.
+// anyNameIn reports whether a text names something that failed. Names of up to three letters may be any words and do
+// not count.
 func (f *finding) anyNameIn(text string) bool {
 	return slices.ContainsFunc(f.names, func(name string) bool { return len(name) > 3 && mentions(text, name) })
 }
 
-// linkTasks links tasks to those that they had started and that failed before: if they raised the same exception, or
-// words of their own about it, as drivers do.
+// linkTasks links the failure of a task to those of the tasks that it had started, if it raised the same exception, or
+// one of its own about them.
 func (b *builder) linkTasks() {
 	for _, id := range slices.Sorted(maps.Keys(b.failures)) {
 		child, parent := b.failures[id].finding, b.failures[b.failures[id].parent].finding
@@ -219,9 +221,9 @@ func (b *builder) linkTasks() {
 	b.tellLeftByTasks()
 }
 
-// tellsOf reports whether a task failed with words of its own that are about what had failed in a task that it had
-// started shortly before. One that says that it had waited too long did not wait for what ran then if a call of its own
-// had come to an end as that had waited too long.
+// tellsOf reports whether a task failed with words of its own that are about child, the failure of a task that it had
+// started shortly before. If the task had waited too long, and it is not known for what, the child must have waited too
+// long as well, unless the task's exception is another one than Ray's GetTimeoutError.
 func (f *finding) tellsOf(child *finding) bool {
 	said := f.raised.Message
 	if child.unrecovered == 0 || child.intended || f.last-child.last > atTheEnd {
@@ -231,14 +233,14 @@ func (f *finding) tellsOf(child *finding) bool {
 		return len(f.because) == 0 && (child.Kind == Timeout || f.raised.Type != "GetTimeoutError")
 	}
 	return f.Kind == TaskFailed && !ownBugs[f.raised.Type] &&
-		(general().MatchString(f.raised.Type) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
+		(genericType().MatchString(f.raised.Type) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
 }
 
-// linkJobs links jobs whose last words name another submission, which failed while they ran, as they may have started
-// it, to the failure of that one.
+// linkJobs links the failure of a job to that of another job which its last words name and which failed while it ran:
+// it may have started that job.
 func (b *builder) linkJobs() {
-	for _, f := range b.all {
-		if f.Kind != JobFailed || len(f.because) > 0 || !general().MatchString(f.raised.Type) {
+	for _, f := range b.findings {
+		if f.Kind != JobFailed || len(f.because) > 0 || !genericType().MatchString(f.raised.Type) {
 			continue
 		}
 		j := b.jobOfEnd(f)
@@ -246,7 +248,7 @@ func (b *builder) linkJobs() {
 			continue
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
-		for _, other := range b.all {
+		for _, other := range b.findings {
 			if other.jobEnd && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
 				other.last >= j.Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.root())
@@ -255,8 +257,8 @@ func (b *builder) linkJobs() {
 	}
 }
 
-// namesJob reports whether a text names a submission: an ID without a digit may be any word, and has to be quoted, or
-// said to be a job or to have failed.
+// namesJob reports whether a text names a submission. An ID without a digit may be any word: it must be quoted, or the
+// text must say that it is a job or that it failed.
 func namesJob(text, id string) bool {
 	names := []string{"job " + id, "Job " + id, "submission " + id, "Submission " + id, "'" + id + "'", `"` + id + `"`,
 		id + ": FAILED"}
@@ -266,7 +268,8 @@ func namesJob(text, id string) bool {
 	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })
 }
 
-// dropForgiven leaves out the causes of a driver's end that the driver forgave, unless it forgave all of them.
+// dropForgiven leaves out the causes for which forgiven returns true, and makes them warnings. If it returns true for
+// all of them, they stay.
 func (f *finding) dropForgiven(forgiven func(*finding) bool) {
 	final := slices.DeleteFunc(slices.Clone(f.because), forgiven)
 	if len(final) == 0 {
@@ -285,52 +288,53 @@ func (b *builder) goneOnAfter(f *finding, driver rayid.Job) bool {
 	return f.last < b.lastSubmitted(driver)
 }
 
-// lastSubmitted returns when a driver last submitted a task, a call or an actor, Unix ns; 0 if that is not known. A
-// call that only ends an actor does not count.
+// lastSubmitted returns when a driver last submitted a task, a call or an actor, Unix ns; 0 if that is not known. Calls
+// that only end an actor do not count.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 	if last, known := b.submitted[driver]; known || len(b.submitted) >= maxFindings {
 		return last
 	}
 	for _, a := range b.submittedBy(driver) {
 		if a.row.Attempt() == 0 && !tidying[string(a.row.GivenName())] {
-			last = max(last, firstState(a.row))
+			last = max(last, firstStateAt(a.row))
 		}
 	}
 	b.submitted[driver] = last
 	return last
 }
 
-// submittedBy returns what a driver itself submitted, as far as the first maxChildren show.
+// submittedBy returns what a driver itself submitted, at most maxChildren attempts.
 func (b *builder) submittedBy(driver rayid.Job) []attempt {
 	if driver.Nil() {
 		return nil
 	}
-	task := strings.Repeat("f", 40) + driver.String() // the driver's own: the ID of its job, filled up
-	return b.attempts("parent_task_id", task, maxChildren, b.r.At)
+	driverTask := strings.Repeat("f", 40) + driver.String() // Ray's ID of the task that the driver itself is
+	return b.selectAttempts("parent_task_id", driverTask, maxChildren, b.moment.At)
 }
 
-// succeededLater reports whether a task of a function that had failed was submitted after the last failure and
-// succeeded.
+// succeededLater reports whether, after the last failure, a task of one of the functions that had failed was submitted
+// and succeeded.
 func (b *builder) succeededLater(f *finding) bool {
 	return slices.ContainsFunc(b.triedAfter(f), attempt.finished)
 }
 
-// succeededNext reports whether the first task of the function that was submitted after the last failure succeeded.
+// succeededNext reports whether the first task of these functions that was submitted after the last failure succeeded.
 func (b *builder) succeededNext(f *finding) bool {
 	later := b.triedAfter(f)
 	return len(later) > 0 && slices.MinFunc(later, func(x, y attempt) int {
-		return cmp.Compare(firstState(x.row), firstState(y.row))
+		return cmp.Compare(firstStateAt(x.row), firstStateAt(y.row))
 	}).finished()
 }
 
-// triedAfter returns the tasks of the functions that had failed that were submitted after the last failure.
+// triedAfter returns the attempts of the functions that had failed that the same job submitted after the last failure.
+// It returns none unless the finding is about tasks.
 func (b *builder) triedAfter(f *finding) (later []attempt) {
 	if f.Kind != TaskFailed && f.Kind != WorkerDied {
 		return nil
 	}
 	for _, name := range f.names {
-		for _, a := range b.attempts("name", name, maxChildren, b.r.At) {
-			if callerOf(a.row) == f.job && firstState(a.row) > f.last {
+		for _, a := range b.selectAttempts("name", name, maxChildren, b.moment.At) {
+			if callerJob(a.row) == f.job && firstStateAt(a.row) > f.last {
 				later = append(later, a)
 			}
 		}

@@ -14,8 +14,8 @@ const (
 	envNotMade      = "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n"
 )
 
-// clientEnv returns why a driver that wanted to use Ray Client did not get its runtime environment; "" if it ended for
-// another reason.
+// clientEnv returns why a driver that wanted to use Ray Client did not get its runtime environment; "" if the driver
+// ended for another reason.
 func (e *driverEnd) clientEnv() string {
 	said, at := e.envWords(clientEnvFailed)
 	if at < 0 {
@@ -28,30 +28,31 @@ func (e *driverEnd) clientEnv() string {
 	return envReason(said)
 }
 
-// ofEnv makes the exception that ended a driver the one that an environment could not be set up, with the reason, if
-// that one has no cause in the driver itself: the log's last traceback is then its own, or the agent's in its message.
-func (e *driverEnd) ofEnv() {
+// takeEnvException replaces the exception that ended a driver by a RuntimeEnvSetupError with its reason, if the log
+// says that an environment could not be set up. The log's last traceback must be the one of that exception, or the
+// agent's in its message.
+func (e *driverEnd) takeEnvException() {
 	said, at := e.envWords(envNotMade)
-	if at < 0 || at > e.at && e.raised.Type != "RuntimeEnvSetupError" {
+	if at < 0 || at > e.traceAt && e.raised.Type != "RuntimeEnvSetupError" {
 		return
 	}
 	e.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: envReason(said)}
-	if begins := strings.LastIndex(e.log.text[:at], output.TracebackStart); begins >= 0 && at < e.at {
-		e.trace, e.at = output.OwnLines(e.log.text[begins:]), begins
+	if begins := strings.LastIndex(e.log.text[:at], output.TracebackStart); begins >= 0 && at < e.traceAt {
+		e.trace, e.traceAt = output.OwnLines(e.log.text[begins:]), begins
 	}
 }
 
-// envWords returns what follows the last time that a log has words about an environment, and where these are; -1 if the
-// driver ended for another reason: the last traceback is neither the one with these words nor the agent's, right behind
-// them.
+// envWords returns what follows the last occurrence of words about an environment in the log, and the offset of the
+// words. It returns -1 if the driver ended for another reason: the last traceback must either contain the words, or be
+// the agent's, right behind them.
 func (e *driverEnd) envWords(words string) (said string, at int) {
-	if e.log == nil || e.at < 0 {
+	if e.log == nil || e.traceAt < 0 {
 		return "", -1
 	}
 	at = strings.LastIndex(e.log.text, words)
 	from := at + len(words)
-	if at < 0 || at < e.at && (from > e.at ||
-		strings.TrimSpace(envHeading().ReplaceAllString(e.log.text[from:e.at], "")) != "") {
+	if at < 0 || at < e.traceAt && (from > e.traceAt ||
+		strings.TrimSpace(envHeading().ReplaceAllString(e.log.text[from:e.traceAt], "")) != "") {
 		return "", -1
 	}
 	return e.log.text[from:], at

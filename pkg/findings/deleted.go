@@ -17,12 +17,12 @@ type deletion struct {
 
 const maxDeletions = 1000 // that one report looks at
 
-// applicationsDeleted reads which applications were deleted.
+// applicationsDeleted remembers which applications the controller's log says were deleted.
 func (c *controllerLog) applicationsDeleted() {
 	b := c.b
 	for _, m := range b.matches(c.log, appDeleted()) {
 		if len(b.deletions) < maxDeletions {
-			b.deletions = append(b.deletions, deletion{m.groups[1], m.at, b.lineOf(m)})
+			b.deletions = append(b.deletions, deletion{m.groups[1], m.at, b.lineEvidence(m)})
 		}
 	}
 }
@@ -32,12 +32,13 @@ var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|Serve
 	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +
 	`(?i:\bHTTP error (?:404|503)\b|\b(?:404|503) (?:client|server) error\b|\b(?:client|server) error '(?:404|503))`)
 
-// applicationDeleted tells of an application that was deleted shortly before a job ended that asked a server, or ended
-// with words of its own, if its log names the application, and another job began or ended then, which may have deleted
-// it. It returns "" if there is none.
+// applicationDeleted returns, for the title of root, that an application of Serve was deleted shortly before a job
+// ended; "" if none was that may explain the end. It may if the job's exception is one of a client or has words of the
+// program's own, if the job's log names the application, and if another job, which may have deleted it, began or ended
+// at that time. end is the finding about the job's end.
 func (b *builder) applicationDeleted(end, root *finding) (how string) {
 	raised := end.raised.String()
-	if root != end || !general().MatchString(end.raised.Type) && !serviceGone().MatchString(raised) &&
+	if root != end || !genericType().MatchString(end.raised.Type) && !serviceGone().MatchString(raised) &&
 		!connection().MatchString(raised) {
 		return ""
 	}
@@ -64,7 +65,7 @@ func (b *builder) applicationDeleted(end, root *finding) (how string) {
 	return how
 }
 
-// namedIn reports whether a text names the application as Serve does, or in an address.
+// namedIn reports whether a text names the application as Serve does, or in the path of an address.
 func (d *deletion) namedIn(text string) bool {
 	if strings.Contains(text, "pplication '"+d.app+"'") || strings.Contains(text, "app='"+d.app+"'") {
 		return true
@@ -78,7 +79,7 @@ func (d *deletion) namedIn(text string) bool {
 	return false
 }
 
-// busyWith returns the job other than one that ran at a time (Unix ns) and had begun shortly before or ended shortly
+// busyWith returns a job, other than one, that ran at a time (Unix ns) and had begun shortly before it or ended shortly
 // after it; nil if there is none.
 func (b *builder) busyWith(at int64, but *job) *job {
 	for i := range b.jobs {

@@ -18,14 +18,15 @@ import (
 // deployments holds the findings about deployments of Serve, by the deployments' names.
 type deployments map[string][]*finding
 
+// add adds a finding about a deployment, once.
 func (d deployments) add(deployment string, f *finding) {
 	if !slices.Contains(d[deployment], f) {
 		d[deployment] = append(d[deployment], f)
 	}
 }
 
-// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if
-// there is none.
+// lastBefore returns, of the findings about a deployment that began at a time (Unix ns) or before, the one that began
+// last; nil if there is none.
 func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
 	for _, f := range d[deployment] {
 		if f.first <= at && (last == nil || last.first <= f.first) {
@@ -35,38 +36,42 @@ func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
 	return last
 }
 
-// replicaFailed returns the finding about an exception that the replicas of a deployment raised.
+// replicaFailed returns the finding about an exception that the replicas of a deployment raised. A new one has no title
+// yet.
 func (b *builder) replicaFailed(app, deployment string, raised output.Exception) *finding {
-	f := b.find(Serve, app+"#"+deployment+raised.Type+output.Normalised(raised.Message))
+	f := b.findOrAdd(Serve, app+"#"+deployment+raised.Type+output.Normalised(raised.Message))
 	f.raised = raised
-	f.ofDeployment(b, app, deployment)
+	f.addDeployment(b, app, deployment)
 	return f
 }
 
 // replicaClass begins the name of the class of a deployment's replicas: "ServeReplica:app:deployment".
 const replicaClass = "ServeReplica:"
 
-func (f *finding) ofDeployment(b *builder, app, deployment string) {
+// addDeployment adds a deployment's names, its own and that of its replicas' class, and the deployment as an entity.
+func (f *finding) addDeployment(b *builder, app, deployment string) {
 	f.addName("deployment " + deployment)
 	f.addName(replicaClass + app + ":" + deployment)
 	f.addEntity(b.deploymentEntity(app, deployment))
 }
 
+// deploymentEntity returns a deployment of Serve as an entity.
 func (b *builder) deploymentEntity(app, deployment string) Entity {
 	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment,
 		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
 }
 
+// applicationEntity returns an application of Serve as an entity.
 func (b *builder) applicationEntity(app string) Entity {
 	return Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
 }
 
 // notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
-// said about it.
+// said about it at a time (Unix ns), and e is the evidence.
 func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
-	f := b.find(Serve, app+"#"+deployment+stillStarting)
+	f := b.findOrAdd(Serve, app+"#"+deployment+stillStarting)
 	how := "had not started when the session ended"
-	if b.running || b.r.At != 0 {
+	if b.running || b.moment.At != 0 {
 		how = "has not started"
 	}
 	said := output.FirstSentence(message)
@@ -74,11 +79,11 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 		said = after // the deployment is named already
 	}
 	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
-	f.ofDeployment(b, app, deployment)
+	f.addDeployment(b, app, deployment)
 	f.extend(at)
-	e.Time = stamp(at)
+	e.Time = timestamp(at)
 	f.addEvidence(e)
-	if f.Severity = Error; b.running || b.r.At != 0 {
+	if f.Severity = Error; b.running || b.moment.At != 0 {
 		f.Severity = Warning
 	}
 }
@@ -86,19 +91,21 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 // stillStarting ends the keys of findings about deployments that were still starting.
 const stillStarting = "starting"
 
-// applicationFailed adds the finding about an application that could not be built or deployed.
+// applicationFailed adds the finding about an application that could not be built or deployed. message is what Serve
+// said about it at a time (Unix ns), and e is the evidence.
 func (b *builder) applicationFailed(app, message string, at int64, e Evidence) *finding {
-	f := b.find(Serve, app+"#")
+	f := b.findOrAdd(Serve, app+"#")
 	f.raised = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.raised, message))
-	e.Time = stamp(at)
+	e.Time = timestamp(at)
 	f.add(occurrence{at: at, entity: b.applicationEntity(app), evidence: []Evidence{e}})
 	f.Severity = Error
 	return f
 }
 
-// reasonOf describes the exception of a text in one line. The first lines of RuntimeEnvSetupError and ActorDiedError
-// have no reason, so it is taken from the rest of the text. Of a text without an exception it is the first sentence.
+// reasonOf describes in one line an exception and why it was raised; text is Serve's message with the exception. For
+// types whose first line has no reason, the reason is taken from the rest of the text. Without an exception it is the
+// text's first sentence.
 func reasonOf(exception output.Exception, text string) string {
 	switch exception.Type {
 	case "RuntimeEnvSetupError":
@@ -119,12 +126,12 @@ var (
 	aboutApp  = lazyregexp.New(`(?m)^\w+ \S+ \S+ controller \d+ -- [^\n]*\bapp(?:lication)? '([^'\n]*)'`)
 )
 
-// applicationsUnbuilt finds applications of which the import of the module, or the builder, had not come to an end when
-// the session ended.
+// applicationsUnbuilt finds applications of which importing the module, or running the builder, had not come to an end
+// when the session ended.
 func (c *controllerLog) applicationsUnbuilt() {
 	b := c.b
 	later := b.matches(c.log, aboutApp())
-	for log := range b.nodeLogs(maxReplicaLogs, begins("serve/controller_build_")) {
+	for log := range b.logsOfNodes(maxReplicaLogs, pathBegins("serve/controller_build_")) {
 		all := b.matches(log, importing())
 		if len(all) == 0 {
 			continue
@@ -135,34 +142,36 @@ func (c *controllerLog) applicationsUnbuilt() {
 		if took < longConstructor || slices.ContainsFunc(later, mentioned) {
 			continue
 		}
-		f := b.find(Serve, app+"#"+stillStarting)
+		f := b.findOrAdd(Serve, app+"#"+stillStarting)
 		f.Title = fmt.Sprintf("Serve application %s was not deployed: importing and building it had taken %s", app,
 			took.Round(time.Second))
 		f.addEntity(b.applicationEntity(app))
 		f.extend(m.at)
 		f.extend(until)
-		f.addEvidence(b.lineOf(m))
+		f.addEvidence(b.lineEvidence(m))
 		f.Severity = b.severityAlone()
 	}
 }
 
-// starting reports whether the finding is about a deployment, or an application, that was still starting.
+// starting reports whether the finding is about a deployment, or an application, that had not started yet.
 func (f *finding) starting() bool { return f.Kind == Serve && strings.HasSuffix(f.key, stillStarting) }
 
-// severityAlone is the severity of a finding about Serve that becomes an error if a job fails because of it, or if the
-// session ended without the end of a job.
+// severityAlone returns the severity of a finding about Serve by itself: a warning if a job ended, which makes it an
+// error if the job failed because of it, or if the session still runs; otherwise an error.
 func (b *builder) severityAlone() string {
-	if b.running || b.r.At != 0 || slices.ContainsFunc(b.jobs, func(j job) bool { return jobstatus.Ended(j.Status) }) {
+	ended := func(j job) bool { return jobstatus.Ended(j.Status) }
+	if b.running || b.moment.At != 0 || slices.ContainsFunc(b.jobs, ended) {
 		return Warning
 	}
 	return Error
 }
 
-// isBad reports whether the status of an application or a deployment tells of a failure.
+// isBad reports whether a status of Serve's applications and deployments tells of a failure.
 func isBad(status string) bool { return status == "UNHEALTHY" || status == "DEPLOY_FAILED" }
 
-// savedApplication adds the findings from the last saved status of an application and its deployments. A finding about
-// the application itself is only added if none of its deployments has one.
+// savedApplication adds the findings that the last saved status of an application and of its deployments shows. One
+// about the application itself is added only if none of its deployments has one. broken are the findings about
+// deployments until now.
 func (b *builder) savedApplication(app *moment.Application, broken deployments) {
 	explained := false
 	for _, d := range app.Deployments {
@@ -181,12 +190,12 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
 }
 
-// savedDeployment decides by the last saved status of a deployment how grave the findings about it are. If there is
-// none, it adds one. It reports whether the status is bad, so that a finding says why the application is bad.
+// savedDeployment decides by the last saved status of a deployment how severe the findings about it are, and adds one
+// if there is none. It reports whether the status is bad: then a finding says why the application is bad.
 func (b *builder) savedDeployment(app *moment.Application, d moment.Deployment, broken deployments) (bad bool) {
 	name, status, message := d.Name, d.Status, d.Message
 	e := Evidence{
-		Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
+		Source: "snapshot", Time: timestamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
 		Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger,
 			message),
 	}
@@ -217,7 +226,7 @@ func (b *builder) savedDeployment(app *moment.Application, d moment.Deployment, 
 	return bad
 }
 
-// aboutOther reports whether a text of Serve names a deployment, and the finding is about another deployment.
+// aboutOther reports whether the finding is about a deployment of Serve and a text names only another one.
 func (f *finding) aboutOther(text string) bool {
 	const names = "Deployment(name='"
 	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
@@ -226,8 +235,8 @@ func (f *finding) aboutOther(text string) bool {
 }
 
 // namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A short
-// name may be any word, so a deployment's counts from four letters on, an application's only if it is no plain word, in
-// single quotes, or behind "application".
+// name may be any word. So a deployment's name counts only from four letters on, and an application's only if it is no
+// plain word, is in single quotes, or follows the word "application".
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {
 		if e.Type != "deployment" {
@@ -243,14 +252,15 @@ func (f *finding) namedIn(text string) bool {
 	return false
 }
 
-// noWord reports whether a name is none that may be any word of a text: "rank-v2", but not "ranker".
+// noWord reports whether a name cannot be any word of a text: "rank-v2" cannot, "ranker" can.
 func noWord(name string) bool { return len(name) > 3 && strings.ContainsAny(name, "-_0123456789") }
 
 // deployed is in what Serve's command line prints when it has deployed a file.
 const deployed = "Sent deploy request successfully"
 
-// servesJob reports whether a job may depend on the application of Serve that the finding is about: it is the only job,
-// it deployed a file, or its log names the application. Without a driver only the latter two count.
+// servesJob reports whether a job may depend on the application of Serve that the finding is about: the job is the only
+// one (only), its driver deployed a file, or its log names the application. A job without a driver that connected to
+// Ray depends on it only for the latter two reasons. log is nil if none is stored.
 func (f *finding) servesJob(j *job, log *logText, only bool) bool {
 	if f.Kind != Serve || log == nil {
 		return false
@@ -259,19 +269,19 @@ func (f *finding) servesJob(j *job, log *logText, only bool) bool {
 	return only && !j.id.Nil() || strings.Contains(own, deployed) && f.last >= j.Start || f.namedIn(own)
 }
 
-// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
-// Serve's controller.
+// replicaIn reports whether the finding is about a replica of Serve and a text names the replica's deployment as
+// Serve's controller does.
 func (f *finding) replicaIn(text string) bool {
 	return slices.ContainsFunc(f.names, func(name string) bool {
-		class, is := strings.CutPrefix(name, "actor "+replicaClass)
+		class, ofReplica := strings.CutPrefix(name, "actor "+replicaClass)
 		app, deployment, _ := strings.Cut(class, ":")
 		deployment, _, _ = strings.Cut(deployment, " ")
-		return is && (strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'") ||
+		return ofReplica && (strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'") ||
 			strings.Contains(text, "Deployment(name='"+deployment+"', app='"+app+"')"))
 	})
 }
 
-// serving reports whether an application of Serve was deployed.
+// serving reports whether Serve was started in the session.
 func (b *builder) serving() bool {
-	return slices.ContainsFunc(b.s.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
+	return slices.ContainsFunc(b.session.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
 }

@@ -37,9 +37,9 @@ type digest struct {
 	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
 	workers map[string]bool
 	line    []byte // the line that is not whole yet, in its last state
-	redrawn bool   // it had earlier states, which were overwritten
-	over    bool   // it ends with a carriage return, so what comes next overwrites it,
-	blank   []byte // unless it is blank: the blanks so far
+	redrawn bool   // the line had earlier states, which were overwritten
+	over    bool   // the line ends with a carriage return, so the next text that is not blank overwrites it
+	blank   []byte // the blank text that followed such a carriage return
 	next    int    // the line's number, from 1
 
 	text         []byte
@@ -61,7 +61,7 @@ type mark struct {
 	record       bool // a record in JSON, which is one line of the log
 }
 
-// Write reads the next part of a log. It always succeeds.
+// Write adds the next part of a log to the digest. The error is always nil.
 func (d *digest) Write(p []byte) (int, error) {
 	d.work += int64(len(p) / overwritten)
 	for rest := p; len(rest) > 0; {
@@ -87,8 +87,9 @@ func (d *digest) Write(p []byte) (int, error) {
 // plainBlock is about how many bytes of plain lines are added at once.
 const plainBlock = 16 << 10
 
-// plainLines adds the whole lines that a text begins with if they are kept as they are, and returns how many bytes they
-// have; else 0.
+// plainLines adds the whole lines at the beginning of a text at once, if none of them needs to be changed: no record in
+// JSON, no state that overwrites another, no mark of a worker, no colour in a traceback, and no invalid character. It
+// returns how many bytes it added; 0 if they have to be added line by line.
 func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
@@ -106,7 +107,7 @@ func (d *digest) plainLines(text []byte) int {
 	return len(lines)
 }
 
-// shortenIfLong shortens the text if it has become too long by the bytes that were added.
+// shortenIfLong counts the work for bytes that were just added to the text, and shortens the text if it is too long.
 func (d *digest) shortenIfLong(added int) {
 	d.work += int64(added)
 	if size := len(d.text) - d.recent; d.recent == 0 && size > wholeBytes || d.recent > 0 && size > 2*tailBytes {
@@ -114,7 +115,8 @@ func (d *digest) shortenIfLong(added int) {
 	}
 }
 
-// extend adds a part of a line. Of states that overwrite each other, only the last one counts that is not blank.
+// extend adds a part of a line, without its line end, to the line that is being read. Where a carriage return begins a
+// new state of the line, the earlier state is dropped, unless the new one is blank.
 func (d *digest) extend(part []byte) {
 	if bytes.IndexByte(part, 0) >= 0 {
 		part = bytes.ReplaceAll(part, []byte{0}, nil) // a program printed UTF-16 to a log of other text
@@ -124,8 +126,9 @@ func (d *digest) extend(part []byte) {
 		d.extendState(part)
 		return
 	}
-	state := logline.Visible(part) // a piece of part: if it begins there, it continues the line
-	if len(bytes.TrimSpace(state)) > 0 && &state[0] != &part[0] {
+	state := logline.Visible(part) // a slice of part, without a copy
+	ofFirst := len(state) > 0 && &state[0] == &part[0]
+	if len(bytes.TrimSpace(state)) > 0 && !ofFirst {
 		d.line, d.redrawn = append(d.line[:0], state...), true
 	} else {
 		d.extendState(first)
@@ -139,7 +142,8 @@ func (d *digest) extend(part []byte) {
 	d.line = cutMiddle(d.line)
 }
 
-// extendState adds to the last state of the line.
+// extendState adds a text without carriage returns to the line's last state. If that state ended with a carriage
+// return, the text overwrites it as soon as it is not blank.
 func (d *digest) extendState(text []byte) {
 	if d.over {
 		if d.blank = append(d.blank, text...); len(bytes.TrimSpace(d.blank)) > 0 {
@@ -151,7 +155,7 @@ func (d *digest) extendState(text []byte) {
 	d.line, d.blank = cutMiddle(d.line), cutMiddle(d.blank)
 }
 
-// cutMiddle leaves out the middle of a line that is too long.
+// cutMiddle returns a line without its middle if it is longer than maxLine. It changes the line's bytes in place.
 func cutMiddle(line []byte) []byte {
 	if len(line) > maxLine {
 		line = append(line[:maxLine/2], line[len(line)-maxLine/2:]...)
@@ -162,16 +166,16 @@ func cutMiddle(line []byte) []byte {
 // colouredFrame is in each frame of a traceback that Python 3.13 colours: with FORCE_COLOR also in logs.
 var colouredFrame = []byte("  File \x1b[")
 
-// finishLine adds the line that was read to the text, and begins the next one. A record in JSON is written out as
-// lines of text; a line that was redrawn begins with a carriage return.
+// finishLine adds the line that was read to the text, and begins the next one. A record in JSON becomes lines of text
+// if logline.Expand knows its form; a line that was redrawn begins with a carriage return.
 func (d *digest) finishLine() {
 	line := logline.UTF8(d.line)
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
 		record = logline.Expand(line)
 	}
-	before := len(d.marks) == 0 || d.marks[len(d.marks)-1].record
-	if before || record != nil {
+	notCounted := len(d.marks) == 0 || d.marks[len(d.marks)-1].record // no mark from which this line can be counted
+	if notCounted || record != nil {
 		d.marks = append(d.marks, mark{len(d.text), d.next, record != nil})
 	}
 	if d.redrawn && record == nil {
@@ -192,7 +196,7 @@ func (d *digest) finishLine() {
 	d.shortenIfLong(size)
 }
 
-// end finishes the last line, which may have no end.
+// end finishes a last line that has no line end. It is called once, behind the last part of the log.
 func (d *digest) end() {
 	if len(d.line) > 0 {
 		d.finishLine()
@@ -204,7 +208,8 @@ func (d *digest) end() {
 // above zero.
 const unnumbered = math.MinInt64 / 2
 
-// skip notes that a part of the log behind the last line is not read. Lines after it have no numbers.
+// skip notes that a part of the log is not read, behind all that was written until now. The lines behind that part have
+// no numbers.
 func (d *digest) skip() {
 	if len(d.line) > 0 {
 		d.finishLine()
@@ -214,7 +219,8 @@ func (d *digest) skip() {
 	d.next = unnumbered
 }
 
-// shorten leaves out what does not matter of all but the last tailBytes.
+// shorten leaves out of the text what does not matter: of all but the last tailBytes it keeps the log's beginning and
+// the places that tell of failures. If places of earlier calls take more than placeBytes, the oldest ones are left out.
 func (d *digest) shorten() {
 	tail := lineEnd(d.text, len(d.text)-tailBytes)
 	if d.recent == 0 {
@@ -240,8 +246,9 @@ func (d *digest) shorten() {
 // skipped is a line that stands for what is left out, so that texts around it do not seem to belong together.
 const skipped = "\n"
 
-// copyLines adds the lines of another digest's text from one offset to another, with their marks. lines numbers the
-// lines of that text; parts must be copied in their order.
+// copyLines appends the lines between two offsets of another digest's text, with their marks, and the line skipped
+// before them if lines in front of them were left out. lines counts the lines of the other text, so copies must be made
+// in the order of the text.
 func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	if from >= to {
 		return
@@ -262,7 +269,9 @@ func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	d.text = append(d.text, other.text[from:to]...)
 }
 
-// places are the parts of a text around lines that tell of failures, at most placeBytes: the last ones.
+// places returns the parts between two offsets of the text that tell of failures, as begin and end in the text's order:
+// for each line with a marker, the lines around it. Parts that touch become one. If they have more than placeBytes
+// together, the first ones are left out.
 func (d *digest) places(from, to int) (found [][2]int) {
 	var hits []int
 	for _, marker := range d.markers {
@@ -302,7 +311,7 @@ func (d *digest) places(from, to int) (found [][2]int) {
 	return found
 }
 
-// lineEnd is where the line ends that has the byte at an offset, behind its line end.
+// lineEnd returns the offset behind the line end of the line that has the byte at an offset.
 func lineEnd(text []byte, at int) int {
 	at = min(at, len(text))
 	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
@@ -311,7 +320,8 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// linesBack is where the line begins that is n lines before the last one of a text.
+// linesBack returns the offset at which the line begins that is n lines before the last line of a text; 0 if the text
+// has fewer lines.
 func linesBack(text []byte, n int) int {
 	at := len(text)
 	for range n + 1 {
@@ -322,7 +332,8 @@ func linesBack(text []byte, n int) int {
 	return at + 1
 }
 
-// linesOn is where the n lines end that follow an offset, or maxPlace behind it.
+// linesOn returns the offset behind the n lines that begin at an offset, or behind the line that is the first to end
+// more than maxPlace bytes after it.
 func linesOn(text []byte, at, n int) int {
 	begin := at
 	for range n {
@@ -333,16 +344,16 @@ func linesOn(text []byte, at, n int) int {
 	return at
 }
 
-// countedLines numbers the lines of a text from its beginning to its end.
+// countedLines counts the lines of a digest's text, from its beginning to its end.
 type countedLines struct {
 	of     *digest
-	offset int // counted up to here
-	at     mark
-	next   int // of the marks
-	kept   int // what is before it was looked at
+	offset int  // lines are counted up to here
+	at     mark // of the line at offset
+	next   int  // the index of the first mark behind offset
+	kept   int  // copyLines has copied or left out all up to here
 }
 
-// mark is the mark of the line that begins at an offset, which must not be before the last one.
+// mark returns the mark of the line that begins at an offset. Offsets must not become smaller from call to call.
 func (c *countedLines) mark(offset int) mark {
 	for c.next < len(c.of.marks) && c.of.marks[c.next].offset <= offset {
 		c.at = c.of.marks[c.next]
@@ -356,8 +367,8 @@ func (c *countedLines) mark(offset int) mark {
 	return mark{offset, c.at.line, c.at.record}
 }
 
-// lineOf is the number of the log's line that an offset of a text is in; 0 if it is not known.
-func lineOf(text string, marks []mark, offset int) int {
+// lineNumber returns the number, from 1, of the log's line that an offset of a text is in; 0 if it is not known.
+func lineNumber(text string, marks []mark, offset int) int {
 	m, found := markAt(marks, offset)
 	if !found || m.record {
 		return m.line
@@ -365,7 +376,7 @@ func lineOf(text string, marks []mark, offset int) int {
 	return max(0, m.line+strings.Count(text[m.offset:offset], "\n"))
 }
 
-// markAt returns the mark that counts at an offset; false before the first one.
+// markAt returns the last mark at or before an offset; found is false if there is none.
 func markAt(marks []mark, offset int) (m mark, found bool) {
 	after, _ := slices.BinarySearchFunc(marks, offset+1, func(m mark, at int) int { return m.offset - at })
 	if after == 0 {
@@ -374,7 +385,7 @@ func markAt(marks []mark, offset int) (m mark, found bool) {
 	return marks[after-1], true
 }
 
-// failureMarkers returns the texts that mark lines about a failure in the log at a path.
+// failureMarkers returns the texts by which lines about a failure are recognised in the log at a path.
 func failureMarkers(path string) [][]byte {
 	texts := []string{
 		"Traceback (most recent call last)", "*** SIG", "Fatal Python error", "terminate called", "Check failed: ",

@@ -65,7 +65,7 @@ func TestDigest(t *testing.T) {
 				t.Errorf("%s: %d bytes of %d are kept, the traceback at %d", name, len(text), len(c.log), at)
 				continue
 			}
-			if line := lineOf(text, d.marks, at); line != c.line {
+			if line := lineNumber(text, d.marks, at); line != c.line {
 				t.Errorf("%s, blocks of %d: line %d, want %d", name, block, line, c.line)
 			}
 		}
@@ -96,8 +96,8 @@ func TestDigestJump(t *testing.T) {
 	_, _ = d.Write([]byte("o\n" + raisedAt + strings.Repeat("an ordinary line\n", 400000)))
 	d.end()
 	text := string(d.text)
-	if lineOf(text, d.marks, strings.Index(text, "tw")) != 2 ||
-		lineOf(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
+	if lineNumber(text, d.marks, strings.Index(text, "tw")) != 2 ||
+		lineNumber(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
 		t.Errorf("%.200q", text)
 	}
 }
@@ -121,7 +121,7 @@ func TestDigestLines(t *testing.T) {
 		t.Errorf("%q, want %q", d.text, want)
 	}
 	for text, line := range map[string]int{"one": 1, "two": 2, "new": 3, "KeyError": 4, "six": 5, "léon": 7, "utf": 9} {
-		says.Equal(t, lineOf(string(d.text), d.marks, bytes.Index(d.text, []byte(text))), line, "%s: line", text)
+		says.Equal(t, lineNumber(string(d.text), d.marks, bytes.Index(d.text, []byte(text))), line, "%s: line", text)
 	}
 }
 
@@ -140,7 +140,7 @@ func FuzzDigest(f *testing.F) {
 			t.Errorf("%q, in parts %q", whole.text, parts.text)
 		}
 		for i := range whole.text {
-			if line := lineOf(string(whole.text), whole.marks, i); line < 1 || line > strings.Count(log, "\n")+1 {
+			if line := lineNumber(string(whole.text), whole.marks, i); line < 1 || line > strings.Count(log, "\n")+1 {
 				t.Fatalf("line %d at %d of %q", line, i, whole.text)
 			}
 		}
@@ -198,15 +198,15 @@ func TestReadDigest(t *testing.T) {
 		o := must.Get(layout.ParseObject("log", ref, key))(t)
 		logs := sessionlogs.New(store)
 		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
-		b := &builder{ctx: t.Context(), s: &session.Session{Logs: logs}}
+		b := &builder{ctx: t.Context(), session: &session.Session{Logs: logs}}
 		d := &digest{markers: failureMarkers(file.Path), next: 1}
 		must.OK(t, b.readDigest(d, file, int64(len(c.log)), most))
 		d.end()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
 			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])
 		}
-		if b.worked > most*5/4+(512<<10) {
-			t.Errorf("%s: %d bytes of work, want about %d", name, b.worked, most)
+		if b.logWork > most*5/4+(512<<10) {
+			t.Errorf("%s: %d bytes of work, want about %d", name, b.logWork, most)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestMemoryEventsAtOtherTimes(t *testing.T) {
 			"Task was killed due to the node running low on memory.")
 		b.addEvent(event, began.Add(after).UnixNano(), &logText{text: "line"}, 0, 4)
 	}
-	if len(b.all) != 1 || b.all[0].Count != 2 || b.all[0].last != began.Add(time.Hour).UnixNano() {
-		t.Errorf("%d findings, %+v", len(b.all), b.all[0].Finding)
+	if len(b.findings) != 1 || b.findings[0].Count != 2 || b.findings[0].last != began.Add(time.Hour).UnixNano() {
+		t.Errorf("%d findings, %+v", len(b.findings), b.findings[0].Finding)
 	}
 }

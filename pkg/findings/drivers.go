@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
-// driverFailed adds the finding about a failed submission.
+// driverFailed adds the finding about a failed submission, with the end of its log, and links it to its causes. log is
+// what its driver printed; nil if that is not stored.
 func (b *builder) driverFailed(j *job, log *logText) {
 	stored := j
 	if !jobstatus.Ended(j.Status) { // the head was lost before it could record the end
@@ -22,17 +23,17 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 	e := driverEndOf(j, log)
 	b.completeRank(j, &e)
-	if j.Message == moment.EndNotRecorded && e.by.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
-		e = driverEnd{log: log, at: -1} // it went on after the exception: its last words made it a failure
+	if j.Message == moment.EndNotRecorded && e.outer.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
+		e = driverEnd{log: log, traceAt: -1} // it went on after the exception: its last words made it a failure
 	}
-	f, waited := b.driverFinding(j, &e)
+	f, waited := b.driverFinding(j, &e) // may clear e, see supervisorFailed
 	f.earlierError, f.silent = e.earlierError(f.Title), e.message() == ""
 	b.showEnd(f, &e)
-	logged := len(f.Evidence) > 0
-	b.showStatus(f, stored, logged)
+	logShown := len(f.Evidence) > 0
+	b.showStatus(f, stored, logShown)
 	b.linkDriver(f, j, &e)
 	// With a node's raylet end its servers, and whoever records how its drivers end.
-	if lost := b.lost[j.Node]; len(f.because) == 0 && !jobstatus.Ended(stored.Status) && b.endedWith(lost, &e) {
+	if lost := b.lostNodes[j.Node]; len(f.because) == 0 && !jobstatus.Ended(stored.Status) && b.endedWith(lost, &e) {
 		f.causedBy(lost)
 	}
 	if len(f.because) > 0 {
@@ -50,8 +51,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 var connection = lazyregexp.New(`^(?:\w*Connect(?:ion\w*|or)?Error|ConnectionClosed\w*|BrokenPipeError|\w*RpcError)\b|` +
 	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted)\b|\bbroken pipe\b)`)
 
-// endedWith reports whether a driver, whose end nobody recorded, ended because of a connection, and its log has no time
-// that is long after its node was lost.
+// endedWith reports whether a driver, whose end nobody recorded, ended because its connection to a lost node broke. Its
+// log must have no line from long after the loss. lost is nil if no node was lost.
 func (b *builder) endedWith(lost *finding, e *driverEnd) bool {
 	if lost == nil || e.log == nil || !connection().MatchString(e.raised.String()) {
 		return false
@@ -60,7 +61,8 @@ func (b *builder) endedWith(lost *finding, e *driverEnd) bool {
 	return last-lost.last <= atTheEnd
 }
 
-// driverFinding adds the finding about how a driver ended. waited says that it had waited for too long.
+// driverFinding adds the finding about how a driver ended: the surest that is known counts. waited says that the driver
+// had waited too long for something.
 func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) {
 	f = b.neverStarted(j, e)
 	if f == nil && j.supervisorFailed() {
@@ -69,7 +71,7 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 	waited = isTimeout(e.raised)
 	switch {
 	case f != nil:
-	case e.missing():
+	case e.couldNotRun():
 		f = b.entrypointMissing(j, e)
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),
 		e.signal == "SIGKILL" && j.timeoutKilled():
@@ -83,8 +85,8 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
 			e.log.text[e.dump[0]:e.dump[1]])
 	case e.clientEnv() != "":
-		f = b.jobFinding(RuntimeEnv, j, "Job %s failed: Ray Client could not set up the runtime environment of its driver: %s",
-			j.name(), e.clientEnv())
+		f = b.jobFinding(RuntimeEnv, j,
+			"Job %s failed: Ray Client could not set up the runtime environment of its driver: %s", j.name(), e.clientEnv())
 	case e.hasException():
 		f = b.driverRaised(j, e)
 	case e.exited:
@@ -101,7 +103,8 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 	return f, waited
 }
 
-// neverStarted returns the finding about a job whose driver was not started; nil if it was started.
+// neverStarted returns the finding about a job whose driver was not started; nil if it was started, or if Ray does not
+// say.
 func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	env := envFailure(j, e.log)
 	said, _, _ := strings.Cut(j.Message, logsInMessage) // the rest is the driver's own
@@ -125,17 +128,17 @@ func (j *job) supervisorFailed() bool {
 		strings.HasPrefix(j.Message, "Unexpected error occurred: "))
 }
 
-// supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about
-// something else.
+// supervisorFailed adds the finding about a job whose supervisor failed. It clears what was read of the driver's log in
+// e, because a traceback there is about something else.
 func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
-	*e = driverEnd{log: e.log, at: -1}
+	*e = driverEnd{log: e.log, traceAt: -1}
 	f := b.jobFinding(JobFailed, j, "Job %s failed because the actor that runs its driver failed: %s", j.name(),
 		deathSentence(messageOf(j)))
-	f.causedBy(b.lost[b.lostNodeIn(j.Message)])
+	f.causedBy(b.lostNodes[b.lostNodeIn(j.Message)])
 	return f
 }
 
-// messageOf returns Ray's message about a job. If it contains a traceback, it returns the exception.
+// messageOf returns Ray's message about a job; only the exception if the message has a traceback.
 func messageOf(j *job) string {
 	if strings.Contains(j.Message, output.TracebackStart) {
 		return cmp.Or(output.ExceptionOf(j.Message).String(), j.Message)
@@ -143,8 +146,8 @@ func messageOf(j *job) string {
 	return j.Message
 }
 
-// envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is
-// none.
+// envFailure returns Ray's text that a job did not start because of its runtime environment, from its record or from
+// the driver's log; "" if there is none.
 func envFailure(j *job, log *logText) string {
 	const begins = "runtime_env setup failed"
 	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, begins) {
@@ -158,30 +161,30 @@ func envFailure(j *job, log *logText) string {
 	return ""
 }
 
-// driverKilled adds the finding about a driver that a signal ended. What the log says of a crash ended the driver only
-// if it stands behind the last traceback.
+// driverKilled adds the finding about a driver that a signal ended. What the log says of a crash belongs to that end
+// only if it stands behind the last traceback.
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal,
 		e.code)
 	if e.log != nil {
-		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
+		if said, at := output.Crash(e.log.text); said != "" && at > e.traceAt {
 			f.Title += ": " + said
 		} else if said = e.lastPrinted(); said != "" {
 			f.Title += lastPrinted + said
 		}
 		if signal, at := output.Signal(e.log.text); signal != "" {
-			from, to := e.log.line(at)
+			from, to := e.log.lineBounds(at)
 			f.addEvidence(b.evidence(e.log, from, to))
 		}
 		if e.hasException() && output.FromModule(e.trace) && slices.Contains(ofCrashes, e.signal) {
-			f.goOn(beforeThat + "it raised " + e.raised.String())
+			f.appendTitle(beforeThat + "it raised " + e.raised.String())
 		}
 	}
 	return f
 }
 
-// driverRaised is the finding about a driver whose log has an exception. With another exit code than that of an
-// exception that nobody caught, or an error that was logged later, the title does not say that the exception ended it.
+// driverRaised returns the finding about a driver whose log has an exception. If the exit code or a later error shows
+// that the driver may have gone on, the title does not say that the exception ended it.
 func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	kind := JobFailed
 	switch {
@@ -192,58 +195,60 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	case e.raised.Type == "RuntimeEnvSetupError":
 		kind = RuntimeEnv
 	}
-	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.raised(j, e))
+	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.whoRaised(j, e))
 	f.raised, f.handled = e.raised, output.Handled(e.trace)
 	if e.raised.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.raised.More)
 	}
-	if e.by.Type != "" {
-		e.by.Rest = "" // it repeats what the process said
+	if e.outer.Type != "" {
+		e.outer.Rest = "" // it repeats what the process said
 		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s",
-			j.name(), e.raised, output.Clip(e.by.String(), output.MaxMessage))
+			j.name(), e.raised, output.Clip(e.outer.String(), output.MaxMessage))
 	}
 	switch {
-	case e.after > endedByIt && e.later != "":
+	case e.aftermath > endedByIt && e.laterError != "":
 		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
-			e.code, e.later, e.raised)
-	case e.after > endedByIt && (e.code != uncaught || e.after != loggedIt):
+			e.code, e.laterError, e.raised)
+	case e.aftermath > endedByIt && (e.code != uncaught || e.aftermath != loggedIt):
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s",
 			j.name(), e.code, e.raised)
 	}
 	return f
 }
 
-// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed. Of a
-// record in JSON that has the traceback it is all.
-func (b *builder) evidenceOf(e *driverEnd) Evidence {
-	shown := b.evidence(e.log, e.log.recordStart(e.at), len(e.log.text))
+// tracebackEvidence returns the driver's log from its last traceback to the end, without lines that workers printed. If
+// a record in JSON has the traceback, the evidence begins with the record.
+func (b *builder) tracebackEvidence(e *driverEnd) Evidence {
+	shown := b.evidence(e.log, e.log.recordStart(e.traceAt), len(e.log.text))
 	shown.Text = output.OwnLines(shown.Text)
 	return shown
 }
 
-// showEnd adds the end of the driver's log to the evidence.
+// showEnd adds the end of the driver's log to the evidence: from the dump or the last traceback on, or else its last
+// lines.
 func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.addEvidence(b.evidence(e.log, e.dump[0], len(e.log.text)))
-	case e.at > 0 && e.after > endedByIt: // the program logged the traceback, with its message in the line before
-		from, _ := e.log.line(e.at - 1)
+	case e.traceAt > 0 && e.aftermath > endedByIt:
+		from, _ := e.log.lineBounds(e.traceAt - 1) // the line before has the message with which it was logged
 		f.addEvidence(b.evidence(e.log, from, len(e.log.text)))
-	case e.at >= 0:
-		f.addEvidence(b.evidenceOf(e))
+	case e.traceAt >= 0:
+		f.addEvidence(b.tracebackEvidence(e))
 	case e.log != nil && e.log.text != "":
-		if said, at := output.Crash(e.log.text); said != "" && at < e.log.lastLines(12) {
+		if said, at := output.Crash(e.log.text); said != "" && at < e.log.lastLinesStart(driverTail) {
 			f.addEvidence(b.evidence(e.log, at, len(e.log.text)))
 			return
 		}
-		f.addEvidence(b.tail(e.log, 12))
+		f.addEvidence(b.tailEvidence(e.log, driverTail))
 	}
 }
 
-// showStatus adds what Ray says about a job to the evidence, without the lines of its log if the log is shown already.
-func (b *builder) showStatus(f *finding, j *job, logged bool) {
+// showStatus adds what Ray says about a job to the evidence. If the job's log is shown already (logShown), the lines of
+// it in Ray's message are left out.
+func (b *builder) showStatus(f *finding, j *job, logShown bool) {
 	message := j.Message
-	if logged {
+	if logShown {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.addEvidence(b.jobEvidence(j, message))

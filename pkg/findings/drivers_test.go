@@ -130,7 +130,7 @@ func TestLastWords(t *testing.T) {
 		worker := rayid.Worker{1}
 		file := moment.LogFile{Path: "worker-" + worker.String() + "-05000000-7.err"}
 		log := &logText{file: file, text: text}
-		b := &builder{files: map[rayid.Worker][]moment.LogFile{worker: {file}}, examined: map[rayid.Worker]bool{},
+		b := &builder{logsByWorker: map[rayid.Worker][]moment.LogFile{worker: {file}}, examinedWorkers: map[rayid.Worker]bool{},
 			logs: map[moment.LogFile]*logText{file: log}, signals: map[string]string{}, byKey: map[string]*finding{}}
 		how, _ := b.crash(worker)
 		said, shown := b.lastWords(worker, death{}, how)
@@ -138,7 +138,7 @@ func TestLastWords(t *testing.T) {
 			t.Errorf("%s above %s: %q%q, shown %q", c.above, c.signal, how, said, shown.Text)
 		}
 		for i := range maxReadWorkers {
-			b.examined[rayid.Worker{1, byte(i)}] = true
+			b.examinedWorkers[rayid.Worker{1, byte(i)}] = true
 		}
 		for _, id := range []rayid.Worker{worker, {2}} { // the logs of the second one are not read
 			died := b.processDied(WorkerDied, "", "It died", id, death{})
@@ -153,11 +153,11 @@ func TestLastWords(t *testing.T) {
 // with a name.
 func TestUnsharedJobs(t *testing.T) {
 	failed := &finding{job: rayid.Job{2}, unrecovered: 1, last: 5}
-	b := &builder{all: []*finding{failed}, s: &session.Session{Set: entities.Set{ // without Tasks
+	b := &builder{findings: []*finding{failed}, session: &session.Session{Set: entities.Set{ // without Tasks
 		Actors: []entities.Actor{
 			{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"},
 		}}}}
-	b.sharing = b.readSharing
+	b.jobsWithNamedActors = b.readSharing
 	end := &finding{job: rayid.Job{1}, jobEnd: true, last: 9}
 	end.raised.Type = "SystemExit"
 	says.Equal(t, b.lostActor(end, end), "")

@@ -14,11 +14,11 @@ import (
 // beforeThat is between how a job ended, in a title, and what had failed in it before.
 const beforeThat = "; before that "
 
-// addEarlierFailures adds to the title of what ended a job what had failed in the job before and was not repaired:
-// whoever waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so
-// the title tells both.
+// addEarlierFailures adds to the title of what ended a job what had failed in the job before and was not repaired. A
+// program that waited in vain, or lacked something, often lacked what the earlier failure had left out. Nothing stored
+// says so for sure, so the title tells both.
 func (b *builder) addEarlierFailures() {
-	for _, end := range b.all {
+	for _, end := range b.findings {
 		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv {
 			continue
 		}
@@ -50,17 +50,17 @@ func (b *builder) addEarlierFailures() {
 	}
 }
 
-// tellEarlier adds to a title what had failed before.
+// tellEarlier adds to a title, behind beforeThat, what had failed before.
 func (f *finding) tellEarlier(earlier string) {
 	earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
 	f.Title = output.Clip(f.Title, 2*output.MaxTitle-len(earlier))
-	f.goOn(earlier)
+	f.appendTitle(earlier)
 }
 
-// earlierFailure returns the first failure in a job before the root of the job's end, of which it is neither a cause
-// nor a consequence; nil if there is none. What has to do with the root comes before others, and what failed after the
-// driver had submitted its last task before that after which the driver went on. If the root tells why it failed, only
-// what has to do with it counts.
+// earlierFailure returns a failure in a job that came before the root of the job's end and is neither its cause nor its
+// consequence; nil if there is none. Failures that have to do with the root are preferred, then those after which the
+// driver submitted nothing more, then the others; of each kind the first. If the root explains itself (see
+// mayFollowOthers), only failures that have to do with it count.
 func (b *builder) earlierFailure(end, root *finding) *finding {
 	j := b.jobOfID(end.job)
 	if j == nil {
@@ -73,7 +73,7 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 		}
 	}
 	related := func(f *finding) bool {
-		return children[f] || root.actor() != "" && f.actor() == root.actor() || root.misses(f) ||
+		return children[f] || root.actorClass() != "" && f.actorClass() == root.actorClass() || root.misses(f) ||
 			end.handled.Same(f.raised)
 	}
 	rank := func(f *finding) int {
@@ -88,7 +88,7 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	mayFollow := root.mayFollowOthers(end)
 	var failures []*finding
 	before := func(f *finding) bool { return b.failedBefore(j, f, end, root) }
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		if before(f) && (mayFollow || related(f)) {
 			failures = append(failures, f)
 		}
@@ -104,8 +104,9 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	return nil
 }
 
-// lowestBelow returns the failure with which a chain of failures that count began: each was of a task that the next
-// one's had called, and came before it. A function's own exception mostly hides that of what it called.
+// lowestBelow returns the failure with which a chain of failures that ends with f began. Each failure in the chain is
+// of a task that the next one's task had called, came before it, and is one for which counts returns true. The lowest
+// one says most, because a function's own exception mostly hides that of what it called.
 func (b *builder) lowestBelow(f *finding, counts func(*finding) bool) *finding {
 	const maxLayers = 16
 	for range maxLayers {
@@ -126,18 +127,19 @@ func (b *builder) lowestBelow(f *finding, counts func(*finding) bool) *finding {
 	return f
 }
 
-// failedBefore reports whether a finding is about another failure in the job than the one that ended it, and began
-// before that one's root was over.
+// failedBefore reports whether f is a failure in a job, other than the job's end and its root, that began before the
+// root was over, and that no title tells yet.
 func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
-	ofJob, until := j.is(f.job), root.last
-	if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
+	// until is the time (Unix ns) before which f must have begun
+	ofJob, until := j.hasDriver(f.job), root.last
+	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
 		ofJob = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j)
 		until = root.last + atTheEnd
 	}
 	switch {
 	case !ofJob || f.first >= until || !f.unrepaired():
 		return false
-	case f == root || end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.raised.Same(root.raised):
+	case f == root || end.dependsOn(f) || f.dependsOn(root) || f.raised.Same(root.raised):
 		return false // it is told already
 	case f.hung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
 		return false // it did not come to an end, or only repeats what its tasks raised
@@ -145,7 +147,7 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	return true
 }
 
-// ofEarlierJob reports whether a finding is about a job that had ended before another one began.
+// ofEarlierJob reports whether a finding is about a job that had ended before another one, later, began.
 func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 	return slices.ContainsFunc(f.jobs, func(id rayid.Job) bool {
 		j := b.jobOfID(id)
@@ -153,42 +155,43 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 	})
 }
 
-// mayFollowOthers reports whether the root of a job's end may have failed because of something else that failed before:
-// it lacked that, or it is what the driver itself said.
+// mayFollowOthers reports whether the root of a job's end does not explain itself, so that something else that failed
+// before may be the reason: the root is the driver's own end, or only a symptom.
 func (f *finding) mayFollowOthers(end *finding) bool { return f == end || f.isSymptom() }
 
-// isSymptom reports whether an exception only says that something was not there, did not come in time, or failed as was
-// told before.
+// isSymptom reports whether an exception only says that something did not come in time, was not there, or had failed as
+// was told before.
 func (f *finding) isSymptom() bool {
 	raised := f.raised
 	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
 		raised.Type == "BrokenBarrierError"
 	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message) ||
 		notLetIn().MatchString(raised.Message)
-	toldBefore := general().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
+	toldBefore := genericType().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore
 }
 
-// misses reports whether a task found nothing of what another one should have brought, as its name says: "no rates to
-// revalue with" and fetch_rates. The driver may have given it something else instead.
+// misses reports whether a task found nothing of what another one should have brought, as the other one's name says:
+// "no rates to revalue with" and fetch_rates. Then the other one may be the reason, even if the driver passed on
+// something else in its place.
 func (f *finding) misses(other *finding) bool {
 	m := hasNone().FindStringSubmatch(f.raised.Message)
 	return m != nil && f.Kind == TaskFailed && other.Kind == TaskFailed && len(other.names) > 0 &&
 		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
 }
 
-// lostActor returns what had failed elsewhere that a job may have needed whose end nothing in it explains: how a
-// detached actor of another job had ended, or an actor or task of its own that somebody killed or cancelled shortly
-// before, if the job ended with words of its own; or else, also if it lacked something, what had failed in a job whose
-// actors its driver had called; "" if nothing had.
+// lostActor returns the title of a failure outside of a job's own tasks that the job may have missed; "" if there is
+// none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own, these count:
+// the end of a detached actor of another job, and an actor or task of the job that somebody killed or cancelled shortly
+// before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had called.
 func (b *builder) lostActor(end, root *finding) (how string) {
-	ownWords := general().MatchString(end.raised.Type)
+	ownWords := genericType().MatchString(end.raised.Type)
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
-	called := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })
-	for _, lost := range b.all {
+	calledJobs := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })
+	for _, lost := range b.findings {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
 			end.last-lost.last <= atTheEnd
@@ -196,41 +199,42 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 		case lost.unrecovered == 0 || lost.last >= end.last:
 		case ownWords && (shared || killed):
 			how = lost.Title
-		case how == "" && lost.job != end.job && lost.unrepaired() && b.sharing()[lost.job] && called()[lost.job] &&
-			!b.succeededLater(lost):
+		case how == "" && lost.job != end.job && lost.unrepaired() && b.jobsWithNamedActors()[lost.job] &&
+			calledJobs()[lost.job] && !b.succeededLater(lost):
 			how = "in another job " + lost.root().Title
 		}
 	}
 	return how
 }
 
-// readSharing returns the jobs that made actors with names: only these can be found from other jobs.
+// readSharing returns the jobs that made actors with names, because other jobs can find only these.
 func (b *builder) readSharing() map[rayid.Job]bool {
 	sharing := map[rayid.Job]bool{}
-	for i := range b.s.Actors {
-		if a := &b.s.Actors[i]; a.Name != "" {
+	for i := range b.session.Actors {
+		if a := &b.session.Actors[i]; a.Name != "" {
 			sharing[a.Job] = true
 		}
 	}
 	return sharing
 }
 
-// calledJobs returns the other jobs that had made the actors that a driver called.
+// calledJobs returns the other jobs whose actors a driver called.
 func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
 	made := map[rayid.Job]bool{}
 	for _, a := range b.submittedBy(driver) {
-		if actor := b.s.Actor(actorOf(a.row)); actor != nil && actor.Job != driver {
+		if actor := b.session.Actor(actorIDOf(a.row)); actor != nil && actor.Job != driver {
 			made[actor.Job] = true
 		}
 	}
 	return made
 }
 
-// printedInJob returns what a job had printed about an error before it ended: the last error of one of its workers,
-// with the worker's name, or else of the entrypoint itself, if the job ended for no other reason; "" if there is none
-// that the root of the end does not tell. If the root waited, also a worker's line counts that tells of waits. If there
-// is none of that, a plain line counts that names a thing that the root names, or, if the root lacked a key, says that
-// something was not done; or any if it found nothing, as what gives nothing often says why in words that are no error.
+// printedInJob returns what a job printed about another error before it ended, with the name of who printed it; "" if
+// it printed nothing that the title of the root of its end does not tell. These count, the best first: the last error
+// of one of its workers; what Ray printed about a wait, if the root found nothing; the entrypoint's own earlier error,
+// if the driver's end is the root; and a line of a worker that is no error but may be about what the root lacked: one
+// about a wait if the root waited, a plain one that names a thing that the root names, or a plain one that says that
+// something was left out.
 func (b *builder) printedInJob(end, root *finding) string {
 	byEntrypoint := ""
 	if root == end {
@@ -256,30 +260,31 @@ func (b *builder) printedInJob(end, root *finding) string {
 			return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
 		},
 	}
-	isRays := func(class string) bool { return b.isRays(class, j.id) }
-	who, said, nth := output.SaidByWorkers(log.text, root.Title, isRays, orElse...)
-	said = around(who+" printed: ", said, "")
-	ofRay := around("Ray printed: ", output.LastWaitOfRay(log.text), "")
+	printsForRay := func(class string) bool { return b.printsForRay(class, j.id) }
+	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay, orElse...)
+	byWorker := encloseIfAny(who+" printed: ", said, "")
+	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
+	surely := nth == 0 // an error, a warning of one, or what the first condition of orElse accepts
 	switch {
-	case said != "" && nth == 0:
-		return said
-	case hasNothing && ofRay != "":
-		return ofRay
+	case byWorker != "" && surely:
+		return byWorker
+	case hasNothing && byRay != "":
+		return byRay
 	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
-		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint, ofRay)
+		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint, byRay)
 	}
-	return cmp.Or(byEntrypoint, said, ofRay)
+	return cmp.Or(byEntrypoint, byWorker, byRay)
 }
 
-// lacksSome reports whether a failure is that there are fewer of something than expected, in words of the program's
-// own: they have two numbers that differ.
+// lacksSome reports whether a failure is that there are fewer of something than expected: its message is in the
+// program's own words and has two whole numbers that differ.
 func (f *finding) lacksSome() bool {
 	said := f.raised.Message
 	if f.raised.Type == "" {
 		_, said, _ = strings.Cut(f.Title, ": ")
 	}
 	numbers := number().FindAllString(said, 3)
-	return general().MatchString(f.raised.Type) && len(numbers) == 2 && numbers[0] != numbers[1] &&
+	return genericType().MatchString(f.raised.Type) && len(numbers) == 2 && numbers[0] != numbers[1] &&
 		!strings.Contains(numbers[0]+numbers[1], ".")
 }
 
@@ -288,17 +293,17 @@ var number = lazyregexp.New(`\b\d[\d,]*(?:\.\d+)?\b`)
 // notDone matches what says that something was not done, left out or replaced, or was too much.
 var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
-// printedByWorkers returns the error that a worker of a job printed last, as its own log has it; "" if there is none
-// that the root does not tell.
+// printedByWorkers returns the error that a worker of a job printed last, from the worker's own log; "" if there is
+// none, or if the title of root tells it.
 func (b *builder) printedByWorkers(j *job, root *finding) string {
-	b.sortLogs()
-	for _, file := range b.printed[j.id] {
-		worker, _ := workerOf(file.Path)
-		said := output.LastError(b.readOf(worker, file).text)
+	b.groupLogs()
+	for _, file := range b.outputsByJob[j.id] {
+		worker, _ := workerOfLog(file.Path)
+		said := output.LastError(b.readWorkerLog(worker, file).text)
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}
-		if a := b.actorIn(worker); a == nil || !b.isRays(a.Class, a.Job) {
+		if a := b.actorIn(worker); a == nil || !b.printsForRay(a.Class, a.Job) {
 			return "a worker printed: " + said
 		}
 	}

@@ -19,19 +19,22 @@ var (
 	noScript = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 )
 
-// missing reports whether the entrypoint could not be run.
-func (e *driverEnd) missing() bool {
+// couldNotRun reports whether a driver ended because its entrypoint could not be run, as its exit code or the end of
+// its log says.
+func (e *driverEnd) couldNotRun() bool {
 	if !e.exited {
 		return false
 	}
-	if e.code == 127 && e.log != nil && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
+	if e.code == commandNotFound && e.log != nil && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
 		return false // a shell also ends with it for others of its own errors, such as a variable that is not set
 	}
-	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil &&
-		noScript().MatchString(e.log.text[e.log.lastLines(5):])
+	const maxBelow = 5 // lines from the one that says so to the end of the log
+	return e.code == commandNotFound || e.code == notExecutable || e.traceAt < 0 && e.log != nil &&
+		noScript().MatchString(e.log.text[e.log.lastLinesStart(maxBelow):])
 }
 
-// entrypointMissing adds the finding about an entrypoint that could not be run, with the last line that says so.
+// entrypointMissing adds the finding about an entrypoint that could not be run. Its title has the last line of the log
+// that says so, or else the entrypoint.
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	said, shown := j.Entrypoint, Evidence{}
 	if e.log != nil {
@@ -60,8 +63,8 @@ var (
 	timeoutKills = lazyregexp.New(`\s(?:(?:-s\s*|--signal[= ])(?:SIG)?(?:KILL|9)\b|-k|--kill-after)`)
 )
 
-// timeoutKilled reports whether it may have been timeout that ended the job's driver with SIGKILL: it was told to, and
-// its time was over.
+// timeoutKilled reports whether the command timeout may have ended the job's driver with SIGKILL: the entrypoint tells
+// it to use that signal, and the job lasted for the time that the entrypoint gives.
 func (j *job) timeoutKilled() bool {
 	m := timeoutOptions().FindStringSubmatch(j.Entrypoint)
 	if m == nil || !timeoutKills().MatchString(m[1]) || j.Start == 0 {

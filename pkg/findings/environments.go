@@ -23,26 +23,26 @@ var madeEnv = lazyregexp.New(
 const longEnv = int64(5 * time.Second) // how long making an environment takes before it counts as something to wait for
 
 // envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns);
-// nil if none was. Before its driver runs a job waits for its supervisor's environment; later for those of its own
-// tasks and actors, of which there is a log for each job.
+// nil if there was none, or only for a short time. Before its driver runs a job waits for the environment of its
+// supervisor, later for those of its own tasks and actors. log is what the driver printed; nil if that is not stored.
 func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
-	starts := j.id.Nil() && log != nil && !strings.Contains(log.text, entrypointRuns)
-	if j.id.Nil() && !starts {
+	notStarted := log != nil && !strings.Contains(log.text, entrypointRuns)
+	if j.id.Nil() && !notStarted {
 		return nil
 	}
-	for agent := range b.nodeLogs(maxRaylets, called(moment.RuntimeEnvAgent)) {
+	for agent := range b.logsOfNodes(maxRaylets, pathIs(moment.RuntimeEnvAgent)) {
 		setup := b.setupLog(agent.file, j)
 		begun, env := b.unfinishedEnv(agent, until)
 		if setup == "" || env == nil || until-begun.at < longEnv {
 			continue
 		}
-		f := b.find(RuntimeEnv, "making "+j.name())
+		f := b.findOrAdd(RuntimeEnv, "making "+j.name())
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(),
 			envParts(env), time.Duration(until-begun.at).Round(time.Second))
 		f.SubmissionID = j.SubmissionID
 		f.add(occurrence{
 			at: begun.at, job: j.id, name: "the runtime environment", entity: b.nodeEntity(agent.file.Node),
-			evidence: []Evidence{b.tail(b.log(agent.file.Node, setup), 5), b.lineOf(begun)},
+			evidence: []Evidence{b.tailEvidence(b.nodeLog(agent.file.Node, setup), workerTail), b.lineEvidence(begun)},
 		})
 		f.last = max(f.last, until)
 		return f
@@ -50,10 +50,10 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	return nil
 }
 
-// setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job
-// without a driver has the environment that the node made last.
+// setupLog returns the path of the log of the tools that made environments for a job on an agent's node; "" if there is
+// none. For a job without a driver it is the log that was begun last.
 func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
-	for _, p := range b.s.Logs.Paths(agent.Node) {
+	for _, p := range b.session.Logs.Paths(agent.Node) {
 		if named, _ := path.Match("runtime_env_setup-*.log", p); named &&
 			(j.id.Nil() || strings.Contains(p, j.id.String())) {
 			last = max(last, p)
@@ -62,8 +62,8 @@ func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 	return last
 }
 
-// unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make at a time (Unix
-// ns) and neither made nor given up; nil if there is none.
+// unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make, at a time (Unix
+// ns), and had neither made nor given up, and that environment; nil if there is none.
 func (b *builder) unfinishedEnv(agent *logText, until int64) (last match, env *pyjson.Object) {
 	var begun []match
 	for _, m := range b.matches(agent, madeEnv()) {
@@ -83,7 +83,7 @@ func (b *builder) unfinishedEnv(agent *logText, until int64) (last match, env *p
 	return last, env
 }
 
-// envParts says what of a runtime environment takes time to make: "pip (torch, vllm)".
+// envParts names the parts of a runtime environment that take time to make: "pip (torch, vllm)".
 func envParts(env *pyjson.Object) string {
 	var parts []string
 	for name, v := range env.All() {
@@ -101,7 +101,7 @@ func envParts(env *pyjson.Object) string {
 		case !slices.Contains([]string{"pip", "uv", "conda", "working_dir", "py_modules", "container", "image_uri"},
 			name):
 		case len(packages) > 0 && name != "py_modules":
-			parts = append(parts, fmt.Sprintf("%s (%s)", name, quoted(packages)))
+			parts = append(parts, fmt.Sprintf("%s (%s)", name, listNames(packages)))
 		default:
 			parts = append(parts, name)
 		}

@@ -11,10 +11,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// envFailed returns the finding about runtime environments of a job that failed for the same reason.
+// envFailed returns the finding about runtime environments of a job that could not be set up for the same reason. name
+// is what needed the environment, and text is Ray's message.
 func (b *builder) envFailed(job rayid.Job, name, text string) *finding {
 	reason := envReason(text)
-	f := b.find(RuntimeEnv, job.String()+output.Normalised(reason))
+	f := b.findOrAdd(RuntimeEnv, job.String()+output.Normalised(reason))
 	f.addName(name)
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("The runtime environment of %s could not be set up: %s", name, reason)
@@ -43,8 +44,8 @@ var (
 	belowIndented = lazyregexp.New(`(?m)^ {0,3}\S`)
 )
 
-// envReason returns the reason from a message about a runtime environment that failed: that it took too long, or what
-// the tool printed that made it, or else the exception.
+// envReason returns the reason from Ray's message about a runtime environment that could not be set up: that it took
+// too long, or the error of the tool that made it, or else the exception.
 func envReason(text string) string {
 	text = envHeading().ReplaceAllString(output.Printable(text), "")
 	if m := envTimeout().FindStringSubmatch(text); m != nil {
@@ -68,7 +69,8 @@ func envReason(text string) string {
 // notMadeWithin is the reason of an environment that took too long, with the limit in seconds.
 const notMadeWithin = "it was not made within %s s"
 
-// toolOutput returns the output of a tool that failed, as Ray's message has it; "" if it has none.
+// toolOutput returns the output of the tool that failed from Ray's message about an environment; "" if the message has
+// none.
 func toolOutput(text string) string {
 	at := envOutput().FindStringIndex(text)
 	if at == nil {
@@ -88,8 +90,8 @@ func toolOutput(text string) string {
 
 const indented = "    " // before each line of what pip, uv or virtualenv printed
 
-// toolEnd returns how the command of pip, uv or virtualenv ended that failed: "pip returned non-zero exit status 1"; ""
-// if Ray's message does not say it.
+// toolEnd returns how the command of pip, uv or virtualenv ended: "pip returned non-zero exit status 1". It is "" if
+// Ray's message does not say so.
 func toolEnd(text string) string {
 	m := envCommand().FindStringSubmatch(text)
 	if m == nil {

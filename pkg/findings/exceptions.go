@@ -10,9 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
-// general matches the types of exceptions that programs raise to say that they cannot go on, whatever the reason is, or
-// that nothing came out of a queue or no more went into it; also "", as of an end without an exception.
-var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
+// genericType matches the types of exceptions that programs raise to say that they cannot go on, whatever the reason
+// is, or that nothing came out of a queue or no more went into it; also "", as of an end without an exception.
+var genericType = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
 // ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
 // not end because tasks had failed.
@@ -35,10 +35,10 @@ var (
 	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
-// tellsOfOthers reports whether what a program says as it raises an exception, or ends, is about failures of others.
-// Words about an error in an exception that a library raises are about that error, unless they count.
+// tellsOfOthers reports whether a program speaks of failures of others in said, its words as it raised an exception or
+// ended. An exception that a library raised speaks of its own error, unless it says how many of how many failed.
 func tellsOfOthers(raised output.Exception, said string) bool {
-	if general().MatchString(raised.Type) {
+	if genericType().MatchString(raised.Type) {
 		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
 	}
 	return aboutFailures().MatchString(said) && (!raised.Library || outOf().MatchString(said))
@@ -71,8 +71,8 @@ var notLetIn = lazyregexp.New(`(?i)\bunauthori[sz]ed\b|\bforbidden\b|\b(?:Expire
 	`\b(?:token|credentials?|session|password)\b[^.\n]{0,20}\b(?:expired|invalid|incorrect|revoked)\b|` +
 	`\b(?:expired|invalid|incorrect)\b[^.\n]{0,20}\b(?:token|credentials?|password)\b`)
 
-// isTimeout reports whether an exception is about a wait of the program. That of a library mostly is about a service
-// that did not answer.
+// isTimeout reports whether an exception says that the program had waited too long for something of its own. A timeout
+// that a library raised is mostly about a service, so it counts only if its message says that something was not ready.
 func isTimeout(raised output.Exception) bool {
 	return strings.HasSuffix(raised.Type, "TimeoutError") && (!raised.Library || notReady().MatchString(raised.Message))
 }
@@ -83,10 +83,10 @@ var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|(?:did|has|have)(?: not|n't)(?: yet)? (?:finish|complete|return|respond|answer)|(?:not|n't) respond|do(?:es)?(?: not|n't) answer|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
-// wordless reports whether an exception that may have any reason has no word about it, as SystemExit with a status: who
-// raised it often printed why.
+// wordless reports whether an exception that programs raise for any reason has no word about the reason, such as
+// SystemExit with a status. Who raised it often printed why.
 func wordless(raised output.Exception) bool {
-	return raised.Type != "" && general().MatchString(raised.Type) &&
+	return raised.Type != "" && genericType().MatchString(raised.Type) &&
 		strings.IndexFunc(raised.Message, unicode.IsLetter) < 0
 }
 
@@ -111,9 +111,9 @@ var (
 	serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
 )
 
-// alsoNames reports whether a line names what the message of an exception does, of a file that is not there also its
-// folder: who left it out, or made less of it, may say so in any words. Messages about other mistakes in code name
-// types and attributes.
+// alsoNames reports whether a line names a thing that the message of an exception names: who left that thing out may
+// say so in any words. For a file that is not there its short name or its folder is enough. Exceptions about other
+// mistakes in code name types and attributes, so they do not count.
 func alsoNames(raised output.Exception, line string) bool {
 	notThere := raised.Type == "FileNotFoundError"
 	if ownBugs[raised.Type] && raised.Type != "KeyError" && !notThere {
@@ -168,8 +168,8 @@ var rayErrors = []struct {
 	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
 }
 
-// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if
-// the exception tells of no other failure. text is the exception's traceback.
+// failuresBehind returns the kinds of findings that may be about the failure of which an exception of Ray tells, the
+// most likely first; nil if the exception tells of no other failure. text is the exception's traceback.
 func failuresBehind(raised output.Exception, text string) []string {
 	switch {
 	case (raised.Type == "RaySystemError" || raised.Type == "ActorUnschedulableError") &&

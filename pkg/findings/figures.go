@@ -35,7 +35,8 @@ type place struct {
 	at   int64
 }
 
-// addPlace adds where and when a failure happened. It does nothing if the node or the time is not known.
+// addPlace adds where and when (Unix ns) a failure happened, at most maxPlaces nodes. It does nothing if the node or
+// the time is not known.
 func (f *finding) addPlace(node rayid.Node, at int64) {
 	if node.Nil() || at <= 0 {
 		return
@@ -80,7 +81,7 @@ var (
 // gpuFull matches what frameworks (PyTorch, CuPy, XLA) say when the memory of a GPU is full.
 var gpuFull = lazyregexp.New(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
 
-// figuresOf returns the figures that help to explain a finding.
+// figuresOf returns the figures that may explain a finding: those of what it says was full, or of what may have been.
 func (f *finding) figuresOf() []figure {
 	switch {
 	case gpuFull().MatchString(f.raised.String()):
@@ -100,8 +101,9 @@ type measured struct {
 	used, peak, total, since float64 // since is when used was read, Unix seconds
 }
 
-// showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and
-// keeps everything else. showFigures returns an error only if the request has ended.
+// showFigures adds to the evidence of errors and warnings what the stored metrics say of their nodes at that time. If
+// metrics is nil, it does nothing. If the metrics cannot be read, the report says so and keeps all else: an error is
+// returned only if the request has ended.
 func (b *builder) showFigures(metrics moment.Metrics, ordered []*finding) error {
 	if metrics == nil {
 		return nil
@@ -118,11 +120,11 @@ func (b *builder) showFigures(metrics moment.Metrics, ordered []*finding) error 
 					break
 				}
 				found, err := b.measure(metrics, figure, p)
-				if stop := b.stopped(); stop != nil {
+				if stop := b.requestErr(); stop != nil {
 					return stop
 				}
 				if err != nil {
-					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn(
+					b.moment.Log.WithError(err).WithField("session", b.session.Ref.String()).Warn(
 						"cannot read the metrics of the time of a failure")
 					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be "+
 						"read; the history server's log says why.")
@@ -147,28 +149,30 @@ func (b *builder) showFigures(metrics moment.Metrics, ordered []*finding) error 
 // monitorActs is the share of a node's memory from which Ray's memory monitor kills processes, if nothing else is set.
 const monitorActs = 0.95
 
-// sawMore reports whether Ray's memory monitor saw more used memory than metrics, which are read less often, and which
-// would contradict it.
+// sawMore reports whether Ray's memory monitor saw clearly more used memory than m, so that m would contradict it.
+// Metrics are read less often.
 func (f *finding) sawMore(m *measured) bool {
 	if f.Kind != OutOfMemory {
 		return false
 	}
+	const much = 0.9 // the share of what the monitor saw from which metrics agree with it
 	saw := monitorActs * m.total
-	said, _, _ := strings.Cut(f.memory, " ")
+	said, _, _ := strings.Cut(f.memory, " ") // "3.61 of 4.00 GB were used"
 	if gb, err := strconv.ParseFloat(said, 64); err == nil {
 		saw = gb * (1 << 30)
 	}
-	return max(m.used, m.peak) < 0.9*saw
+	return max(m.used, m.peak) < much*saw
 }
 
-// measure reads a figure of a node with one query.
+// measure reads a figure of a place's node, and of each of its GPUs, with one query for the lookBack before the place's
+// time. Values that are no amounts are left out.
 func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measured, error) {
 	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
 	if ip := b.nodes.IP(p.node.String()); ip != "" {
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
 	}
 	window := fmt.Sprintf("[%ds:%ds]", int(lookBack.Seconds()), int(lookStep.Seconds()))
-	part := func(name, function, query string) string {
+	part := func(name, function, query string) string { // a query whose series have the label is="name"
 		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
 	}
 	parts := []string{part("used", "last_over_time", f.used), part("peak", "max_over_time", f.used),
@@ -180,7 +184,7 @@ func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measure
 		fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
 	byPart := map[[2]string]*measured{}
 	var order []*measured
-	since := map[string]float64{}
+	since := map[string]float64{} // when the node was read last, by its instance
 	see := func(label func(string) string, v float64) {
 		if math.IsNaN(v) || v < 0 || v > 1e18 {
 			return
@@ -205,7 +209,7 @@ func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measure
 			m.total = v
 		}
 	}
-	err := metrics.Values(b.ctx, b.s.Ref, b.running, time.Unix(0, p.at), query, see)
+	err := metrics.Values(b.ctx, b.session.Ref, b.running, time.Unix(0, p.at), query, see)
 	order = slices.DeleteFunc(order, func(m *measured) bool { m.since = since[m.instance]; return m.peak == 0 })
 	slices.SortFunc(order, func(a, c *measured) int {
 		return strings.Compare(a.instance+" "+a.gpu, c.instance+" "+c.gpu)
@@ -235,13 +239,13 @@ func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
 	}
 	from, to := time.Unix(0, p.at).Add(-2*lookBack).UnixMilli(), time.Unix(0, p.at).Add(lookBack).UnixMilli()
 	return Evidence{
-		Source: "metric", NodeID: p.node.String(), Time: stamp(at), Text: text,
+		Source: "metric", NodeID: p.node.String(), Time: timestamp(at), Text: text,
 		Link: b.link("grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=%d&var-Instance=%s&from=%d&to=%d",
 			f.panel, url.QueryEscape(m.instance), from, to),
 	}
 }
 
-// amountOf returns a text such as "3.61 GiB of 4.00 GiB (90 %)".
+// amountOf returns amounts in bytes as a text such as "3.61 GiB of 4.00 GiB (90 %)". total is 0 if it is not known.
 func amountOf(used, total float64) string {
 	if total <= 0 {
 		return human.Bytes(int64(used))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -28,11 +29,11 @@ type finding struct {
 	demand       string           // the resources that were asked for; "" if the finding is not about resources
 	names        []string         // of functions, actors and nodes that failed, in the order they were seen
 	actors       []string         // the names that people gave to the actors that failed
-	seen         map[string]bool  // the entities, by type and ID
-	shown        map[string]bool  // the texts of the evidence, without what differs between occurrences
+	entityKeys   map[string]bool  // the entities, by type and ID
+	shownTexts   map[string]bool  // the texts of the evidence, without what differs between occurrences
 	places       []place
-	advised      string // the name in help.json of what is said instead of its kind's help; "": nothing
-	rooted       bool   // its first evidence is of a task that raised the exception itself
+	helpName     string // the name in help.json of what is said instead of its kind's help; "": nothing
+	raiserShown  bool   // its first evidence is of a task that raised the exception itself
 	jobEnd       bool   // the finding is about a job's own end
 	silent       bool   // a job's end of which its program said nothing
 	intended     bool   // somebody wanted it
@@ -53,14 +54,14 @@ type occurrence struct {
 	evidence  []Evidence
 }
 
-// add counts an occurrence and describes it.
+// add counts an occurrence and adds what it was about.
 func (f *finding) add(o occurrence) {
 	f.countAttempt(o.at, o.recovered)
 	f.addPlace(o.node, o.at)
 	f.describe(o)
 }
 
-// describe adds what an occurrence was about. It does not count it.
+// describe adds the name, job, entity and evidence of an occurrence to the finding. It does not count the occurrence.
 func (f *finding) describe(o occurrence) {
 	f.addName(o.name)
 	f.addJob(o.job)
@@ -70,10 +71,11 @@ func (f *finding) describe(o occurrence) {
 	}
 }
 
-// count counts one occurrence, after which no retry succeeded, at a time (Unix ns; 0 if it is not known).
+// count counts one occurrence after which no retry succeeded. at is its time (Unix ns; 0 if it is not known).
 func (f *finding) count(at int64) { f.countAttempt(at, false) }
 
-// countAttempt counts one occurrence at a time. recovered says that a retry succeeded after it.
+// countAttempt counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded
+// after it.
 func (f *finding) countAttempt(at int64, recovered bool) {
 	f.Count++
 	if recovered {
@@ -90,7 +92,8 @@ func (f *finding) countAttempt(at int64, recovered bool) {
 	f.last = max(f.last, at)
 }
 
-// extend counts one occurrence that goes on, and extends it to a time (Unix ns); 0: the time is not known.
+// extend has the finding last until a time (Unix ns; 0 if it is not known). However often it is called, the finding is
+// counted once: it is about something that goes on.
 func (f *finding) extend(at int64) {
 	if f.Count == 0 {
 		f.count(at)
@@ -100,7 +103,8 @@ func (f *finding) extend(at int64) {
 	}
 }
 
-// addJob adds a job that the finding is about.
+// addJob adds a job that the finding is about. f.job is that job as long as it is the only one, and nil from the second
+// one on.
 func (f *finding) addJob(job rayid.Job) {
 	if job.Nil() || slices.Contains(f.jobs, job) {
 		return
@@ -112,16 +116,16 @@ func (f *finding) addJob(job rayid.Job) {
 	}
 }
 
-// addEntity adds a thing that the finding is about, once.
+// addEntity adds a thing that the finding is about, unless the finding has it already or has maxEntities of them.
 func (f *finding) addEntity(e Entity) {
 	key := e.Type + e.ID
-	if key == "" || f.seen[key] || len(f.Entities) >= maxEntities {
+	if key == "" || f.entityKeys[key] || len(f.Entities) >= maxEntities {
 		return
 	}
-	if f.seen == nil {
-		f.seen = map[string]bool{}
+	if f.entityKeys == nil {
+		f.entityKeys = map[string]bool{}
 	}
-	f.seen[key] = true
+	f.entityKeys[key] = true
 	f.Entities = append(f.Entities, e)
 }
 
@@ -139,44 +143,46 @@ func (f *finding) addActor(a *entities.Actor) {
 	}
 }
 
-// addRaiser adds the name of an actor of which a call raised the exception itself.
+// addRaiser adds the name of an actor, if people gave it one, unless its call only passed on the exception of another
+// function.
 func (f *finding) addRaiser(a *entities.Actor, call string) {
 	if cmp.Or(f.raised.Function, call) == call {
 		f.addActor(a)
 	}
 }
 
-// nameActors puts the names of all actors that failed into the title, where it has that of one.
+// nameActors replaces the name of one actor in parentheses in the title by the names of all actors that failed.
 func (f *finding) nameActors() {
 	for _, name := range f.actors {
 		if one := "(" + name + ")"; strings.Contains(f.Title, one) {
-			f.Title = strings.Replace(f.Title, one, "("+quoted(slices.Sorted(slices.Values(f.actors)))+")", 1)
+			f.Title = strings.Replace(f.Title, one, "("+listNames(slices.Sorted(slices.Values(f.actors)))+")", 1)
 			return
 		}
 	}
 }
 
-// addEvidence adds a text that shows the finding, unless it only differs in numbers from one that is there.
+// addEvidence adds a text that shows the finding. It leaves out a text that differs from an earlier one only in words
+// with digits, and all texts beyond maxEvidence.
 func (f *finding) addEvidence(e Evidence) {
 	e.Text = output.Excerpt(e.Text)
 	if e.Text == "" || len(f.Evidence) >= maxEvidence {
 		return
 	}
 	common := e.Source + string(appendCommon(nil, []byte(e.Text)))
-	if f.shown[common] {
+	if f.shownTexts[common] {
 		return
 	}
-	if f.shown == nil {
-		f.shown = map[string]bool{}
+	if f.shownTexts == nil {
+		f.shownTexts = map[string]bool{}
 	}
-	f.shown[common] = true
+	f.shownTexts[common] = true
 	f.Evidence = append(f.Evidence, e)
 }
 
-// causedBy links a finding to its cause. It does nothing if the cause is itself a consequence of the finding, or began
-// after the finding was over.
+// causedBy links a finding to its cause. It does nothing if there is no cause, if the cause is itself a consequence of
+// the finding, or if it began after the finding was over.
 func (f *finding) causedBy(cause *finding) {
-	if cause == nil || cause == f || cause.dependsOn(f, 0) || f.endedBefore(cause) {
+	if cause == nil || cause == f || cause.dependsOn(f) || f.endedBefore(cause) {
 		return
 	}
 	if !slices.Contains(f.because, cause) {
@@ -184,18 +190,25 @@ func (f *finding) causedBy(cause *finding) {
 	}
 }
 
-// endedBefore reports whether a finding was over before another one began. Then the other one is not its cause. Some
-// delay is allowed: the head notices only after a while that a node is lost, and demands are reported only every few
-// seconds.
+// noticedLate is how long after a consequence Ray may notice its cause, and nodeNoticedLate so for a node that is lost.
+const (
+	noticedLate     = int64(5 * time.Second)
+	nodeNoticedLate = int64(60 * time.Second)
+)
+
+// endedBefore reports whether a finding was over before another one began, which is then not its cause. The other one
+// may begin a little later: the head notices only after a while that a node is lost, and demands are reported only
+// every few seconds.
 func (f *finding) endedBefore(cause *finding) bool {
-	late := int64(5e9)
+	late := noticedLate
 	if cause.Kind == NodeDied {
-		late = 60e9
+		late = nodeNoticedLate
 	}
 	return f.last != 0 && cause.first > f.last+late
 }
 
-// takeException takes an exception that something else tells of, if this finding's own texts contain only a wrapper.
+// takeException replaces the finding's exception, also in the title, by a more telling one: raised must not be a
+// wrapper, and the finding's own must be one.
 func (f *finding) takeException(raised output.Exception) {
 	if wrappers[f.raised.Type] && raised.Type != "" && !wrappers[raised.Type] {
 		f.Title = strings.Replace(f.Title, f.raised.String(), raised.String(), 1)
@@ -203,15 +216,14 @@ func (f *finding) takeException(raised output.Exception) {
 	}
 }
 
-// dependsOn reports whether a finding was caused by another one, directly or through others.
-func (f *finding) dependsOn(other *finding, depth int) bool {
-	return slices.ContainsFunc(f.because, func(c *finding) bool {
-		return c == other || depth < maxFindings &&
-			c.dependsOn(other, depth+1)
-	})
+// dependsOn reports whether a finding was caused by another one, directly or through others. Causes form no circle,
+// because causedBy adds none that would close one.
+func (f *finding) dependsOn(other *finding) bool {
+	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || c.dependsOn(other) })
 }
 
-// failedIn counts one failed attempt of a task. An exception that the task only passed on is not another failure.
+// failedIn counts one failed attempt of a task at a time (Unix ns). If the exception was raised by another function,
+// and the task only passed it on, the attempt does not raise the finding's Count.
 func (f *finding) failedIn(task string, at int64, recovered bool) {
 	f.countAttempt(at, recovered)
 	if f.raised.Function != "" && f.raised.Function != task {
@@ -219,13 +231,13 @@ func (f *finding) failedIn(task string, at int64, recovered bool) {
 	}
 }
 
-// showRaiser puts the first task that raised the exception itself, and what Ray tells of it, before those that passed
-// it on.
+// showRaiser puts the first task that raised the exception itself before those that passed it on: its evidence before
+// their evidence, and its entity before their entities.
 func (f *finding) showRaiser(task string, e Entity, evident Evidence) {
-	if f.rooted || f.raised.Function != task {
+	if f.raiserShown || f.raised.Function != task {
 		return
 	}
-	f.rooted = true
+	f.raiserShown = true
 	evident.Text = output.Excerpt(evident.Text)
 	others := slices.DeleteFunc(f.Evidence, func(shown Evidence) bool { return shown.Text == evident.Text })
 	f.Evidence = append([]Evidence{evident}, others[:min(len(others), maxEvidence-1)]...)
@@ -235,14 +247,14 @@ func (f *finding) showRaiser(task string, e Entity, evident Evidence) {
 	}
 }
 
-// goOn adds to a title what goes on behind its sentence.
-func (f *finding) goOn(text string) { f.Title = strings.TrimSuffix(f.Title, ".") + text }
+// appendTitle adds words to a title, in place of a full stop at its end.
+func (f *finding) appendTitle(text string) { f.Title = strings.TrimSuffix(f.Title, ".") + text }
 
 // unrepaired reports whether the finding is about a failure that nobody wanted and after which no retry succeeded, and
 // not about a job's own end.
 func (f *finding) unrepaired() bool { return !f.jobEnd && !f.intended && f.unrecovered > 0 }
 
-// root returns the first cause of a finding that has no cause; the finding itself if it has none.
+// root returns the finding at the end of the chain of first causes; the finding itself if it has no cause.
 func (f *finding) root() *finding {
 	for len(f.because) > 0 {
 		f = f.because[0]
@@ -250,17 +262,17 @@ func (f *finding) root() *finding {
 	return f
 }
 
-// hung reports whether the finding is about a call that did not end, or about a wait for one.
+// hung reports whether the finding is about a call that did not end, or about waiting for such a call.
 func (f *finding) hung() bool {
 	return f.Kind == Timeout && (f.raised.Type == "GetTimeoutError" || f.root().raised.Type == "")
 }
 
-// actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.
-func (f *finding) actor() string {
+// actorClass returns the class of the actor whose method is the first of the finding's names; "" if it has no names.
+func (f *finding) actorClass() string {
 	if len(f.names) == 0 {
 		return ""
 	}
-	name, _, _ := strings.Cut(plain(f.names[0]), " (") // the actor's own name
+	name, _, _ := strings.Cut(withPlainNames(f.names[0]), " (") // the actor's own name
 	class, _, _ := strings.Cut(name, ".")
 	return class
 }

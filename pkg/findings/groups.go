@@ -33,7 +33,7 @@ type group struct {
 
 const maxBundles = 64 // the most that are kept of one group
 
-// demand returns the sum of what all bundles ask for.
+// demand returns how much of each resource all bundles of the group ask for together.
 func (g *group) demand() map[string]float64 {
 	sum := map[string]float64{}
 	for _, bundle := range g.Bundles {
@@ -47,8 +47,8 @@ func (g *group) demand() map[string]float64 {
 // longWait is how long a group or an actor must have waited, when its job ended, to get a finding (ns).
 const longWait = 5e9
 
-// waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job
-// failed.
+// waited reports whether the group was still waiting when the session ended, or had waited for at least longWait when
+// its job failed and it was removed.
 func (g *group) waited(b *builder) bool {
 	j := b.jobOfID(g.Job)
 	switch g.State {
@@ -70,10 +70,10 @@ var (
 	demanded = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
-// readGroups reads the placement groups from events, the saved list and the GCS's log.
+// readGroups reads the placement groups: from events and the saved list, and what the GCS's log adds.
 func (b *builder) readGroups() {
-	groups, err := b.r.Groups(b.ctx)
-	if b.fail(err) {
+	groups, err := b.moment.Groups(b.ctx)
+	if b.stopOn(err) {
 		return
 	}
 	known := map[string]*group{}
@@ -86,7 +86,7 @@ func (b *builder) readGroups() {
 	b.loggedEnds(known)
 }
 
-// describe limits the bundles of a group, and takes its state as evidence.
+// describe keeps at most maxBundles of the group's bundles, and adds the group's state to its evidence.
 func (g *group) describe() {
 	g.Bundles = g.Bundles[:min(len(g.Bundles), maxBundles)]
 	var texts []string
@@ -97,12 +97,13 @@ func (g *group) describe() {
 	if g.Events == nil {
 		source = "snapshot"
 	}
-	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.Requested),
+	g.evident = append(g.evident, Evidence{Source: source, Time: timestamp(g.Requested),
 		Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
 			g.Name, g.ID, g.State, g.SchedulingState, strings.Join(texts, ", "))})
 }
 
-// loggedGroups adds the groups that the GCS's log mentions.
+// loggedGroups adds to known, and to b.groups, the groups that only the GCS's log mentions, and to all groups what that
+// log says of their registration.
 func (b *builder) loggedGroups(known map[string]*group) {
 	for _, m := range b.loggedByHead("gcs_server.out", registered()) {
 		id := m.groups[1]
@@ -119,17 +120,18 @@ func (b *builder) loggedGroups(known map[string]*group) {
 		if n, err := strconv.Atoi(m.groups[3]); err == nil && n < len(strategies) && g.Strategy == "" {
 			g.Strategy = strategies[n]
 		}
-		g.evident = append(g.evident, b.lineOf(m))
+		g.evident = append(g.evident, b.lineEvidence(m))
 	}
 }
 
-// loggedEnds reads from the GCS's log which groups were placed and which were removed.
+// loggedEnds reads from the GCS's log which of the known groups were placed, which were removed, and when.
 func (b *builder) loggedEnds(known map[string]*group) {
 	for _, m := range b.loggedByHead("gcs_server.out", aboutGroup()) {
 		g, line := known[m.groups[1]], m.lines()
 		if g == nil {
 			continue
 		}
+		created := strings.Contains(line, "Successfully created")
 		switch {
 		case strings.Contains(strings.ToLower(line), "remov"):
 			if g.State == "PENDING" {
@@ -140,10 +142,11 @@ func (b *builder) loggedEnds(known map[string]*group) {
 			}
 			if strings.Contains(line, "because its job") {
 				g.withJob = true
-				g.evident = append(g.evident, b.lineOf(m))
+				g.evident = append(g.evident, b.lineEvidence(m))
 			}
-		case strings.Contains(line, "placement group id={") || strings.Contains(line, "Successfully created"):
-			g.Placed = g.Placed || len(g.Bundles) == 0 || strings.Contains(line, "Successfully created")
+		case strings.Contains(line, "placement group id={") || created:
+			// Of a group without bundles no event is stored: a line that names its placement is all that is known.
+			g.Placed = g.Placed || len(g.Bundles) == 0 || created
 			if g.State == "PENDING" && len(g.Bundles) == 0 {
 				g.State = "" // how it ended is not known
 			}
@@ -151,9 +154,9 @@ func (b *builder) loggedEnds(known map[string]*group) {
 	}
 }
 
-// group adds the finding about a placement group that waited, because no node has what it asks for or because others
-// held it.
-func (d *demands) group(g *group) {
+// addGroup adds the finding about a placement group that waited, because no node has what it asks for or because others
+// held that.
+func (d *demands) addGroup(g *group) {
 	b := d.b
 	name := g.Name
 	if name == "" {
@@ -172,7 +175,7 @@ func (d *demands) group(g *group) {
 	g.Bundles = slices.SortedStableFunc(slices.Values(g.Bundles),
 		func(x, y entities.Bundle) int { return cmp.Compare(size(y), size(x)) })
 	holders := ""
-	if d.fit(g) {
+	if d.fits(g) {
 		holders = cmp.Or(d.holders(g.demand(), g.Requested), b.placedBefore(g.Requested))
 	}
 	var f *finding
@@ -180,7 +183,7 @@ func (d *demands) group(g *group) {
 	if holders != "" {
 		f = d.starved(key, "Placement group "+name, resourceText(demand), holders)
 	} else {
-		f = b.find(Unschedulable, key)
+		f = b.findOrAdd(Unschedulable, key)
 		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.requestText(g))
 	}
 	if g.State == "REMOVED" {
@@ -202,8 +205,8 @@ func (d *demands) group(g *group) {
 	})
 }
 
-// placedBefore says which groups had their places at a time, as far as only that is stored of them; "" if there
-// are none.
+// placedBefore names the groups that had been placed at a time (Unix ns) and of which it is not known what they hold;
+// "" if there are none.
 func (b *builder) placedBefore(at int64) string {
 	var names []string
 	for _, g := range b.groups {
@@ -215,12 +218,13 @@ func (b *builder) placedBefore(at int64) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return quoted(names) + " had been placed before"
+	return listNames(names) + " had been placed before"
 }
 
-// fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With
-// STRICT_PACK all bundles must fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
-func (d *demands) fit(g *group) bool {
+// fits reports whether the group could be placed if nobody held any resources: each bundle fits on a node. With
+// STRICT_PACK all bundles must fit on one node together, and with STRICT_SPREAD there must be a node for each bundle.
+// It is false if the bundles are not known.
+func (d *demands) fits(g *group) bool {
 	for _, bundle := range g.Bundles {
 		if d.lacking(bundle.Resources, bundle.LabelSelector) != "" {
 			return false
@@ -230,13 +234,13 @@ func (d *demands) fit(g *group) bool {
 	case "STRICT_PACK":
 		return len(g.Bundles) > 0 && d.lacking(g.demand(), nil) == ""
 	case "STRICT_SPREAD":
-		return len(g.Bundles) > 0 && len(g.Bundles) <= d.b.living()
+		return len(g.Bundles) > 0 && len(g.Bundles) <= d.b.livingNodes()
 	}
 	return len(g.Bundles) > 0
 }
 
-// living returns how many nodes are alive.
-func (b *builder) living() (n int) {
+// livingNodes returns how many nodes are alive.
+func (b *builder) livingNodes() (n int) {
 	for _, node := range b.nodes.All {
 		if node.State != moment.Dead {
 			n++
@@ -245,7 +249,8 @@ func (b *builder) living() (n int) {
 	return n
 }
 
-// namesAll reports whether a text names all resources of a demand. It is true if there are none.
+// namesAll reports whether a text names all resources of a demand, each in single quotes. It is true for an empty
+// demand.
 func namesAll(text string, demand map[string]float64) bool {
 	for r := range demand {
 		if !strings.Contains(text, "'"+r+"'") {
@@ -255,8 +260,8 @@ func namesAll(text string, demand map[string]float64) bool {
 	return true
 }
 
-// requestText says what a group asks for and how many nodes there were; "" if it is not known what the
-// group asks for.
+// requestText says what a group asks for, and what no node has or how many nodes there are, as the end of a title; ""
+// if it is not known what the group asks for.
 func (d *demands) requestText(g *group) string {
 	var wishes []string
 	lacking := ""
@@ -281,14 +286,14 @@ func (d *demands) requestText(g *group) string {
 		return ""
 	}
 	return fmt.Sprintf(": it asks for %s, %s", strings.Join(wishes, ", "),
-		cmp.Or(around("and ", lacking, ""), "the cluster has "+human.Count(d.b.living(), "node")))
+		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")))
 }
 
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.
 var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 
-// loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be
-// meant.
+// loggedBundles sets the bundles of a group of which none are known. They are those that the autoscaler's log says
+// wait, if all its lines about groups with this strategy name the same bundles.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
 	for _, m := range b.demandLines(demanded()) {
@@ -308,8 +313,8 @@ func (b *builder) loggedBundles(g *group) {
 	}
 }
 
-// inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the
-// resources that the task or actor asks for contain the group's ID.
+// inGroup adds a task or an actor to the finding about the placement group that it waits in. resources are what the
+// task or actor asks for, as text: their names contain the group's ID.
 func (d *demands) inGroup(resources string, e Entity) {
 	for _, g := range d.b.groups {
 		if g.finding != nil && strings.Contains(resources, g.ID) {

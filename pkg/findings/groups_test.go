@@ -39,8 +39,8 @@ func TestInGroup(t *testing.T) {
 // TestGroupOfTrainRun: a group without a name is called by its job, and by the job's Train run if it has one.
 func TestGroupOfTrainRun(t *testing.T) {
 	log := &logText{text: "nothing"}
-	b := &builder{s: &session.Session{Logs: sessionlogs.New(storetest.New())}, logs: map[moment.LogFile]*logText{{}: log},
-		byKey: map[string]*finding{}, demanded: map[*regexp.Regexp][]match{}, trainRuns: map[rayid.Job]string{},
+	b := &builder{session: &session.Session{Logs: sessionlogs.New(storetest.New())}, logs: map[moment.LogFile]*logText{{}: log},
+		byKey: map[string]*finding{}, demandMatches: map[*regexp.Regexp][]match{}, trainRuns: map[rayid.Job]string{},
 		jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "fit"}}}}
 	g := &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"GPU": 1}}}}}
@@ -49,7 +49,7 @@ func TestGroupOfTrainRun(t *testing.T) {
 	for run, want := range map[string]string{"": "2a732a73… of job fit was", "llama": "2a732a73… of Train run llama in job fit was"} {
 		b.trainRuns[rayid.Job{1}], g.finding = run, nil
 		clear(b.byKey)
-		d.group(g)
+		d.addGroup(g)
 		g.finding.job = rayid.Job{1}
 		if title := b.plainTitle(g.finding); !strings.HasPrefix(title, "Placement group "+want+" never placed") {
 			t.Errorf("run %q: %s", run, title)
@@ -67,14 +67,14 @@ func TestDemandLines(t *testing.T) {
 	log := &logText{file: file, text: " {'CPU': 1.0} * 8 (PACK): 1+ pending placement groups\n" +
 		" {'CPU': 2.0} * 8 (PACK): 1+ pending placement groups\n" +
 		" {'GPU': 1.0} * 8 (PACK): 1+ pending placement groups\n"}
-	b := &builder{s: &session.Session{Logs: logs}, logs: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64,
-		byKey: map[string]*finding{}, demanded: map[*regexp.Regexp][]match{}}
+	b := &builder{session: &session.Session{Logs: logs}, logs: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64,
+		byKey: map[string]*finding{}, demandMatches: map[*regexp.Regexp][]match{}}
 	d := demands{b: b, lacked: map[string]string{"1 CPU": "no node has any CPU"}}
 	g := &group{Group: moment.Group{Name: "one", Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"CPU": 1}}}}}
-	d.group(g)
+	d.addGroup(g)
 	found := b.demandLines(demanded())
-	d.group(g)
+	d.addGroup(g)
 	if again := b.demandLines(demanded()); len(found) != 3 || &again[0] != &found[0] {
 		t.Errorf("%d lines, searched again", len(found))
 	}
@@ -94,14 +94,14 @@ func TestFit(t *testing.T) {
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
-		if d.fit(of(strategy, one, one, one)) != want {
+		if d.fits(of(strategy, one, one, one)) != want {
 			t.Errorf("%s: %t", strategy, !want)
 		}
 	}
-	if d.fit(of("", one, zoned)) {
+	if d.fits(of("", one, zoned)) {
 		t.Error("a group fits though no node has the labels of its second bundle")
 	}
-	if d.fit(of("")) {
+	if d.fits(of("")) {
 		t.Error("a group of which nothing is known fits")
 	}
 }
@@ -115,13 +115,13 @@ func TestUnlikeBundles(t *testing.T) {
 			of("CPU", 3), of("GPU", 9)},
 	} {
 		logs := sessionlogs.New(storetest.New())
-		b := &builder{s: &session.Session{Logs: logs}, end: math.MaxInt64, byKey: map[string]*finding{},
-			demanded: map[*regexp.Regexp][]match{}}
+		b := &builder{session: &session.Session{Logs: logs}, end: math.MaxInt64, byKey: map[string]*finding{},
+			demandMatches: map[*regexp.Regexp][]match{}}
 		d := demands{b: b, lacked: map[string]string{"1 CPU": "", "9 GPU": "", "3 CPU": "the most is 2 CPU",
 			"4 CPU": "the most is 2 CPU"}}
 		g := &group{Group: moment.Group{Name: "one", Strategy: "PACK", Bundles: bundles}}
 		first := bundles[0]
-		if d.group(g); g.finding.Title != "Placement group one was never placed: it asks for "+want {
+		if d.addGroup(g); g.finding.Title != "Placement group one was never placed: it asks for "+want {
 			t.Errorf("%q, want %q", g.finding.Title, want)
 		}
 		says.Equal(t, bundles[0].Resources["CPU"], first.Resources["CPU"],
@@ -155,7 +155,7 @@ func TestHoldersAtTheEnd(t *testing.T) {
 	for from, want := range map[int64]string{1: "a held 1 of 1 CPU", 9: "a held 1 of 1 CPU", 59: ""} {
 		h := holdings{total: cpus, all: []holding{{from * second, ended - second/10, "a", cpus}}}
 		h.sum()
-		b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64,
+		b := &builder{session: &session.Session{End: 100 * second}, end: math.MaxInt64,
 			jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "nightly", End: ended}}}}
 		d := demands{b: b, holdings: h}
 		until := b.waitedUntil(rayid.Job{1}, 2*second)
@@ -173,7 +173,7 @@ func TestHoldersAtTheEnd(t *testing.T) {
 		"a driver by hand that ended":       {[]moment.Job{{End: ended}}, 2, 2}, // nobody knows how
 		"a job of which nothing is known":   {nil, 2, 2},
 	} {
-		b := &builder{s: &session.Session{End: 100 * second}, end: math.MaxInt64}
+		b := &builder{session: &session.Session{End: 100 * second}, end: math.MaxInt64}
 		for _, j := range c.jobs {
 			b.jobs = append(b.jobs, job{id: rayid.Job{1}, Job: j})
 		}
@@ -184,7 +184,7 @@ func TestHoldersAtTheEnd(t *testing.T) {
 // TestGoOn: what goes on behind a title follows its words, not its full stop.
 func TestGoOn(t *testing.T) {
 	f := finding{Finding: Finding{Title: "Input X contains NaN."}}
-	if f.goOn("; before that read failed"); f.Title != "Input X contains NaN; before that read failed" {
+	if f.appendTitle("; before that read failed"); f.Title != "Input X contains NaN; before that read failed" {
 		t.Error(f.Title)
 	}
 }

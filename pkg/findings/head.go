@@ -19,7 +19,8 @@ var headLogs = []string{"monitor.log", "gcs_server.out", "raylet.out", "dashboar
 // silence is how much longer than the head another node must have written logs (ns).
 const silence = int64(5 * time.Second)
 
-// head returns the session's head node; nil if it is not known.
+// head returns the session's head node: the one that Ray marks, or else one that has a log of the GCS; nil if there is
+// none.
 func (b *builder) head() (id rayid.Node) {
 	for _, n := range b.nodes.All {
 		if n.Head {
@@ -27,8 +28,8 @@ func (b *builder) head() (id rayid.Node) {
 			return id
 		}
 	}
-	for _, node := range b.s.Logs.Nodes() {
-		if slices.Contains(b.s.Logs.Paths(node), "gcs_server.out") {
+	for _, node := range b.session.Logs.Nodes() {
+		if slices.Contains(b.session.Logs.Paths(node), "gcs_server.out") {
 			return node
 		}
 	}
@@ -36,26 +37,28 @@ func (b *builder) head() (id rayid.Node) {
 }
 
 // lostHead returns the finding about the head's loss; nil if it was not lost.
-func (b *builder) lostHead() *finding { return b.lost[b.head()] }
+func (b *builder) lostHead() *finding { return b.lostNodes[b.head()] }
 
-// readSilentHead finds a head that ended without a word: after its last line other nodes say that they cannot reach it.
-// If its collector lived on, it stored the end of the session, as that of a cluster that is deleted; but then Ray is
-// told to end, or all nodes end within the same grace.
+// readSilentHead finds a head that ended without a word: after the last line of its logs, other nodes say that they
+// cannot reach it. It does so only if a job had not ended.
+//
+// If the head's collector stored the end of the session, the cluster may have been deleted: then Ray was told to end,
+// or all nodes ended within the same grace period, so the other nodes must have gone on for longer.
 func (b *builder) readSilentHead() {
-	head, least := b.head(), silence
-	if b.s.EndStored {
-		least = standsStill
+	head, minSilence := b.head(), silence
+	if b.session.EndStored {
+		minSilence = standsStill
 	}
-	if b.running || b.r.At != 0 || head.Nil() || b.lost[head] != nil ||
+	if b.running || b.moment.At != 0 || head.Nil() || b.lostNodes[head] != nil ||
 		!slices.ContainsFunc(b.jobs, func(j job) bool { return !jobstatus.Ended(j.Status) }) {
 		return
 	}
-	if told, _ := b.toldToEnd(head); b.s.EndStored && (told != "" || b.gcs() != nil) {
+	if told, _ := b.rayletToldToEnd(head); b.session.EndStored && (told != "" || b.gcsFinding() != nil) {
 		return
 	}
 	last, shown := int64(0), Evidence{}
 	for _, path := range headLogs {
-		log := b.log(head, path)
+		log := b.nodeLog(head, path)
 		if at, from, to := b.lastTime(log); at > last {
 			last, shown = at, b.evidence(log, from, to)
 		}
@@ -63,8 +66,8 @@ func (b *builder) readSilentHead() {
 	if last == 0 {
 		return
 	}
-	for log := range b.nodeLogs(maxRaylets, called("raylet.out")) {
-		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < least {
+	for log := range b.logsOfNodes(maxRaylets, pathIs("raylet.out")) {
+		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < minSilence {
 			continue
 		}
 		for _, m := range b.withoutGCS(log) {
@@ -78,14 +81,14 @@ func (b *builder) readSilentHead() {
 					b.nodeTitle(head), b.clock(last), b.nodeName(log.file.Node))
 				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
 			}
-			f.addEvidence(b.lineOf(m))
+			f.addEvidence(b.lineEvidence(m))
 			break
 		}
 	}
 }
 
-// lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its
-// last lines does.
+// lastTime returns the time of the last line of a log that begins with a time (Unix ns), and where that line begins and
+// ends. All are 0 if none of the log's last 50 lines begins with a time.
 func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 	const maxLines = 50
 	for end, n := len(log.text), 0; end > 0 && n < maxLines; n++ {
@@ -106,7 +109,7 @@ var gcsGone = []func() *regexp.Regexp{
 	lazyregexp.New(`GCS has been unavailable for more than`), lazyregexp.New(`Failed to connect to GCS`),
 }
 
-// withoutGCS returns the lines in which a raylet says that it cannot reach the GCS.
+// withoutGCS returns the lines in which a raylet says that it cannot reach the GCS, in the log's order.
 func (b *builder) withoutGCS(raylet *logText) (all []match) {
 	for _, expression := range gcsGone {
 		all = append(all, b.matches(raylet, expression())...)
@@ -133,49 +136,52 @@ const (
 // (src/ray/core_worker/task_event_buffer.cc).
 var noAnswer = lazyregexp.New(`hasn't replied to the previous flush [^\n]*\bgcs_grpc_in_progress=1\b`)
 
-// gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log,
-// and the head's raylet says for a while that it cannot reach it; or about one that stood still. It is nil if neither
-// is so.
+// gcsEnded returns the finding about a GCS that failed while the rest of the head lived on; nil if none did. Either it
+// ended: nothing more is in its log, and the head's raylet says for a while that it cannot reach it. Or it stood still,
+// see gcsStoodStill.
 func (b *builder) gcsEnded() *finding {
 	head := b.head()
 	if head.Nil() {
 		return nil
 	}
-	ended, _, _ := b.lastTime(b.log(head, "gcs_server.out"))
+	ended, _, _ := b.lastTime(b.nodeLog(head, "gcs_server.out"))
 	if ended == 0 {
 		return nil
 	}
-	raylet := b.log(head, "raylet.out")
+	raylet := b.nodeLog(head, "raylet.out")
 	gone := slices.DeleteFunc(b.withoutGCS(raylet), func(m match) bool { return m.at < ended })
 	last, from, to := b.lastTime(raylet)
 	how, shown := "ended without notice", []Evidence(nil)
 	if len(gone) >= 2 && last-gone[0].at >= silence { // heads that are ended in order say it once or twice
 		ended = gone[0].at
-		shown = []Evidence{b.lineOf(gone[0]), b.lineOf(gone[len(gone)-1])}
+		shown = []Evidence{b.lineEvidence(gone[0]), b.lineEvidence(gone[len(gone)-1])}
 	} else {
 		if ended = b.gcsStoodStill(head, ended, raylet); ended == 0 {
 			return nil
 		}
 		how, shown = "stopped answering", []Evidence{b.evidence(raylet, from, to)}
 	}
-	f := b.find(GCSDied, head.String())
+	f := b.findOrAdd(GCSDied, head.String())
 	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
-	said, crash := b.crashIn([]*logText{b.log(head, "gcs_server.err"), b.log(head, "gcs_server.out")})
-	f.Title += around(": ", said, "")
+	said, crash := b.crashIn([]*logText{b.nodeLog(head, "gcs_server.err"), b.nodeLog(head, "gcs_server.out")})
+	f.Title += encloseIfAny(": ", said, "")
 	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: append([]Evidence{crash}, shown...)})
 	b.showGCS(f)
 	return f
 }
 
-// gcsStoodStill returns when a GCS stood still, of which the last line is of the time logged; 0 if it did not. No
-// process says so: the autoscaler, which waits for its answers, only has no more rounds, while the raylet beside them
-// goes on. Where the raylet was told to end, or the head was lost, the autoscaler may only have ended first, and a GCS
-// that has nothing to do logs little: so something else must tell of it, too.
-func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) (at int64) {
-	monitor := b.log(head, "monitor.log")
+// gcsStoodStill returns when the GCS stood still (Unix ns); 0 if it did not. lastLogged is the time of its last line.
+//
+// No process says that the GCS stands still. The autoscaler, which waits for its answers, has no more rounds, while the
+// raylet beside them goes on. That alone is not enough: where the raylet was told to end, or the head was lost, the
+// autoscaler may only have ended first, and a GCS that has nothing to do logs little. So one more sign is needed: the
+// autoscaler logged something else long after its last round, the raylet went on for longer than a pod that ends, or a
+// driver logged that it got no answer.
+func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logText) (at int64) {
+	monitor := b.nodeLog(head, "monitor.log")
 	rounds := b.matches(monitor, round())
 	n := len(rounds)
-	if b.running || b.lost[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
+	if b.running || b.lostNodes[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
 		return 0
 	}
 	last, _, _ := b.lastTime(raylet)
@@ -183,7 +189,7 @@ func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) 
 		last = told[0].at
 	}
 	answered := rounds[n-1].at
-	at = max(logged, answered)
+	at = max(lastLogged, answered)
 	if at-answered > silence || last-at < standsStill {
 		return 0
 	}
@@ -194,10 +200,11 @@ func (b *builder) gcsStoodStill(head rayid.Node, logged int64, raylet *logText) 
 	return 0
 }
 
-// unansweredDriver reports whether a driver on the head logged after a time that the GCS had not answered it.
+// unansweredDriver reports whether a driver on the head logged, after a time (Unix ns), that the GCS had not answered
+// it.
 func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 	const maxLogs = 20 // logs
-	for log := range b.nodeLogs(maxLogs, begins("python-core-driver-")) {
+	for log := range b.logsOfNodes(maxLogs, pathBegins("python-core-driver-")) {
 		if log.file.Node == head && slices.ContainsFunc(b.matches(log, noAnswer()),
 			func(m match) bool { return m.at > since }) {
 			return true
@@ -209,17 +216,17 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
 	const maxLogs = 2 // both of one head
-	for log := range b.nodeLogs(maxLogs, called("gcs_server.err", "gcs_server.out")) {
-		f.addEvidence(b.tail(log, 5))
+	for log := range b.logsOfNodes(maxLogs, pathIs("gcs_server.err", "gcs_server.out")) {
+		f.addEvidence(b.tailEvidence(log, gcsTail))
 	}
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
 var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
 
-// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that
-// the GCS logged. lost is false if the driver's log does not show this. Such a job may never have got the status
-// FAILED: the process that reports a job's end may have ended with the GCS.
+// driverLostGCS adds the finding about a driver that ended because the GCS was gone, and reports whether the driver's
+// log shows that. Such a job may never have got the status FAILED: the process that reports a job's end may have ended
+// with the GCS.
 func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	if log == nil {
 		return false
@@ -230,7 +237,7 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	}
 	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(),
 		log.text[m[2]:m[3]])
-	from, to := log.line(m[0])
+	from, to := log.lineBounds(m[0])
 	f.addEvidence(b.evidence(log, from, to))
 	f.addEvidence(b.jobEvidence(j, ""))
 	b.showGCS(f)
@@ -238,10 +245,10 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	return true
 }
 
-// linkGCS links a finding about a job's end to that of a GCS that had ended, or stood still, before it. It reports
-// whether there is one.
+// linkGCS links a finding about a job's end to the finding about a GCS that had ended, or stood still, before that end.
+// It reports whether it did.
 func (b *builder) linkGCS(f *finding, j *job) (linked bool) {
-	gcs := b.gcs()
+	gcs := b.gcsFinding()
 	if gcs == nil || j.End != 0 && gcs.last > j.End {
 		return false
 	}

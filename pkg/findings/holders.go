@@ -34,25 +34,25 @@ type amountAt struct {
 	held float64
 }
 
-// readHoldings reads what was held by actors while they lived, by tasks that still ran when their driver or the session
-// ended, and by placed groups. Tasks that ended before are left out.
+// readHoldings reads who held resources, and when: actors while they lived, tasks that still ran when their driver or
+// the session ended, and placement groups from their request on. Tasks that ended before are left out.
 func (b *builder) readHoldings() holdings {
 	h := holdings{total: map[string]float64{}}
-	for i := range b.s.Nodes {
-		node, _ := moment.NodeAt(&b.s.Nodes[i], b.r.At)
+	for i := range b.session.Nodes {
+		node, _ := moment.NodeAt(&b.session.Nodes[i], b.moment.At)
 		for r, amount := range node.Resources {
 			h.total[r] += amount
 		}
 	}
-	for i := range b.s.Actors {
-		h.addActor(&b.s.Actors[i])
+	for i := range b.session.Actors {
+		h.addActor(&b.session.Actors[i])
 	}
 	for _, c := range b.constructors { // an actor is not alive before its constructor has returned
-		if a := b.s.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil {
+		if a := b.session.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil {
 			h.add(holding{c.since, endOf(c), actorName(a), a.Resources})
 		}
 	}
-	for _, a := range slices.Concat(b.abandoned, b.atWork) {
+	for _, a := range slices.Concat(b.abandoned, b.runningAtEnd) {
 		if a.state == tasktable.StateRunning {
 			h.add(holding{a.since, endOf(a), string(a.row.GivenName()), demandOf(a.row)})
 		}
@@ -70,33 +70,34 @@ func (b *builder) readHoldings() holdings {
 	return h
 }
 
-// endOf returns when an attempt's driver ended it, Unix ns.
+// endOf returns until when an attempt held its resources, Unix ns: until its driver ended it, or for ever.
 func endOf(a attempt) int64 { return cmp.Or(failedAt(a.row), math.MaxInt64) }
 
-// addActor adds the times at which an actor was alive.
+// addActor adds the times in which an actor was alive.
 func (h *holdings) addActor(a *entities.Actor) {
-	alive := int64(0)
+	aliveSince := int64(0) // 0: it is not alive
 	for _, t := range a.Transitions {
 		switch {
 		case t.State == moment.Alive:
-			alive = cmp.Or(alive, t.Time)
-		case alive != 0:
-			h.add(holding{alive, t.Time, actorName(a), a.Resources})
-			alive = 0
+			aliveSince = cmp.Or(aliveSince, t.Time)
+		case aliveSince != 0:
+			h.add(holding{aliveSince, t.Time, actorName(a), a.Resources})
+			aliveSince = 0
 		}
 	}
-	if alive != 0 {
-		h.add(holding{alive, math.MaxInt64, actorName(a), a.Resources})
+	if aliveSince != 0 {
+		h.add(holding{aliveSince, math.MaxInt64, actorName(a), a.Resources})
 	}
 }
 
+// add adds who held resources for some time. It leaves out what held nothing.
 func (h *holdings) add(one holding) {
 	if one.from < one.to && len(one.resources) > 0 {
 		h.all = append(h.all, one)
 	}
 }
 
-// sum computes how much of each resource was held when.
+// sum fills amounts from all: how much of each resource was held at each time of a change.
 func (h *holdings) sum() {
 	h.amounts = map[string][]amountAt{}
 	for _, one := range h.all {
@@ -112,7 +113,8 @@ func (h *holdings) sum() {
 	}
 }
 
-// held returns how much of a resource was held at a time. Ray counts resources in ten-thousandths.
+// held returns how much of a resource was held at a time (Unix ns), rounded to ten-thousandths, as Ray counts
+// resources.
 func (h *holdings) held(resource string, at int64) float64 {
 	changes := h.amounts[resource]
 	after, _ := slices.BinarySearchFunc(changes, at, func(x amountAt, at int64) int {
@@ -124,21 +126,22 @@ func (h *holdings) held(resource string, at int64) float64 {
 	return math.Round(changes[after-1].held*1e4) / 1e4
 }
 
-// holders returns a text that says who held the resources when something first waited for them (Unix ns), if what was
-// left of them was less than what was asked for; "" if nothing stored shows that.
-func (h *holdings) holders(resources map[string]float64, since int64) string {
+// holders says who held a resource that something waited for at a time (Unix ns), and how much of it, if the rest was
+// less than what it asked for. It is "" if no resource was lacking, or if nothing stored shows who held it.
+func (h *holdings) holders(resources map[string]float64, at int64) string {
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		held := h.held(r, since)
+		held := h.held(r, at)
 		if h.total[r]-held >= resources[r] || held <= 0 || h.total[r] < resources[r] {
 			continue
 		}
-		return fmt.Sprintf("%s held %s of %s %s", quoted(h.names(resources, since)), amountText(r, held),
+		return fmt.Sprintf("%s held %s of %s %s", listNames(h.names(resources, at)), amountText(r, held),
 			amountText(r, h.total[r]), r)
 	}
 	return ""
 }
 
-// names returns who held some of the resources at a time; the replicas of a deployment are one.
+// names returns who held some of the resources at a time (Unix ns), at most maxEntities. The replicas of a deployment
+// have one name together.
 func (h *holdings) names(resources map[string]float64, at int64) (names []string) {
 	var asked []string
 	for r, amount := range resources {
@@ -154,7 +157,7 @@ func (h *holdings) names(resources map[string]float64, at int64) (names []string
 		}
 		name := one.name
 		if strings.HasPrefix(name, replicaClass) {
-			name = plain(name)
+			name = withPlainNames(name)
 		}
 		if slices.Contains(names, name) {
 			continue

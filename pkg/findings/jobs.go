@@ -26,14 +26,15 @@ func (j *job) name() string {
 	return cmp.Or(j.SubmissionID, j.id.String())
 }
 
-// readJobs reads the jobs as the dashboard shows them.
+// readJobs reads the jobs as the dashboard shows them. Of more than maxJobs it examines the failed ones first, and
+// remembers in b.unexamined which of the drivers of the others did not fail.
 func (b *builder) readJobs() {
-	known, err := b.r.Jobs(b.ctx)
-	if b.fail(err) {
+	known, err := b.moment.Jobs(b.ctx)
+	if b.stopOn(err) {
 		return
 	}
-	saved, _, err := b.r.Saved(b.ctx, "/api/jobs/")
-	if b.fail(err) {
+	saved, _, err := b.moment.Saved(b.ctx, "/api/jobs/")
+	if b.stopOn(err) {
 		return
 	}
 	_, b.jobsSaved = saved.([]any) // what answers with something else is no dashboard
@@ -64,11 +65,11 @@ func (b *builder) readJobs() {
 	b.setLostApart(known)
 }
 
-// readUnrecordedEnds looks at the logs of drivers of which only the end is known, as when the head was lost with them:
-// one that ends in an exception, or in words about an error, failed, though Ray shows all drivers that ended as
-// successes. Of the others missing says that nobody knows.
+// readUnrecordedEnds looks at the logs of drivers of which it is only known that they ended, as when the head was lost
+// with them. Ray shows all of them as successes. A driver whose log ends in an exception, or in words about an error,
+// failed; of the others b.missing says that nobody knows how they ended.
 func (b *builder) readUnrecordedEnds() {
-	read, unknown := 0, []string(nil)
+	read, unknown := 0, []string(nil) // how many logs were read, and the names of jobs of which nobody knows
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		if j.Message != moment.EndNotRecorded {
@@ -79,7 +80,7 @@ func (b *builder) readUnrecordedEnds() {
 				"Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs))
 			break
 		}
-		if log := b.driverLog(j); endedUnseen(log) || log != nil && output.EndsInError(log.text) {
+		if log := b.driverLog(j); endedInException(log) || log != nil && output.EndsInError(log.text) {
 			j.Status = jobstatus.Failed
 		} else {
 			unknown = append(unknown, j.name())
@@ -87,23 +88,24 @@ func (b *builder) readUnrecordedEnds() {
 	}
 	if len(unknown) > 0 {
 		b.missing = append(b.missing, fmt.Sprintf(
-			"How the driver ended is not recorded, and Ray shows that as a success: %s.", quoted(unknown)))
+			"How the driver ended is not recorded, and Ray shows that as a success: %s.", listNames(unknown)))
 	}
 }
 
-// succeededOrStopped reports whether a job did, so that nothing that it left behind is a failure.
+// succeededOrStopped reports whether a submission succeeded or was stopped, so that nothing that it left behind is a
+// failure. It is false for nil, a job that is not known.
 func (j *job) succeededOrStopped() bool {
 	return j != nil && j.SubmissionID != "" && (j.Status == jobstatus.Succeeded || j.Status == jobstatus.Stopped)
 }
 
-// is reports whether an ID is that of a driver of the job.
-func (j *job) is(id rayid.Job) bool {
+// hasDriver reports whether an ID is that of a driver of the job.
+func (j *job) hasDriver(id rayid.Job) bool {
 	return !id.Nil() &&
 		(id == j.id || slices.ContainsFunc(j.Earlier, func(d *entities.Job) bool { return d.ID == id }))
 }
 
 // beganAfter reports whether the job began after a failure was over, which is then no cause of what failed in the job.
-// What serves stays as it is.
+// It is false for findings about Serve, whose state stays as it was, and for nil, a job that is not known.
 func (j *job) beganAfter(f *finding) bool {
 	return j != nil && f.Kind != Serve && f.last != 0 && f.last < j.Start
 }
@@ -111,7 +113,7 @@ func (j *job) beganAfter(f *finding) bool {
 // jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {
 	for i := range b.jobs {
-		if b.jobs[i].is(id) {
+		if b.jobs[i].hasDriver(id) {
 			return &b.jobs[i]
 		}
 	}
@@ -129,14 +131,14 @@ func (b *builder) jobOfEnd(end *finding) *job {
 }
 
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds
-// drivers that were not submitted and ended unexpectedly.
+// drivers without a submission that ended unexpectedly.
 func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
 		case j.SubmissionID == "": // Ray records no exit code of it, only how its process ended as a worker
 			for _, d := range b.deaths {
-				if d.driver && j.is(d.job) && !d.intended() {
+				if d.driver && j.hasDriver(d.job) && !d.intended() {
 					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(),
 						d.exitText(""))
 					f.addEvidence(d.evident)
@@ -146,14 +148,14 @@ func (b *builder) readDrivers() {
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
-		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.running && b.r.At == 0:
+		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.running && b.moment.At == 0:
 			log := b.driverLog(j)
-			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedUnseen(log)) {
+			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedInException(log)) {
 				b.driverFailed(j, log)
 			}
 		}
 	}
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		for _, c := range f.because {
 			if f.jobEnd && c.Kind == Serve {
 				c.addJob(f.job) // an application belongs to the job that it made fail, if it is one
@@ -162,10 +164,10 @@ func (b *builder) readDrivers() {
 	}
 }
 
-// driverLog returns what the driver of a submission printed, or else its end, as Ray's message has it; nil if neither
-// is stored.
+// driverLog returns what the driver of a submission printed. If its log is not stored, it returns the end of the log
+// that Ray's message about the job quotes; nil if there is none either.
 func (b *builder) driverLog(j *job) *logText {
-	node, stored := b.r.LogNames().Jobs[j.SubmissionID]
+	node, stored := b.moment.LogNames().Jobs[j.SubmissionID]
 	if _, end, found := strings.Cut(j.Message, logsInMessage); found && !stored {
 		_, end, _ = strings.Cut(end, "\n")
 		return &logText{text: end}
@@ -173,12 +175,12 @@ func (b *builder) driverLog(j *job) *logText {
 	if !stored || j.SubmissionID == "" {
 		return nil
 	}
-	return b.log(node, moment.SubmissionLog(j.SubmissionID))
+	return b.nodeLog(node, moment.SubmissionLog(j.SubmissionID))
 }
 
-// jobFinding returns the finding about a job's own end, with a title like fmt.Sprintf.
+// jobFinding adds the finding about a job's own end. Its title is made as fmt.Sprintf does.
 func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *finding {
-	f := b.find(kind, j.SubmissionID+j.id.String())
+	f := b.findOrAdd(kind, j.SubmissionID+j.id.String())
 	f.Title = fmt.Sprintf(title, args...)
 	f.SubmissionID = j.SubmissionID
 	f.jobEnd = true
@@ -191,7 +193,7 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 // logsInMessage is the text after which Ray's message about a job continues with the end of the job's log.
 const logsInMessage = ", last available logs"
 
-// jobEvidence is what Ray says of a job: its status, exit code and error, and a message.
+// jobEvidence returns what Ray says of a job as evidence: its status, exit code and error, and a message.
 func (b *builder) jobEvidence(j *job, message string) Evidence {
 	text := fmt.Sprintf("job %s: %s", j.name(), j.Status)
 	if j.ExitCode != nil {
@@ -207,18 +209,18 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 	if b.jobsSaved {
 		source = "snapshot"
 	}
-	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: stamp(j.End), Text: text,
+	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: timestamp(j.End), Text: text,
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 }
 
 // maxLostJobs is how many logs of drivers are read whose jobs, or the ends of them, are not stored.
 const maxLostJobs = 20
 
-// setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the
-// dashboard's list of jobs names them, so nothing says that they were pending. While the session runs their records may
-// come.
+// setLostApart moves jobs from b.jobs to b.lostJobs of which nothing is stored but the log of their driver: neither
+// events nor the dashboard's list of jobs names them, so nothing says that they were pending. Those that the log shows
+// to have run also stay in b.jobs. It does nothing while the session runs, because their records may still come.
 func (b *builder) setLostApart(known []moment.Job) {
-	if b.running || b.r.At != 0 {
+	if b.running || b.moment.At != 0 {
 		return
 	}
 	recorded := map[string]bool{}
@@ -227,12 +229,12 @@ func (b *builder) setLostApart(known []moment.Job) {
 			recorded[known[i].SubmissionID] = true
 		}
 	}
-	for i := range b.s.Actors {
-		if id, ok := strings.CutPrefix(b.s.Actors[i].Name, moment.SupervisorActor); ok {
+	for i := range b.session.Actors {
+		if id, ok := strings.CutPrefix(b.session.Actors[i].Name, moment.SupervisorActor); ok {
 			recorded[id] = true
 		}
 	}
-	logs := b.r.LogNames().Jobs
+	logs := b.moment.LogNames().Jobs
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
 		_, logged := logs[j.SubmissionID]
 		if !logged || recorded[j.SubmissionID] || !j.id.Nil() || jobstatus.Ended(j.Status) {
@@ -243,27 +245,27 @@ func (b *builder) setLostApart(known []moment.Job) {
 	})
 }
 
-// readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the
+// readLostJobs looks at the logs of drivers whose jobs are not stored. If a log ends in a traceback, it shows how the
 // driver ended.
 func (b *builder) readLostJobs() {
 	if len(b.lostJobs) == 0 {
 		return
 	}
 	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.",
-		quoted(b.lostJobs)))
-	logs := b.r.LogNames().Jobs
+		listNames(b.lostJobs)))
+	logs := b.moment.LogNames().Jobs
 	for i, submission := range b.lostJobs {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
 		file := moment.LogFile{Node: logs[submission], Path: moment.SubmissionLog(submission)}
 		if i >= maxLostJobs {
-			b.unread[file] = true
+			b.unreadLogs[file] = true
 			continue
 		}
-		log := b.read(file)
+		log := b.readLog(file)
 		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
-		if e := driverEndOf(j, log); endedUnseen(log) && e.hasException() {
+		if e := driverEndOf(j, log); endedInException(log) && e.hasException() {
 			f := b.driverRaised(j, &e)
 			b.showEnd(f, &e)
 			b.linkDriver(f, j, &e)
@@ -271,10 +273,10 @@ func (b *builder) readLostJobs() {
 	}
 }
 
-// endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of
-// jobs was lost with the head. Then the exception that ended the driver is in the last line that the driver printed,
-// and its traceback begins in the program's module: what a function or a thread printed did not end it.
-func endedUnseen(log *logText) bool {
+// endedInException reports whether a driver's log shows that an exception ended the driver, although nobody recorded
+// its end: the exception is in the last line that the driver itself printed, and its traceback begins in the program's
+// module. What a function or a thread printed did not end the program. log is nil if none is stored.
+func endedInException(log *logText) bool {
 	if log == nil {
 		return false
 	}
@@ -293,15 +295,15 @@ func endedUnseen(log *logText) bool {
 	return raised.Type != "" && strings.Contains(last, raised.Type) && strings.Contains(trace, " in <module>")
 }
 
-// noteUnknown says what is missing where no job of an ended session is known.
+// noteUnknown adds to b.missing what is not stored, if the session has ended and no job of it is known.
 func (b *builder) noteUnknown() {
-	if len(b.jobs) > 0 || b.running || b.r.At != 0 {
+	if len(b.jobs) > 0 || b.running || b.moment.At != 0 {
 		return
 	}
 	switch {
-	case b.s.Start == 0:
+	case b.session.Start == 0:
 		b.missing = append(b.missing, "No events are stored: of no job, task, actor or node.")
-	case b.s.Tasks.Len()+len(b.s.Actors) == 0:
+	case b.session.Tasks.Len()+len(b.session.Actors) == 0:
 		b.missing = append(b.missing, "No events of jobs, tasks or actors are stored, only others.")
 	default:
 		b.missing = append(b.missing, "No events of jobs are stored, only others.")
@@ -311,16 +313,16 @@ func (b *builder) noteUnknown() {
 	}
 }
 
-// unknownSummary says why nothing is known of how a session's jobs ended.
+// unknownSummary returns a sentence that says why it is not known how a session's jobs ended.
 func (b *builder) unknownSummary() string {
 	switch {
-	case b.r.At != 0:
+	case b.moment.At != 0:
 		return "No job was known at this moment."
 	case len(b.lostJobs) > 0:
 		return "How its jobs ended is not stored."
 	case b.jobsSaved:
 		return "No job is known: its dashboard listed none."
-	case b.s.Tasks.Len()+len(b.s.Actors) > 0:
+	case b.session.Tasks.Len()+len(b.session.Actors) > 0:
 		return "Nothing of this session's jobs is stored but their tasks and actors, of which none failed."
 	}
 	return "Nothing of this session's jobs is stored."

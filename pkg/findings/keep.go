@@ -68,7 +68,8 @@ type Head struct {
 var errNotKept = errors.New("not the findings of what is stored now")
 
 // Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes
-// used; nil if it is not known.
+// used; nil if it is not known. It is an error if the report is one that would be refused when it is read, or is too
+// large.
 func Encode(s *session.Session, r *Report, used *packs.Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
@@ -100,8 +101,9 @@ func (h Head) encode(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry turns the kept findings of a session, by whichever version, into those of the same session stored otherwise:
-// from is what it was before its objects were joined, or the original of a copy. Both may be loaded or only listed.
+// Carry makes the kept findings of a session valid after its objects were stored in another way: from is the session
+// before its objects were joined, or the original of a copy, and to is what it is now. kept may be by any version. The
+// error is errNotKept if kept does not describe from.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	h, report, err := split(kept, from.Ref)
 	if err != nil {
@@ -114,7 +116,8 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	return h.encode(report)
 }
 
-// split returns the two lines that encode wrote for a session.
+// split returns the two parts of the kept findings of a session, as encode wrote them: the Head, and the report in
+// JSON.
 func split(kept []byte, ref layout.Session) (h Head, report []byte, err error) {
 	if h, err = ReadHead(bytes.NewReader(kept), ref); err != nil {
 		return h, nil, err
@@ -136,11 +139,10 @@ func (r *Report) Cause() string {
 	return ""
 }
 
-// shortLine returns a text as one line of at most maxCause characters.
+// shortLine returns a text as one printable line of at most maxCause characters; what is cut off is shown as "…".
 func shortLine(text string) string {
-	if len(text) > 8*maxCause { // of any length; with room for what is left out below
-		text = text[:8*maxCause]
-	}
+	const maxSearched = 8 * maxCause // bytes: of a text of any length, with room for what is left out below
+	text = text[:min(len(text), maxSearched)]
 	runes := []rune(strings.Join(strings.Fields(output.Printable(strings.ToValidUTF8(text, "�"))), " "))
 	if len(runes) > maxCause {
 		runes = append(runes[:maxCause-1], '…')
@@ -155,9 +157,11 @@ const givenUp = "The server could not find out: "
 // catalog.Unknown, does not say that nothing of its jobs is stored.
 func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 
-// EncodeGivenUp returns what is kept of a session whose findings cannot be computed. If before, which was kept until
-// now, has the findings of another version, these stay. Otherwise the outcome is unknown, and the cause says why; then
-// the findings are computed again when somebody opens the session. lastWrite is when its newest object was stored.
+// EncodeGivenUp returns what is kept of a session whose findings cannot be computed. before is what was kept until now;
+// it may be empty. If before is by this version or a later one, it stays as it is. If it has the findings of an earlier
+// version, these stay, with a note that this version gave up. Otherwise the outcome is unknown, and the cause is why;
+// then the findings are computed again when somebody opens the session. lastWrite is when the session's newest object
+// was stored.
 func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
 	h, err := ReadHead(bytes.NewReader(before), ref)
 	if err == nil && h.Covers(lastWrite) && h.TriedBy() >= KeptVersion {
@@ -238,8 +242,9 @@ func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
 	return nil
 }
 
-// openKept returns the kept report of a session if describes accepts its Head; otherwise the error is errNotKept.
-func (f Reader) openKept(ctx context.Context, ref layout.Session, describes func(Head) bool,
+// openKept returns the kept report of a session if accepts returns true for its Head; otherwise the error is
+// errNotKept.
+func (f Reader) openKept(ctx context.Context, ref layout.Session, accepts func(Head) bool,
 	memory *budget.Budget) (report *Report, err error) {
 	if f.Kept == nil {
 		return nil, errNotKept
@@ -250,7 +255,7 @@ func (f Reader) openKept(ctx context.Context, ref layout.Session, describes func
 			return err
 		}
 		defer func() { _ = kept.Close() }()
-		report, err = decode(ctx, kept, ref, describes, memory)
+		report, err = decode(ctx, kept, ref, accepts, memory)
 		return err
 	})
 	return report, err
@@ -264,9 +269,10 @@ func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time
 	return f.openKept(ctx, ref, func(h Head) bool { return h.Covers(lastWrite) }, memory)
 }
 
-// decode reads the kept report if describes accepts its Head. It first reserves the memory that the report takes.
+// decode reads the kept report of a session if accepts returns true for its Head, and if this version was the last to
+// compute it, or to give up. It reserves memory while it decodes. The error is errNotKept if there is no such report.
 func decode(
-	ctx context.Context, kept io.Reader, ref layout.Session, describes func(Head) bool, memory *budget.Budget,
+	ctx context.Context, kept io.Reader, ref layout.Session, accepts func(Head) bool, memory *budget.Budget,
 ) (*Report, error) {
 	in := bufio.NewReaderSize(kept, HeadBytes)
 	h, err := ReadHead(in, ref)
@@ -274,9 +280,9 @@ func decode(
 		return nil, err
 	}
 	switch {
-	case h.TriedBy() != KeptVersion || !describes(h):
+	case h.TriedBy() != KeptVersion || !accepts(h):
 		return nil, errNotKept
-	case h.Of == "": // see EncodeGivenUp
+	case h.Of == "": // EncodeGivenUp wrote it: there is no report, only the cause
 		return &Report{
 			Session: ref.Name, Outcome: h.Outcome, Summary: h.Cause,
 			Findings: []*Finding{}, Jobs: []Job{}, Missing: []string{},
@@ -319,8 +325,8 @@ func keptMemory(text []byte) int64 {
 		element*int64(bytes.Count(text, []byte(",")))
 }
 
-// check returns an error unless a report is like a new one: within the limits, and with links to the session's own
-// pages only.
+// check returns an error unless a report that was read from the store is like one that was computed: of this session,
+// no list longer than the limits, and no link that leads out of the session's own pages.
 func (r *Report) check(ref layout.Session) error {
 	base := "/" + ref.Path()
 	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil ||

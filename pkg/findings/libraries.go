@@ -21,31 +21,32 @@ import (
 // badRuns holds the states of Data and Train runs that failed.
 var badRuns = map[string]bool{"FAILED": true, "ERRORED": true, "ABORTED": true}
 
-// readLibraries finds the runs of Data and Train that failed. It reads the last saved answers.
+// readLibraries finds the runs of Data and Train that failed, from the last saved answers, and completes the findings
+// about Data's operators from Data's own logs.
 func (b *builder) readLibraries() {
 	for i := range b.jobs {
 		id := b.jobs[i].id
 		if id.Nil() {
 			continue
 		}
-		datasets, err := b.r.Datasets(b.ctx, id)
-		if b.fail(err) {
+		datasets, err := b.moment.Datasets(b.ctx, id)
+		if b.stopOn(err) {
 			return
 		}
 		b.runsFailed(Data, "Dataset", datasets)
 	}
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		b.readDataLog(f)
 		b.ignoredByData(f)
 	}
-	runs, err := b.r.TrainRuns(b.ctx)
-	if b.fail(err) {
+	runs, err := b.moment.TrainRuns(b.ctx)
+	if b.stopOn(err) {
 		return
 	}
 	b.runsFailed(Train, "Train run", runs)
 }
 
-// runsFailed adds findings about those runs that failed. thing is what people call such a run.
+// runsFailed adds findings about those of the runs that failed. thing is what people call such a run.
 func (b *builder) runsFailed(kind, thing string, runs []moment.Run) {
 	for _, run := range runs {
 		if badRuns[run.Status] {
@@ -55,22 +56,22 @@ func (b *builder) runsFailed(kind, thing string, runs []moment.Run) {
 }
 
 // runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception,
-// message or actor its details name. at is when the run ended or, if that is not known, when its failure was saved
-// (Unix ns).
+// message or actor is named in detail, Ray's text about it. thing is what people call such a run. at is when the run
+// ended, or else when its failure was saved (Unix ns), and e is completed with the text and the time.
 func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.Job, at int64, e Evidence) {
-	f := b.find(kind, name+job.String())
+	f := b.findOrAdd(kind, name+job.String())
 	f.raised = output.ExceptionOf(detail)
 	f.Title = fmt.Sprintf("%s %s %s", thing, name, strings.ToLower(status))
 	if reason := cmp.Or(f.raised.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
-	if r := firstRank(detail, b.loggedBy(job, name, at)); r.rank != "" {
+	if r := firstRankFailure(detail, b.loggedBy(job, name, at)); r.rank != "" {
 		if r.raised.Type != "" {
 			f.raised = r.raised
 		}
 		f.Title = fmt.Sprintf("%s %s %s: %s", thing, name, strings.ToLower(status), r.reason())
 	}
-	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", thing, name, status, detail)
+	e.Time, e.Text = timestamp(at), fmt.Sprintf("%s %s is %s. %s", thing, name, status, detail)
 	if f.Count == 0 { // the saved runs and the controller's log tell of the same
 		f.count(at)
 	}
@@ -83,7 +84,7 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 		}
 	}
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
-	for _, other := range b.all {
+	for _, other := range b.findings {
 		if other == f || job.Nil() || other.job != job || other.unrecovered == 0 || other.Kind == Data ||
 			other.Kind == Train {
 			continue
@@ -98,13 +99,13 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 }
 
 // readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
-// only what Data raised over it: Ray keeps the end of a long message, and Data logs all of it. A driver that caught the
-// exception did not print it. Of several datasets with such an operator the one counts that logged it at that time.
+// only the exception that Data raised over it: of a long message Ray keeps only the end, and Data logs all of it. If
+// several datasets have such an operator, the log whose time is nearest to the finding's counts.
 func (b *builder) readDataLog(f *finding) {
 	if !wrappers[f.raised.Type] || !isOfData(f) {
 		return
 	}
-	nearest, logged := int64(math.MaxInt64), Evidence{}
+	nearest, shown := int64(math.MaxInt64), Evidence{} // nearest: between the record and the failure, ns
 	var raised output.Exception
 	for log := range b.dataLogs() {
 		for _, name := range f.names {
@@ -113,27 +114,28 @@ func (b *builder) readDataLog(f *finding) {
 				continue
 			}
 			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
-			from, to := log.line(len(before))
-			far := max(b.logTime(log.text[from:to])-f.first, f.first-b.logTime(log.text[from:to]))
+			from, to := log.lineBounds(len(before))
+			logged := b.logTime(log.text[from:to])
+			distance := max(logged-f.first, f.first-logged)
 			cause := output.CopiedCause(ofOperator, f.raised.Type)
-			if cause.Type == "" || far >= nearest {
+			if cause.Type == "" || distance >= nearest {
 				continue
 			}
 			at := strings.Index(log.text, ofOperator)
-			nearest, raised, logged = far, cause, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
+			nearest, raised, shown = distance, cause, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
 		}
 	}
 	f.takeException(raised)
-	f.addEvidence(logged)
+	f.addEvidence(shown)
 }
 
 // dataLogs returns the logs of Ray Data.
 func (b *builder) dataLogs() iter.Seq[*logText] {
-	return b.nodeLogs(maxControllers, begins("ray-data/ray-data"))
+	return b.logsOfNodes(maxControllers, pathBegins("ray-data/ray-data"))
 }
 
-// ignoredByData looks whether the failures that a finding about an operator of Ray Data is about were ignored, as the
-// program had set max_errored_blocks (streaming_executor_state.py).
+// ignoredByData makes a finding about an operator of Ray Data a warning if Data ignored its failures, as the program
+// had allowed with max_errored_blocks (streaming_executor_state.py).
 func (b *builder) ignoredByData(f *finding) {
 	if !isOfData(f) || f.Kind == Data {
 		return
@@ -148,11 +150,11 @@ func (b *builder) ignoredByData(f *finding) {
 	}
 	if f.ignored = ignored && !aborted; f.ignored {
 		f.Severity = Warning
-		f.goOn("; Ray Data ignored it, as max_errored_blocks allows")
+		f.appendTitle("; Ray Data ignored it, as max_errored_blocks allows")
 	}
 }
 
-// isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.
+// isOfData reports whether a finding is about tasks of Ray Data's operators, as the tasks' names tell.
 func isOfData(f *finding) bool { return slices.ContainsFunc(f.names, operator().MatchString) }
 
 var operator = lazyregexp.New(`Map|Read|Write|Filter|shuffle|sort|Aggregate|Limit|Split`)
@@ -173,10 +175,10 @@ const controlLoop = "Error in control loop iteration"
 
 var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop + `).*$`)
 
-// readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It
-// reads the logs of the runs' controllers.
+// readTrain finds failures in Train runs, also those after which FailureConfig(max_failures=…) had the workers started
+// again, in the logs of the runs' controllers.
 func (b *builder) readTrain() {
-	for log := range b.nodeLogs(maxControllers, begins("train/ray-train-app-controller-")) {
+	for log := range b.logsOfNodes(maxControllers, pathBegins("train/ray-train-app-controller-")) {
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
 			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
 				b.trainRuns[job] = m[2]
@@ -189,9 +191,9 @@ func (b *builder) readTrain() {
 	}
 }
 
-// trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were
-// started again, or the run failed, it adds that failure. raised is the traceback of what the controller itself had
-// raised before; it returns that of this line.
+// trainRetried reads one record of a controller's log: m is a line that aboutFailure matches. It adds the failure if
+// the record says that the workers were started again, or that the run failed. raised is the traceback of what the
+// controller itself raised before this record; "" if nothing. It returns that traceback as it is for the next record.
 func (b *builder) trainRetried(m match, raised string) string {
 	var line struct {
 		Message string `json:"message"`
@@ -213,22 +215,22 @@ func (b *builder) trainRetried(m match, raised string) string {
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
 		said = cmp.Or(raised, said)
-		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.lineOf(m))
+		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.lineEvidence(m))
 		return ""
 	case !strings.Contains(policy, "RETRY"):
 		return raised
 	}
 	said := cmp.Or(raised, line.Message)
 	exception := output.ExceptionOf(said)
-	if r := firstRank(said, b.loggedBy(job, line.Run, line.Time)); r.raised.Type != "" {
+	if r := firstRankFailure(said, b.loggedBy(job, line.Run, line.Time)); r.raised.Type != "" {
 		exception = r.raised
 	}
-	f := b.find(Train, "restarted "+line.Run+job.String()+exception.Type+output.Normalised(exception.Message))
+	f := b.findOrAdd(Train, "restarted "+line.Run+job.String()+exception.Type+output.Normalised(exception.Message))
 	f.raised = exception
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
 		output.Clip(line.Run, output.MaxTitle), cmp.Or(exception.String(), output.FirstSentence(line.Message)))
-	e := b.lineOf(m)
-	e.Time, e.Text = stamp(line.Time), line.Message
+	e := b.lineEvidence(m)
+	e.Time, e.Text = timestamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
 		evidence: []Evidence{e}})
 	return ""
@@ -272,15 +274,16 @@ var renamed = []struct {
 	{lazyregexp.New(`\bdask:\(?'?([\w.-]{1,100}?)-(?:[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27})(?:'(?:, \d+)*\))?`), "dask:$1"},
 }
 
-// plain returns a text with the words of people for the names of what Ray's libraries run.
-func plain(text string) string {
+// withPlainNames returns a text in which people's words stand for the names of what Ray's libraries run: "deployment d
+// of application a" for ServeReplica:a:d.
+func withPlainNames(text string) string {
 	for _, r := range renamed {
 		text = r.from().ReplaceAllString(text, r.to)
 	}
 	return text
 }
 
-// plainTitle returns a finding's title with the names that people gave.
+// plainTitle returns a finding's title with the names that people gave to runs, trials, deployments and applications.
 func (b *builder) plainTitle(f *finding) string {
 	title := f.Title
 	if run := b.trainRuns[f.job]; run != "" {
@@ -290,7 +293,7 @@ func (b *builder) plainTitle(f *finding) string {
 	if name := b.trialName(f); name != "" {
 		title = ofTrial().ReplaceAllLiteralString(title, "Tune trial "+name)
 	}
-	title = plain(title)
+	title = withPlainNames(title)
 	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") ||
 		strings.HasPrefix(title, "a T") {
 		return string(unicode.ToUpper(first)) + title[size:]
@@ -298,8 +301,8 @@ func (b *builder) plainTitle(f *finding) string {
 	return title
 }
 
-// trialName returns the name of the trials that failed in the job that a finding is about, as Tune printed it, or else
-// of all; "" if the title has none of them, or if trials of several names failed.
+// trialName returns the name of the trials of Tune that failed in the job of a finding, as Tune printed it, or else of
+// all trials there. It is "" if the title is about no trial, or if trials have several names.
 func (b *builder) trialName(f *finding) (name string) {
 	j := b.jobOfID(f.job)
 	if j == nil || !ofTrial().MatchString(f.Title) {
@@ -325,8 +328,8 @@ func (b *builder) trialName(f *finding) (name string) {
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
 var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
 
-// trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such
-// text.
+// trialOf returns the user's function that a trial of Tune runs, from the traceback of its failure; "" if the text has
+// none.
 func trialOf(text string) string {
 	if m := trialFrame().FindStringSubmatch(text); m != nil {
 		return m[1]
@@ -334,8 +337,9 @@ func trialOf(text string) string {
 	return ""
 }
 
-// raised says who raised the exception that ended a driver, and what: the driver itself, or what it had waited for.
-func (b *builder) raised(j *job, e *driverEnd) string {
+// whoRaised says, for a title, who raised the exception that ended a driver, and which: the driver itself, or the task,
+// trial or rank that it had waited for.
+func (b *builder) whoRaised(j *job, e *driverEnd) string {
 	function := e.raised.Function
 	if e.rank != "" {
 		run := "its Train run"
@@ -343,7 +347,7 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 			run = "Train run " + name
 		}
 		if wrappers[e.raised.Type] {
-			return fmt.Sprintf("%s failed: %s", run, firstRank(e.log.text[e.ranks:], notLogged).reason())
+			return fmt.Sprintf("%s failed: %s", run, firstRankFailure(e.log.text[e.ranksAt:], noRankLog).reason())
 		}
 		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.raised)
 	}

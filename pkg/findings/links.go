@@ -16,7 +16,8 @@ import (
 // such a worker, and starts another one, when it has not registered for a minute.
 const maxStart = 60e9 + atTheEnd
 
-// linkException links a finding whose exception tells of another failure to the findings about that failure.
+// linkException links a finding whose exception tells of another failure to the findings about that failure. text is
+// the exception's traceback.
 func (b *builder) linkException(f *finding, text string) {
 	kinds := failuresBehind(f.raised, text)
 	if kinds == nil {
@@ -38,7 +39,7 @@ func (b *builder) linkException(f *finding, text string) {
 		}
 	}
 	for _, kind := range kinds {
-		for _, other := range b.all {
+		for _, other := range b.findings {
 			overBefore := ownerNode == "" && j.beganAfter(other)
 			if other != f && other.Kind == kind && !overBefore && f.mayTellOf(other, text, ownerNode) {
 				f.causedBy(other)
@@ -50,13 +51,14 @@ func (b *builder) linkException(f *finding, text string) {
 	}
 }
 
-// mayTellOf reports whether the exception of this finding may tell of another finding of a fitting kind. text is the
-// exception's traceback, and ownerNode the ID of the node that it names as that of an object's owner; "" if none.
+// mayTellOf reports whether the finding's exception may be about the failure of another finding, whose kind fits. text
+// is the exception's traceback, and ownerNode is the ID of the node that it names as that of an object's owner; "" if
+// it names none.
 func (f *finding) mayTellOf(other *finding, text, ownerNode string) bool {
 	switch {
 	case other.Kind == NodeDied:
 		// a node belongs to no job, even if its finding names one
-		return ownerNode == "" || other.seen["node"+ownerNode]
+		return ownerNode == "" || other.entityKeys["node"+ownerNode]
 	case other.Kind == WorkerStart && f.last-other.last > maxStart:
 		return false
 	case other.aboutOther(text), f.raised.Type == "RayServeException" && !other.namedIn(text):
@@ -65,8 +67,8 @@ func (f *finding) mayTellOf(other *finding, text, ownerNode string) bool {
 	return other.job == f.job || other.job.Nil() || f.job.Nil()
 }
 
-// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether
-// that is known.
+// linkOwner links a finding about a lost object to the end of the process that owned the object, and reports whether it
+// could.
 func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	if owner.Nil() {
 		return false
@@ -90,49 +92,49 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 // lookedUp matches Ray's message about an actor that was asked for by its name and is not there.
 var lookedUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200})'`)
 
-// showLookedUp adds to a finding about an actor that was not there how the actor of that name had ended, if there was
-// one, or else its namespace: the driver may have asked in another one.
+// showLookedUp adds to the finding about an actor that was not found by its name how the first actor of that name had
+// ended. If that actor was there, it adds its namespace, because the driver may have asked in another one.
 func (b *builder) showLookedUp(f *finding) {
 	m := lookedUp().FindStringSubmatch(f.raised.Message)
-	for i := 0; m != nil && i < len(b.s.Actors); i++ {
-		a := &b.s.Actors[i]
-		state, existed := moment.ActorAt(a, cmp.Or(f.last, b.r.At))
+	for i := 0; m != nil && i < len(b.session.Actors); i++ {
+		a := &b.session.Actors[i]
+		state, existed := moment.ActorAt(a, cmp.Or(f.last, b.moment.At))
 		if a.Name != m[1] || !existed {
 			continue
 		}
 		how := state.Cause().Text
 		switch {
 		case state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)):
-			f.goOn(fmt.Sprintf("; actor %s was in namespace %q", actorName(a), a.Namespace))
+			f.appendTitle(fmt.Sprintf("; actor %s was in namespace %q", actorName(a), a.Namespace))
 		case how == "":
-			f.goOn(fmt.Sprintf("; actor %s had ended before", actorName(a)))
+			f.appendTitle(fmt.Sprintf("; actor %s had ended before", actorName(a)))
 		default:
-			f.goOn(fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how)))
+			f.appendTitle(fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how)))
 		}
 		f.addEntity(b.actorEntity(a))
 		return
 	}
 }
 
-// linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a
-// node, it is that one.
+// linkLostObject links a finding about a lost object to the node that died and that Ray's message, text, names, or else
+// to all nodes that died. kind is the type of Ray's error: if somebody freed the object, it links nothing.
 func (b *builder) linkLostObject(f *finding, kind, text string) {
 	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
 		return // somebody freed the object, or cancelled the task that made it
 	}
 	if named := b.lostNodeIn(text); !named.Nil() {
-		f.causedBy(b.lost[named])
+		f.causedBy(b.lostNodes[named])
 		return
 	}
 	j := b.jobOfID(f.job)
-	for _, lost := range b.all {
+	for _, lost := range b.findings {
 		if lost.Kind == NodeDied && !j.beganAfter(lost) {
 			f.causedBy(lost)
 		}
 	}
 }
 
-// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the
+// mentions reports whether a text contains a name as a word of its own. The name in a file's name does not count: the
 // function train is often in train.py.
 func mentions(text, name string) bool {
 	for at := 0; ; {
@@ -147,7 +149,7 @@ func mentions(text, name string) bool {
 	}
 }
 
-// inWord reports whether what is between two texts is a part of a longer word, also of one with hyphens, of a path, or
+// inWord reports whether what stands between two texts is part of a longer word, of a word with hyphens, of a path, or
 // of the name of a Python file.
 func inWord(before, after string) bool {
 	last, size := utf8.DecodeLastRuneInString(before)
@@ -161,6 +163,7 @@ func inWord(before, after string) bool {
 	return isLetter(last) || last == '/' || isLetter(next) || next == '/' || strings.HasPrefix(after, ".py")
 }
 
+// isLetter reports whether a character may be part of a name in a program.
 func isLetter(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }

@@ -42,32 +42,33 @@ type logText struct {
 	marks []mark
 }
 
-// read returns a log. It returns an empty one if the log is not stored, or if the limits of the report are reached.
-func (b *builder) read(file moment.LogFile) *logText {
+// readLog returns what is kept of a log, which it reads when it is asked for it first. It is empty if the log is not
+// stored, if reading failed, or if the limits of the report are reached; then b.err or b.unreadLogs says so.
+func (b *builder) readLog(file moment.LogFile) *logText {
 	if known := b.logs[file]; known != nil {
 		return known
 	}
 	l := &logText{file: file}
 	b.logs[file] = l
-	delete(b.unread, file)
+	delete(b.unreadLogs, file)
 	if b.err != nil {
 		return l
 	}
 	if len(b.logs) > maxLogs || b.logBytes+maxDigest > b.maxLogBytes {
-		b.unread[file] = true
+		b.unreadLogs[file] = true
 		return l
 	}
-	f, err := b.s.Logs.Open(b.ctx, file.Node, file.Path)
-	if errors.Is(err, os.ErrNotExist) || b.fail(err) {
+	f, err := b.session.Logs.Open(b.ctx, file.Node, file.Path)
+	if errors.Is(err, os.ErrNotExist) || b.stopOn(err) {
 		return l
 	}
-	d := &digest{raw: strings.HasPrefix(file.Path, "train/") ||
-		strings.HasPrefix(file.Path, "events/"), markers: failureMarkers(file.Path), next: 1}
-	if _, is := moment.SubmissionOf(file.Path); is {
+	inJSON := strings.HasPrefix(file.Path, "train/") || strings.HasPrefix(file.Path, "events/")
+	d := &digest{raw: inJSON, markers: failureMarkers(file.Path), next: 1}
+	if _, ofDriver := moment.SubmissionOf(file.Path); ofDriver {
 		d.workers = b.workersOn(file.Node)
 	}
-	size, limit := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
-	if b.fail(b.readDigest(d, file, size, limit)) {
+	size, limit := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.logWork))
+	if b.stopOn(b.readDigest(d, file, size, limit)) {
 		return l
 	}
 	d.end()
@@ -81,10 +82,10 @@ func (b *builder) read(file moment.LogFile) *logText {
 	return l
 }
 
-// workersOn returns the IDs of the processes of a node's workers, as the names of their logs have them.
+// workersOn returns the process IDs of a node's workers, as texts, as the names of their logs have them.
 func (b *builder) workersOn(node rayid.Node) map[string]bool {
 	pids := map[string]bool{}
-	for _, name := range b.s.Logs.Paths(node) {
+	for _, name := range b.session.Logs.Paths(node) {
 		if printed, ok := logname.ParseOutput(name); ok {
 			pids[printed.PID] = true
 		}
@@ -92,10 +93,10 @@ func (b *builder) workersOn(node rayid.Node) map[string]bool {
 	return pids
 }
 
-// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more work than
-// limit.
+// readDigest reads a log of size bytes into d. If it may take more work than limit (see digest.work), it reads the
+// log's beginning for a quarter of the work, and its end for the rest.
 func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) error {
-	defer func() { b.worked += d.work }()
+	defer func() { b.logWork += d.work }()
 	if size <= limit {
 		_, err := b.digest(d, file, 0, size, math.MaxInt64)
 		return err
@@ -116,13 +117,13 @@ func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) 
 	return err
 }
 
-// digest reads a part of a log, and returns where it ended: at to, or before it after limit's work. Where bytes are not
-// stored, it goes on behind them.
+// digest reads the bytes of a log between two offsets into d. It stops earlier when that took limit's work (see
+// digest.work), and returns the offset up to which it read. It goes on behind bytes that are not stored.
 func (b *builder) digest(d *digest, file moment.LogFile, from, to, limit int64) (read int64, err error) {
 	if from >= to {
 		return from, nil
 	}
-	in, err := b.s.Logs.NewReader(b.ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
+	in, err := b.session.Logs.NewReader(b.ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
 	if err != nil {
 		return 0, err
 	}
@@ -131,16 +132,16 @@ func (b *builder) digest(d *digest, file moment.LogFile, from, to, limit int64) 
 	decoded, block := logline.NewReader(in), make([]byte, 256<<10)
 	for {
 		n, err := decoded.Read(block)
-		_, _ = d.Write(block[:n])
+		_, _ = d.Write(block[:n]) // never fails
 		var gap *chunks.Gap
 		switch {
 		case errors.Is(err, io.EOF):
 			return to, nil
-		case errors.As(err, &gap):
+		case errors.As(err, &gap): // some bytes are not stored: the next Read goes on behind them
 		case err != nil:
 			return 0, err
 		}
-		if err := b.stopped(); err != nil {
+		if err := b.requestErr(); err != nil {
 			return 0, err
 		}
 		if d.work-began >= limit {
@@ -149,21 +150,21 @@ func (b *builder) digest(d *digest, file moment.LogFile, from, to, limit int64) 
 	}
 }
 
-// evidence returns the text between two offsets of the log.
+// evidence returns the text between two offsets of a log, with its place and its time.
 func (b *builder) evidence(l *logText, from, to int) Evidence {
 	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to],
 		Link: b.link("#/logs/viewer?nodeId=%s&fileName=%s", l.file.Node, url.QueryEscape(l.file.Path))}
 	if l.file.Path == "" { // Ray's message about a job has it
 		e = Evidence{Source: "snapshot", Text: e.Text}
 	}
-	e.Line = lineOf(l.text, l.marks, from)
+	e.Line = lineNumber(l.text, l.marks, from)
 	if t := b.logTime(e.Text); t != 0 {
-		e.Time = stamp(t)
+		e.Time = timestamp(t)
 	}
 	return e
 }
 
-// recordStart returns where the record in JSON begins that an offset is in; the offset if it is in none.
+// recordStart returns where the record in JSON begins that an offset is in; the offset itself if it is in none.
 func (l *logText) recordStart(at int) int {
 	if m, _ := markAt(l.marks, at); m.record {
 		return m.offset
@@ -171,8 +172,8 @@ func (l *logText) recordStart(at int) int {
 	return at
 }
 
-// line returns where the line around an offset begins and ends.
-func (l *logText) line(at int) (from, to int) {
+// lineBounds returns where the line that an offset is in begins, and where it ends, before its line end.
+func (l *logText) lineBounds(at int) (from, to int) {
 	from = strings.LastIndexByte(l.text[:at], '\n') + 1
 	if end := strings.IndexByte(l.text[at:], '\n'); end >= 0 {
 		return from, at + end
@@ -180,19 +181,20 @@ func (l *logText) line(at int) (from, to int) {
 	return from, len(l.text)
 }
 
-// stackEnd returns where the stack ends, or most of it, that follows the line around an offset.
+// stackEnd returns where the lines end that a stack takes which follows the line that an offset is in.
 func (l *logText) stackEnd(at int) int {
-	_, to := l.line(at)
-	for range 15 {
+	const maxLines = 15
+	_, to := l.lineBounds(at)
+	for range maxLines {
 		if to < len(l.text) {
-			_, to = l.line(to + 1)
+			_, to = l.lineBounds(to + 1)
 		}
 	}
 	return to
 }
 
-// lastLines returns where the last n lines of the log begin.
-func (l *logText) lastLines(n int) int {
+// lastLinesStart returns where the last n lines of the log begin.
+func (l *logText) lastLinesStart(n int) int {
 	at := len(strings.TrimRight(l.text, "\n"))
 	for range n {
 		if at = strings.LastIndexByte(l.text[:at], '\n'); at < 0 {
@@ -202,7 +204,7 @@ func (l *logText) lastLines(n int) int {
 	return at + 1
 }
 
-// logTime returns the time that a line says at its beginning, in Unix ns; 0 if it says none.
+// logTime returns the time at the beginning of a line of a log, Unix ns; 0 if the line begins with none.
 func (b *builder) logTime(line string) int64 {
 	first, _, _ := strings.Cut(line[:min(len(line), logline.MaxHeader)], "\n")
 	return logline.Parse([]byte(first), &logline.Clock{Zone: b.zone}).Time
@@ -216,11 +218,11 @@ type match struct {
 	at       int64    // the time at the beginning of the line, Unix ns; 0 if the line says none
 }
 
-// matches returns where an expression matches a log, except in lines of a later time than the requested moment. An
-// expression that begins with fixed text is looked for a hundred times as fast as one that begins where a line does.
+// matches returns where an expression matches a log. It leaves out matches in lines that are later than the requested
+// moment. An expression that begins with fixed text is searched for a hundred times as fast as one that begins with ^.
 func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match) {
 	for _, found := range expression.FindAllStringSubmatchIndex(log.text, -1) {
-		from, to := log.line(found[0])
+		from, to := log.lineBounds(found[0])
 		m := match{log: log, from: found[0], to: found[1], at: b.logTime(log.text[from:to])}
 		if m.at > b.end {
 			continue
@@ -235,47 +237,54 @@ func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match)
 
 const maxHeads = 2 // nodes: the head of a session may have been replaced
 
-// loggedByHead returns the matches of an expression in the logs of the heads that have a name.
+// loggedByHead returns where an expression matches the heads' logs of this name.
 func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
-	for log := range b.nodeLogs(maxHeads, called(name)) {
+	for log := range b.logsOfNodes(maxHeads, pathIs(name)) {
 		all = append(all, b.matches(log, expression)...)
 	}
 	return all
 }
 
-// within returns where the line, or the lines, in which an expression matched a log begin and end.
-func (m match) within() (from, to int) {
-	from, _ = m.log.line(m.from)
-	_, to = m.log.line(m.to)
+// lineBounds returns where the line, or the lines, of the match begin and end in its log.
+func (m match) lineBounds() (from, to int) {
+	from, _ = m.log.lineBounds(m.from)
+	_, to = m.log.lineBounds(m.to)
 	return from, to
 }
 
-// lines returns the line, or the lines, in which an expression matched a log.
+// lines returns the line, or the lines, of the match as a whole.
 func (m match) lines() string {
-	from, to := m.within()
+	from, to := m.lineBounds()
 	return m.log.text[from:to]
 }
 
-// lineOf is lines as evidence.
-func (b *builder) lineOf(m match) Evidence {
-	from, to := m.within()
+// lineEvidence returns the lines of a match as evidence.
+func (b *builder) lineEvidence(m match) Evidence {
+	from, to := m.lineBounds()
 	return b.evidence(m.log, from, to)
 }
 
-// tail returns the last n lines of a log; none if they say nothing.
-func (b *builder) tail(l *logText, n int) Evidence { return b.evidence(l, l.lastLines(n), len(l.text)) }
+// How many lines at the end of a log are shown of a worker, of the GCS and of a driver.
+const workerTail, gcsTail, driverTail = 5, 5, 12
 
-func stamp(ns int64) string {
+// tailEvidence returns the last n lines of a log as evidence, which is empty if the lines are blank.
+func (b *builder) tailEvidence(l *logText, n int) Evidence {
+	return b.evidence(l, l.lastLinesStart(n), len(l.text))
+}
+
+// timestamp returns Unix nanoseconds as RFC 3339 with milliseconds; "" for 0, a time that is not known.
+func timestamp(ns int64) string {
 	if ns <= 0 {
 		return ""
 	}
 	return time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// clock is a time as a title has it: of a session that lasted longer than a day with the date.
+// clock returns a time (Unix ns) as titles have it: only the time of the day, unless the session lasted longer than a
+// day.
 func (b *builder) clock(ns int64) string {
 	form := time.TimeOnly
-	if max(b.sessionEnd(nil), ns)-b.s.Start > int64(24*time.Hour) {
+	if max(b.sessionEnd(nil), ns)-b.session.Start > int64(24*time.Hour) {
 		form = time.DateTime
 	}
 	return time.Unix(0, ns).UTC().Format(form + " UTC")
@@ -287,43 +296,44 @@ func (b *builder) link(format string, args ...any) string {
 	return b.base + fmt.Sprintf(format, args...)
 }
 
-// log returns a log of a node, see read.
-func (b *builder) log(node rayid.Node, path string) *logText {
-	return b.read(moment.LogFile{Node: node, Path: path})
+// nodeLog returns the log at a path of a node, see readLog.
+func (b *builder) nodeLog(node rayid.Node, path string) *logText {
+	return b.readLog(moment.LogFile{Node: node, Path: path})
 }
 
-// nodeLogs reads the logs that nodeFiles returns, one after the other.
-func (b *builder) nodeLogs(limit int, is func(path string) bool) iter.Seq[*logText] {
+// logsOfNodes reads the logs of all nodes whose paths satisfy a condition, one after the other, at most limit of them.
+func (b *builder) logsOfNodes(limit int, is func(path string) bool) iter.Seq[*logText] {
 	return func(yield func(*logText) bool) {
 		for _, file := range b.nodeFiles(limit, is) {
-			if !yield(b.read(file)) {
+			if !yield(b.readLog(file)) {
 				return
 			}
 		}
 	}
 }
 
-// called and begins say which logs are meant by their paths.
-func called(paths ...string) func(path string) bool {
+// pathIs returns the condition that a path is one of some, for logsOfNodes.
+func pathIs(paths ...string) func(path string) bool {
 	return func(path string) bool { return slices.Contains(paths, path) }
 }
 
-func begins(with string) func(path string) bool {
+// pathBegins returns the condition that a path begins with a text, for logsOfNodes.
+func pathBegins(with string) func(path string) bool {
 	return func(path string) bool { return strings.HasPrefix(path, with) }
 }
 
-// nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not
-// returned, and are unread unless something else reads them.
+// nodeFiles returns the logs of all nodes whose paths satisfy a condition, in the order of nodes and paths, at most
+// limit of them. It notes that further ones are not read, unless they were read already.
 func (b *builder) nodeFiles(limit int, is func(path string) bool) (files []moment.LogFile) {
-	for _, node := range b.s.Logs.Nodes() {
-		for _, path := range b.s.Logs.Paths(node) {
+	for _, node := range b.session.Logs.Nodes() {
+		for _, path := range b.session.Logs.Paths(node) {
 			file := moment.LogFile{Node: node, Path: path}
 			switch {
 			case !is(path):
 			case len(files) < limit:
 				files = append(files, file)
 			case b.logs[file] == nil:
-				b.unread[file] = true
+				b.unreadLogs[file] = true
 			}
 		}
 	}
@@ -346,9 +356,9 @@ var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot
 // can fulfil.
 func (b *builder) readEvents() {
 	lines := 0
-	for log := range b.nodeLogs(maxEventLogs, called(eventLogs...)) {
+	for log := range b.logsOfNodes(maxEventLogs, pathIs(eventLogs...)) {
 		for offset := 0; offset < len(log.text); {
-			from, to := log.line(offset)
+			from, to := log.lineBounds(offset)
 			offset = to + 1
 			if lines++; lines > maxEventLines {
 				return
@@ -366,28 +376,29 @@ func (b *builder) readEvents() {
 
 var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "events/event_AUTOSCALER.log"}
 
-// addEvent adds a line of an event log, log.text[from:to], to the findings that it is about. at is its time, Unix ns.
+// addEvent adds one event to the findings that it is about. at is its time (Unix ns), and log.text[from:to] is its line
+// in the event log.
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")
 	message := event.String("message")
 	evidence := b.evidence(log, from, to)
-	evidence.Time, evidence.Text = stamp(at), strings.ReplaceAll(message, `\n`, "\n") // Ray escapes line ends twice
-	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                      // zero if it is not known
+	evidence.Time, evidence.Text = timestamp(at), strings.ReplaceAll(message, `\n`, "\n") // Ray escapes line ends twice
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                          // zero if it is not known
 	switch label := event.String("label"); {
 	case label == "Out of Memory":
 		b.addMemoryEvent(evidence, at, node)
-	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
-		b.lost[node].addEvidence(evidence)
+	case label == "RAY_NODE_REMOVED" && b.lostNodes[node] != nil:
+		b.lostNodes[node].addEvidence(evidence)
 	case noNodeType().MatchString(message):
 		b.refused = append(b.refused, refusal{demand: resourceText(resourcesIn(message)), at: at, evidence: evidence})
 	}
 }
 
-// addMemoryEvent adds an event about a node that ran out of memory to the findings about that time. If there is none,
-// the event becomes a finding of its own.
+// addMemoryEvent adds an event about a node that ran out of memory to the findings about that, if they are of the same
+// time (at, Unix ns). If there is none, the event becomes a finding of its own.
 func (b *builder) addMemoryEvent(evidence Evidence, at int64, node rayid.Node) {
 	added := false
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		timeKnown := f.first != 0
 		if f.Kind == OutOfMemory && (!timeKnown || at >= f.first-aboutThen && at <= f.last+aboutThen) {
 			f.addEvidence(evidence)
@@ -396,7 +407,7 @@ func (b *builder) addMemoryEvent(evidence Evidence, at int64, node rayid.Node) {
 	}
 	if !added {
 		// It is counted as recovered: no task and no actor failed because of it.
-		b.find(OutOfMemory, "node").add(occurrence{
+		b.findOrAdd(OutOfMemory, "node").add(occurrence{
 			at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node),
 			evidence: []Evidence{evidence},
 		})

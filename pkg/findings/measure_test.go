@@ -64,7 +64,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{ctx: t.Context(), s: of, base: "/"}
+	b := &builder{ctx: t.Context(), session: of, base: "/"}
 	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil),
 		Session: of}).Nodes(t.Context()); err != nil {
 		t.Fatal(err)

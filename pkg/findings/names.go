@@ -21,31 +21,32 @@ var (
 	ownerInText = lazyregexp.New(`its owner has died\. Owner Id: ([0-9a-f]{56})(?: Owner Ip address: \S*)?(?: Owner worker exit type: \w+ Worker exit detail:)? ?`)
 )
 
-// withNames replaces the IDs of tasks, objects and owners in a finding's title by names. An ID of which nothing is
-// known stays.
+// withNames returns a finding's title with names in place of the IDs of tasks, objects and owners. An ID of which
+// nothing is known stays.
 func (b *builder) withNames(f *finding) string {
 	title := replaced(f.Title, "TaskID(", taskInText, func(id string) string {
-		return around("task ", b.taskNamed("task_id", id), "")
+		return encloseIfAny("task ", b.taskNamed("task_id", id), "")
 	})
 	title = replaced(title, "its owner has died.", ownerInText, func(id string) string {
-		return around("its owner, ", b.processName(id), ", has died. ")
+		return encloseIfAny("its owner, ", b.processName(id), ", has died. ")
 	})
 	return replaced(title, " object ", objectInText, func(id string) string {
-		name := around("an object of ", b.taskNamed("task_id", id), "")
+		name := encloseIfAny("an object of ", b.taskNamed("task_id", id), "")
 		if f.raised.Type != "OwnerDiedError" {
 			return name
 		}
 		for _, e := range f.Evidence {
 			if m := ownerWorker().FindStringSubmatch(e.Text); m != nil {
-				return around(cmp.Or(name, "an object")+" whose owner, ", b.processName(m[1]), ", had ended"+b.wantedEnd(m[1]))
+				owner := b.processName(m[1])
+				return encloseIfAny(cmp.Or(name, "an object")+" whose owner, ", owner, ", had ended"+b.wantedEnd(m[1]))
 			}
 		}
 		return name
 	})
 }
 
-// wantedEnd returns why an actor had ended that ran in a worker, if somebody wanted its end, of which no finding tells.
-// It returns "" if it is no such actor.
+// wantedEnd returns why the actor that ran in a worker (its ID in hex) had ended, as the end of a title: ", because …".
+// It is "" if no actor ran there, or if nobody wanted its end: then a finding tells of it.
 func (b *builder) wantedEnd(id string) string {
 	worker, err := rayid.Parse[rayid.Worker](id)
 	if err != nil {
@@ -55,7 +56,7 @@ func (b *builder) wantedEnd(id string) string {
 	if a == nil {
 		return ""
 	}
-	state, _ := moment.ActorAt(a, b.r.At)
+	state, _ := moment.ActorAt(a, b.moment.At)
 	why, told := strings.CutPrefix(deathSentence(state.Cause().Text), deadBecause)
 	if !told || !intended(state.Cause()) {
 		return ""
@@ -63,16 +64,16 @@ func (b *builder) wantedEnd(id string) string {
 	return ", because" + strings.TrimSuffix(why, ".")
 }
 
-// around returns a name with what comes before and after it; "" without a name.
-func around(before, name, after string) string {
-	if name == "" {
+// encloseIfAny returns a text with what comes before and after it; "" if the text is empty.
+func encloseIfAny(before, text, after string) string {
+	if text == "" {
 		return ""
 	}
-	return before + name + after
+	return before + text + after
 }
 
-// replaced replaces what an expression matches in a text by the name for its group; what has no name stays. Only a text
-// with sign can match.
+// replaced replaces each match of an expression in a text by the name that named returns for the match's first group; a
+// match without a name stays. sign is in each match, and is quicker to search for than the expression.
 func replaced(text, sign string, expression func() *regexp.Regexp, named func(id string) string) string {
 	if !strings.Contains(text, sign) {
 		return text
@@ -82,9 +83,9 @@ func replaced(text, sign string, expression func() *regexp.Regexp, named func(id
 	})
 }
 
-// taskNamed returns the name of the first task that has an ID in a field; "" if none is known.
+// taskNamed returns the name of the first attempt for which a field of the table of tasks is id; "" if there is none.
 func (b *builder) taskNamed(field, id string) string {
-	for _, a := range b.attempts(field, id, 1, b.r.At) {
+	for _, a := range b.selectAttempts(field, id, 1, b.moment.At) {
 		return a.name()
 	}
 	return ""
@@ -92,18 +93,18 @@ func (b *builder) taskNamed(field, id string) string {
 
 const maxNamed = 20 // processes that one report looks for
 
-// processName says what a worker's process was: a driver, an actor or what ran tasks of a function; "" if that is not
-// known.
+// processName says what ran in a worker's process (its ID in hex): a driver, an actor, or tasks of a function. It is ""
+// if that is not known, or if maxNamed processes were looked for already.
 func (b *builder) processName(id string) string {
-	name, known := b.processes[id]
-	if worker, err := rayid.Parse[rayid.Worker](id); err == nil && !known && len(b.processes) < maxNamed {
+	name, known := b.processNames[id]
+	if worker, err := rayid.Parse[rayid.Worker](id); err == nil && !known && len(b.processNames) < maxNamed {
 		name = b.findProcess(worker)
-		b.processes[id] = name
+		b.processNames[id] = name
 	}
 	return name
 }
 
-// findProcess returns what ran in a worker.
+// findProcess says what ran in a worker's process; "" if that is not known.
 func (b *builder) findProcess(worker rayid.Worker) string {
 	id := worker.String()
 	for i := range b.jobs {
@@ -114,16 +115,16 @@ func (b *builder) findProcess(worker rayid.Worker) string {
 	if a := b.actorIn(worker); a != nil {
 		return "actor " + actorName(a)
 	}
-	return around("a worker that ran ", b.taskNamed("worker_id", id), "")
+	return encloseIfAny("a worker that ran ", b.taskNamed("worker_id", id), "")
 }
 
-// actorIn returns the actor that runs or ran in a worker process; nil if there is none.
+// actorIn returns the actor that runs or ran in a worker's process; nil if there is none.
 func (b *builder) actorIn(worker rayid.Worker) *entities.Actor {
-	for i := range b.s.Actors {
-		state, existed := moment.ActorAt(&b.s.Actors[i], b.r.At)
+	for i := range b.session.Actors {
+		state, existed := moment.ActorAt(&b.session.Actors[i], b.moment.At)
 		if existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses,
 			func(p moment.ActorProcess) bool { return p.Worker == worker })) {
-			return &b.s.Actors[i]
+			return &b.session.Actors[i]
 		}
 	}
 	return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// readNodes finds the nodes that died.
+// readNodes finds the nodes that died although nobody wanted it.
 func (b *builder) readNodes() {
 	var err error
-	if b.nodes, err = b.r.Nodes(b.ctx); b.fail(err) {
+	if b.nodes, err = b.moment.Nodes(b.ctx); b.stopOn(err) {
 		return
 	}
 	for _, n := range b.nodes.All {
@@ -29,28 +29,29 @@ func (b *builder) readNodes() {
 		text := cmp.Or(strings.TrimSpace(n.Reason+" "+n.Message), n.StateMessage)
 		b.nodeDied(id, n.Reason, cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage)), n.End,
 			Evidence{
-				Source: source, NodeID: n.ID, Time: stamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
+				Source: source, NodeID: n.ID, Time: timestamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
 				Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, text),
 			})
 	}
 	b.readLoggedNodes()
 }
 
-// nodeLost returns the finding about a node that died.
+// nodeLost returns the finding about the loss of a node, and adds it if there is none yet. Who calls it counts the
+// loss.
 func (b *builder) nodeLost(id rayid.Node) *finding {
-	f := b.lost[id]
+	f := b.lostNodes[id]
 	if f == nil {
-		f = b.find(NodeDied, id.String())
+		f = b.findOrAdd(NodeDied, id.String())
 		f.Title = b.drainedTitle(id) + " died"
-		if how, shown := b.toldToEnd(id); how != "" {
+		if how, shown := b.rayletToldToEnd(id); how != "" {
 			f.Title += ": its " + how
 			f.addEvidence(shown)
 		}
-		if m, drained := b.drains()[id.String()]; drained {
-			f.addEvidence(b.lineOf(m))
+		if m, drained := b.drainLines()[id.String()]; drained {
+			f.addEvidence(b.lineEvidence(m))
 		}
 		f.addEntity(b.nodeEntity(id))
-		b.lost[id] = f
+		b.lostNodes[id] = f
 	}
 	return f
 }
@@ -58,19 +59,20 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 // sigterm matches what a raylet logs when it is told to end (src/ray/raylet/main.cc).
 var sigterm = lazyregexp.New(`received SIGTERM\b`)
 
-// toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was
-// not.
-func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
-	for _, m := range b.matches(b.log(id, "raylet.out"), sigterm()) {
-		return "raylet was told to end (SIGTERM) at " + b.clock(m.at), b.lineOf(m)
+// rayletToldToEnd returns how a sentence goes on ("raylet was told to end …") if the log of a node's raylet says so,
+// and the line that does; "" if it does not.
+func (b *builder) rayletToldToEnd(id rayid.Node) (how string, shown Evidence) {
+	all := b.matches(b.nodeLog(id, "raylet.out"), sigterm())
+	if len(all) == 0 {
+		return "", shown
 	}
-	return "", shown
+	return "raylet was told to end (SIGTERM) at " + b.clock(all[0].at), b.lineEvidence(all[0])
 }
 
 // drain matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of Ray).
 var drain = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
 
-// readDrains finds the lines in which the GCS says that a node shall be drained, by the nodes' IDs.
+// readDrains returns the lines in which the GCS says that a node shall be drained, by the nodes' IDs (hex).
 func (b *builder) readDrains() map[string]match {
 	drains := map[string]match{}
 	for _, m := range b.loggedByHead("gcs_server.out", drain()) {
@@ -79,9 +81,9 @@ func (b *builder) readDrains() map[string]match {
 	return drains
 }
 
-// lostNodeIn returns the node that died and is named in a text; nil if there is none.
+// lostNodeIn returns the node that died and whose ID is in a text; nil if there is none.
 func (b *builder) lostNodeIn(text string) (node rayid.Node) {
-	for id := range b.lost {
+	for id := range b.lostNodes {
 		if strings.Contains(text, id.String()) {
 			node = id
 		}
@@ -93,20 +95,21 @@ func (b *builder) lostNodeIn(text string) (node rayid.Node) {
 var loggedNodeEnd = lazyregexp.New(
 	` death reason = (\w+), death message = ([^\n]*?) node_id=([0-9a-f]{56})`)
 
-// readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the
-// node, and those about the head's raylet end with it.
+// readLoggedNodes finds nodes of whose death only the GCS's log tells. An agent on the node sends the events about it,
+// so those about the end of the head's raylet may be lost with it.
 func (b *builder) readLoggedNodes() {
 	for _, m := range b.loggedByHead("gcs_server.out", loggedNodeEnd()) {
 		reason := m.groups[1]
 		id, err := rayid.Parse[rayid.Node](m.groups[3])
-		if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil {
+		if err != nil || moment.WantedEnd(reason) || b.lostNodes[id] != nil {
 			continue
 		}
-		b.nodeDied(id, reason, output.FirstSentence(m.groups[2]), m.at, b.lineOf(m))
+		b.nodeDied(id, reason, output.FirstSentence(m.groups[2]), m.at, b.lineEvidence(m))
 	}
 }
 
-// nodeDied adds the death of a node for a reason (ray.rpc.NodeDeathInfo.Reason), with what Ray said of it.
+// nodeDied adds the death of a node. reason is Ray's (ray.rpc.NodeDeathInfo.Reason), said is what Ray says of it, at is
+// its time (Unix ns), and evident shows it.
 func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident Evidence) {
 	f := b.nodeLost(id)
 	f.Title = b.drainedTitle(id) + " died unexpectedly"
@@ -121,12 +124,12 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 	b.tellRaylet(f, id)
 }
 
-// tellRaylet adds to the finding about a node that died with which error its raylet ended itself: it may have lived on
-// until the head told it that it counts as dead.
+// tellRaylet adds to the finding about a node that died the error with which its raylet ended, as the raylet's logs
+// tell: the raylet may have lived on until the head told it that it counts as dead.
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 	signal, said, shown := "", "", Evidence{}
 	for _, path := range []string{"raylet.err", "raylet.out"} {
-		log := b.log(id, path)
+		log := b.nodeLog(id, path)
 		for _, m := range b.matches(log, rayletEnds()) {
 			by, _ := output.Signal(m.groups[0])
 			crash, _ := output.CrashInPython(m.groups[0])
@@ -137,7 +140,7 @@ func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 		}
 	}
 	if how := strings.Trim(signal+": "+said, ": "); how != "" && signal != "SIGTERM" {
-		f.goOn("; its raylet ended with: " + how)
+		f.appendTitle("; its raylet ended with: " + how)
 		f.addEvidence(shown)
 	}
 }
@@ -155,8 +158,9 @@ var (
 	agentEnded = lazyregexp.New(`(?m) Agent process with name (\S+) exited, exit code (-?\d+)\.$`)
 )
 
-// tellAgent adds to the finding about a node that died because of an agent what ended that: the exception that its
-// program did not catch, or else its exit code.
+// tellAgent adds to the finding about a node what ended the agent because of which the node died, if said, Ray's
+// message about the node's death, names an agent: the exception that the agent's program did not catch, or else its
+// exit code.
 func (b *builder) tellAgent(f *finding, id rayid.Node, said string) {
 	m := agentFailed().FindStringSubmatch(said)
 	if m == nil {
@@ -164,23 +168,23 @@ func (b *builder) tellAgent(f *finding, id rayid.Node, said string) {
 	}
 	agent := cmp.Or(m[1], "runtime_env_agent")
 	for _, suffix := range []string{".log", ".err"} {
-		log := b.log(id, agent+suffix)
+		log := b.nodeLog(id, agent+suffix)
 		if text, at := output.LastTraceback(log.text); at >= 0 && output.FromModule(text) {
-			f.goOn(": " + output.Clip(output.ExceptionOf(text).String(), output.MaxTitle))
+			f.appendTitle(": " + output.Clip(output.ExceptionOf(text).String(), output.MaxTitle))
 			f.addEvidence(b.evidence(log, at, len(log.text)))
 			return
 		}
 	}
-	for _, m := range b.matches(b.log(id, "raylet.out"), agentEnded()) {
+	for _, m := range b.matches(b.nodeLog(id, "raylet.out"), agentEnded()) {
 		if strings.HasPrefix(m.groups[1], agent) {
-			f.goOn(": it ended with exit code " + m.groups[2])
-			f.addEvidence(b.lineOf(m))
+			f.appendTitle(": it ended with exit code " + m.groups[2])
+			f.addEvidence(b.lineEvidence(m))
 			return
 		}
 	}
 }
 
-// nodeTitle returns a node's name as a title begins with it.
+// nodeTitle returns the name of a node, as the beginning of a title.
 func (b *builder) nodeTitle(id rayid.Node) string {
 	if n := b.nodes.ByID[id.String()]; n != nil && n.Head {
 		return fmt.Sprintf("Node %s (the head)", b.nodeName(id))
@@ -188,10 +192,11 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 	return "Node " + b.nodeName(id)
 }
 
-// drainedTitle begins a title about the death of a node: "Node 10.0.0.2 was to be drained (idle) and" if it was.
+// drainedTitle returns the beginning of a title about the death of a node: nodeTitle, or "Node 10.0.0.2 was to be
+// drained (idle) and".
 func (b *builder) drainedTitle(id rayid.Node) string {
 	title := b.nodeTitle(id)
-	if m, drained := b.drains()[id.String()]; drained {
+	if m, drained := b.drainLines()[id.String()]; drained {
 		title += " was to be drained"
 		if reason := strings.TrimSuffix(output.FirstSentence(m.groups[1]), "."); reason != "" {
 			title += " (" + reason + ")"
@@ -231,8 +236,8 @@ const (
 	maxName       = 253 // bytes; Kubernetes' own limit
 )
 
-// podFailure returns a text that says what happened to an event's object; "" if that is no failure. startedAt is when
-// the containers of the object, a pod, were last started.
+// podFailure returns, for a title, what happened to the object of an event; "" if that is no failure. startedAt is when
+// the containers of the object, a pod, were last started (Unix ns; 0 if that is not known).
 func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 	switch {
 	case e.ObjectKind != podKind && e.Severity == "WARNING" && strings.HasPrefix(e.Reason, "Failed"):
@@ -245,18 +250,18 @@ func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 	return podEnded[e.Reason]
 }
 
-// readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that
-// died becomes evidence of the finding about the node.
+// readPods finds pods that did not run or that ended, in the events of Kubernetes. If the pod was that of a node that
+// died, what ended it becomes evidence of the finding about the node.
 func (b *builder) readPods() {
-	events, err := b.r.PlatformEvents(b.ctx)
-	if b.fail(err) {
+	events, err := b.moment.PlatformEvents(b.ctx)
+	if b.stopOn(err) {
 		return
 	}
 	startedAt := map[string]int64{} // by the pod's name
 	for i := range events {
 		e := &events[i]
 		for _, name := range []*string{&e.ObjectKind, &e.ObjectName, &e.Reason} {
-			*name = output.Clip(*name, maxName)
+			*name = output.Clip(*name, maxName) // the list is our own copy
 		}
 		if e.Reason == started && e.ObjectKind == podKind {
 			startedAt[e.ObjectName] = max(startedAt[e.ObjectName], e.Time)
@@ -265,14 +270,14 @@ func (b *builder) readPods() {
 	lost := map[string]*finding{} // by the names of their pods, which are those of their hosts
 	for _, node := range b.nodes.All {
 		if id, err := rayid.Parse[rayid.Node](node.ID); err == nil && node.Hostname != "" {
-			lost[node.Hostname] = cmp.Or(b.lost[id], lost[node.Hostname])
+			lost[node.Hostname] = cmp.Or(b.lostNodes[id], lost[node.Hostname])
 		}
 	}
 	for i := len(events) - 1; i >= 0; i-- { // the oldest first
 		e := &events[i]
 		message := output.Clip(e.Message, output.MaxText)
 		evident := Evidence{
-			Source: "event", Time: stamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName,
+			Source: "event", Time: timestamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName,
 				e.Reason, message), Link: b.link("#/platform-events"),
 		}
 		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind &&
@@ -285,11 +290,11 @@ func (b *builder) readPods() {
 			continue
 		}
 		said := output.FirstSentence(message)
-		f := b.find(Pod, failure+output.Normalised(said))
+		f := b.findOrAdd(Pod, failure+output.Normalised(said))
 		// the cluster lacked the pod's resources, but no event says whether a job failed because of that
 		f.Severity = Warning
 		f.addName(e.ObjectName)
-		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, quoted(f.names), failure, said)
+		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, listNames(f.names), failure, said)
 		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}
 		f.add(occurrence{at: e.Time, entity: entity, evidence: []Evidence{evident}})
 	}

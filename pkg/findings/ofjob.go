@@ -30,7 +30,7 @@ type Job struct {
 // Name returns the name under which people know the job.
 func (j *Job) Name() string { return cmp.Or(j.SubmissionID, j.JobID) }
 
-// has reports whether an ID is that of the job's submission or of a driver of it.
+// has reports whether an ID is that of the job's submission or of one of its drivers (hex, in any case).
 func (j *Job) has(id string) bool {
 	isID := func(driver string) bool { return strings.EqualFold(id, driver) }
 	return id != "" && (id == j.SubmissionID || isID(j.JobID) || slices.ContainsFunc(j.Earlier, isID))
@@ -44,7 +44,7 @@ type NoJobError struct{ Detail, Advice string }
 
 func (e *NoJobError) Error() string { return e.Detail + " " + e.Advice }
 
-// noJob says that the session has no job with these IDs, and names some that it has.
+// noJob returns the error that the session has no job with all of these IDs. It names some of the jobs that it has.
 func (r *Report) noJob(ids []string) *NoJobError {
 	when := "The session has no job"
 	if r.At != "" {
@@ -67,16 +67,15 @@ func (r *Report) noJob(ids []string) *NoJobError {
 }
 
 // OfJob returns the report about one job: its outcome, and the findings about it and their causes. Each ID may be that
-// of a driver or of the submission, and empty ones don't count; several must be of the same job. Without IDs the
+// of the submission or of a driver; empty ones do not count, and all others must be of the same job. Without IDs the
 // whole report is returned. The error is a *NoJobError.
 func (r *Report) OfJob(ids ...string) (*Report, error) {
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	if len(ids) == 0 {
 		return r, nil
 	}
-	at := slices.IndexFunc(r.Jobs, func(j Job) bool {
-		return !slices.ContainsFunc(ids, func(id string) bool { return !j.has(id) })
-	})
+	hasAll := func(j Job) bool { return !slices.ContainsFunc(ids, func(id string) bool { return !j.has(id) }) }
+	at := slices.IndexFunc(r.Jobs, hasAll)
 	if at < 0 {
 		return nil, r.noJob(ids)
 	}
@@ -105,8 +104,8 @@ func (r *Report) Finding(id string) *Finding {
 // worstFirst are the outcomes of jobs in the order in which jobs are listed.
 var worstFirst = []string{catalog.Failed, catalog.Unfinished, catalog.Running, catalog.Stopped, catalog.Succeeded}
 
-// jobsOf returns the jobs with their findings: the failed ones first, and of these the one that the first finding is
-// about. ordered are all findings, in the report's order and with their severities.
+// jobsOf returns the jobs with their findings, the worst outcome first, and of one outcome the job first whose first
+// finding comes first in the report. ordered are all findings in the report's order.
 func (b *builder) jobsOf(ordered []*finding) []Job {
 	ofJob, ofSubmission, ofNone := map[rayid.Job][]*finding{}, map[string][]*finding{}, []*finding{}
 	for _, f := range ordered {
@@ -149,11 +148,12 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 	return all
 }
 
-// jobOf returns one job with its findings. ofNone are errors that are about no job.
+// jobOf returns one job with its findings: mine are about the job, and ofNone are errors that are about no job. Of the
+// latter those that began while the job ran count if nothing else explains why the job failed.
 func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 	entry := Job{
 		JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
-		Status: shortLine(j.Status), Start: stamp(j.Start), End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
+		Status: shortLine(j.Status), Start: timestamp(j.Start), End: timestamp(j.End), Outcome: b.outcomeOf(j, mine),
 	}
 	for _, d := range j.Earlier {
 		entry.Earlier = append(entry.Earlier, d.ID.String())
@@ -176,8 +176,8 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 	return entry
 }
 
-// causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each
-// cause before its consequences.
+// causesFirst returns a job's findings and their causes, the most severe first. Of one severity, what explains the
+// job's own end comes before the others, and each cause before its consequences.
 func causesFirst(mine []*finding) []*finding {
 	mine = slices.Clone(mine)
 	isEnd := func(f *finding) bool { return f.jobEnd }
@@ -187,8 +187,8 @@ func causesFirst(mine []*finding) []*finding {
 	return all
 }
 
-// outcomeOf returns the outcome of one job, with its findings. Ray does not record how drivers ended that were not
-// submitted.
+// outcomeOf returns the outcome of one job, of which mine are the findings. Ray records no outcome of drivers without a
+// submission: such a driver failed if it ended and has an error.
 func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
 	switch {
@@ -204,7 +204,8 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	return catalog.Unfinished
 }
 
-// summary returns one sentence that says how the job ended. If no finding says why it failed, Ray's message does.
+// summary returns one sentence that says how the job ended. mine are its findings, its cause first. If there are none,
+// it quotes Ray's message.
 func (j *Job) summary(mine []*finding, message string) string {
 	how := map[string]string{
 		catalog.Failed: "failed", catalog.Stopped: "was stopped", catalog.Running: "is running",

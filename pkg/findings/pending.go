@@ -21,22 +21,22 @@ import (
 // tasks/actors".
 var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
-// demandLines returns where an expression matches the autoscaler's log. The log is searched once, however many wait.
+// demandLines returns where an expression matches the autoscaler's log, which is searched once for each expression.
 func (b *builder) demandLines(line *regexp.Regexp) []match {
-	known, searched := b.demanded[line]
+	known, searched := b.demandMatches[line]
 	if !searched {
 		known = b.loggedByHead("monitor.log", line)
-		b.demanded[line] = known
+		b.demandMatches[line] = known
 	}
 	return known
 }
 
-// showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds
-// the line to the evidence.
-func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match) bool) {
+// showDemand adds to the evidence the last match of an expression in the autoscaler's log for which accepts returns
+// true.
+func (b *builder) showDemand(f *finding, line *regexp.Regexp, accepts func(m match) bool) {
 	for _, m := range slices.Backward(b.demandLines(line)) {
-		if about(m) {
-			f.addEvidence(b.lineOf(m))
+		if accepts(m) {
+			f.addEvidence(b.lineEvidence(m))
 			return
 		}
 	}
@@ -53,37 +53,37 @@ var pendingStates = map[string]bool{
 const maxPending = 5000 // attempts whose demands one report examines
 
 // readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings
-// say whether no node could have taken them, or others held the resources.
+// say that no node could have taken them, or who held the resources.
 func (b *builder) readPending() {
 	running, err := b.countUnended()
-	if b.fail(err) {
+	if b.stopOn(err) {
 		return
 	}
 	demand := demands{b: b, running: running > 0, lacked: map[string]string{}}
 	b.readAtWork()
 	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
-		if b.stopped() != nil {
+		if b.requestErr() != nil {
 			return
 		}
 		if g.waited(b) {
-			demand.group(g)
+			demand.addGroup(g)
 		}
 	}
-	b.queued = b.attempts("state", notScheduledYet, maxPending, b.r.At)
-	for _, a := range slices.Concat(b.queued, b.abandoned) {
-		if b.stopped() != nil {
+	b.unscheduled = b.selectAttempts("state", notScheduledYet, maxPending, b.moment.At)
+	for _, a := range slices.Concat(b.unscheduled, b.abandoned) {
+		if b.requestErr() != nil {
 			return
 		}
 		// actors are examined below; their calls wait only for them
 		if string(a.row.Type()) == eventjson.TypeNormal && a.state == notScheduledYet {
-			demand.add(a.name(), callerOf(a.row), demandOf(a.row), selectorOf(a.row), a.since,
+			demand.add(a.name(), callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
-	for i := range b.s.Actors {
-		if since, waited := demand.waitedSince(&b.s.Actors[i]); waited {
-			demand.actor(&b.s.Actors[i], since)
+	for i := range b.session.Actors {
+		if since, waited := demand.waitedSince(&b.session.Actors[i]); waited {
+			demand.addActor(&b.session.Actors[i], since)
 		}
 	}
 	for _, f := range demand.found {
@@ -91,9 +91,10 @@ func (b *builder) readPending() {
 	}
 }
 
-// countUnended counts what had not ended, and returns how many attempts were running.
+// countUnended counts in b.counts what had not ended, and returns how many attempts had begun to run.
 func (b *builder) countUnended() (running int, err error) {
-	states, err := b.s.Tasks.CountStates(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped})
+	all := tasktable.Query{ExcludeDriver: true, At: b.moment.At, Stop: b.requestErr}
+	states, err := b.session.Tasks.CountStates(all)
 	if err != nil {
 		return 0, err
 	}
@@ -106,18 +107,19 @@ func (b *builder) countUnended() (running int, err error) {
 			running += c.Count
 		}
 	}
-	u := b.s.Unfinished()
+	u := b.session.Unfinished()
 	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
 	return running, nil
 }
 
-// readAtWork remembers the attempts that were running when the session ended.
+// readAtWork remembers the attempts that were running when the session ended, by what they are: tasks, constructors or
+// calls of actors.
 func (b *builder) readAtWork() {
-	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
+	for _, a := range b.selectAttempts("state", tasktable.StateRunning, maxPending, b.moment.At) {
 		switch kind := string(a.row.Type()); {
 		case a.state != tasktable.StateRunning: // nobody said that it had ended
 		case kind == eventjson.TypeNormal:
-			b.atWork = append(b.atWork, a)
+			b.runningAtEnd = append(b.runningAtEnd, a)
 		case kind == eventjson.TypeActorCreation:
 			b.constructors = append(b.constructors, a)
 		default:
@@ -135,9 +137,10 @@ type demands struct {
 	found  []*finding        // about tasks and actors
 }
 
-// waitedSince reports whether an actor waited for resources at the end, and since when (Unix ns).
+// waitedSince reports whether an actor waited for resources when the session or its driver ended, and since when (Unix
+// ns).
 func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
-	now, existed := moment.ActorAt(a, d.b.r.At)
+	now, existed := moment.ActorAt(a, d.b.moment.At)
 	switch {
 	case !existed:
 		return 0, false
@@ -148,23 +151,23 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 			return last.Changed, now.Ended-last.Changed >= longWait // Ray had not started it again
 		}
 	}
-	switch {
-	case now.State != moment.Dead || now.Started != 0 && now.Ended-now.Started >= minHung:
+	if now.State != moment.Dead || now.Started != 0 && now.Ended-now.Started >= minHung {
 		return 0, false
 	}
-	// It was given up or killed before it ran, or as it began, as drivers that end free what others waited for: for
-	// what it waited until then, if its constructor had not begun.
+	// The actor was given up or killed before it ran, or as it began: drivers that end free what others waited for.
+	// Until then it had waited for resources that no node has, or, if its constructor had not begun, that others held.
 	if d.lacking(a.Resources, a.LabelSelector) != "" {
 		return now.Changed, true
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
-	inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
+	inConstructor := func(c attempt) bool { return actorIDOf(c.row) == a.ID }
 	return before.Changed, before.State == "PENDING_CREATION" && intended(now.Cause()) &&
 		!slices.ContainsFunc(d.b.constructors, inConstructor)
 }
 
-// actor adds an actor that had waited since a time (Unix ns).
-func (d *demands) actor(a *entities.Actor, since int64) {
+// addActor adds the finding about an actor that had waited for resources since a time (Unix ns). The actor that starts
+// a submission's driver stands for the job.
+func (d *demands) addActor(a *entities.Actor, since int64) {
 	name := "actor " + actorName(a)
 	submission, ok := strings.CutPrefix(a.Name, moment.SupervisorActor)
 	if ok {
@@ -177,18 +180,19 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 	}
 }
 
-// attempts returns the first attempts for which a field had a value at a moment, with their states then.
-func (b *builder) attempts(field, value string, limit int, at int64) (all []attempt) {
-	found, err := b.s.Tasks.Select(tasktable.Query{
+// selectAttempts returns the first attempts, at most limit, for which a field of the table of tasks had a value at a
+// moment (Unix ns; 0 is the session's end), with their states then. The attempts of drivers are left out.
+func (b *builder) selectAttempts(field, value string, limit int, at int64) (all []attempt) {
+	found, err := b.session.Tasks.Select(tasktable.Query{
 		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: at,
-		Stop: b.stopped,
+		Stop: b.requestErr,
 	})
-	if b.fail(err) {
+	if b.stopOn(err) {
 		return nil
 	}
 	for i := range found.Rows {
 		row, err := found.Row(i)
-		if b.fail(err) {
+		if b.stopOn(err) {
 			return nil
 		}
 		all = append(all, attemptOf(row))
@@ -196,6 +200,8 @@ func (b *builder) attempts(field, value string, limit int, at int64) (all []atte
 	return all
 }
 
+// attemptOf returns the attempt of a row. One that Ray shows as running counts as finished if its worker says that its
+// function had ended.
 func attemptOf(row tasktable.Row) attempt {
 	a := attempt{row: row, state: row.State()}
 	var buf [8]tasktable.StateTime
@@ -203,18 +209,22 @@ func attemptOf(row tasktable.Row) attempt {
 		a.since = max(a.since, s.Time)
 	}
 	if a.state == tasktable.StateRunning {
-		if end, _ := a.endedUnseen(); end != 0 {
+		if end, _ := a.unreportedEnd(); end != 0 {
 			a.state, a.since = tasktable.StateFinished, end
 		}
 	}
 	return a
 }
 
-// lacking returns what builder.lacking does, which it asks once for the same resources and labels; but "" if some are
-// of a placement group, such as CPU_group_…: what asks for these waits for the group, or in it.
+// ofGroup is in the names of resources of a placement group, such as CPU_group_0_<the group's ID>.
+const ofGroup = "_group_"
+
+// lacking returns what builder.lacking does, which it asks once for the same resources and labels. It returns "" if
+// some of the resources are of a placement group, such as CPU_group_…: who asks for these waits for the group, or in
+// it.
 func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
-		if strings.Contains(r, "_group_") {
+		if strings.Contains(r, ofGroup) {
 			return ""
 		}
 	}
@@ -227,22 +237,22 @@ func (d *demands) lacking(resources map[string]float64, labels map[string]string
 	return lacking
 }
 
-// add adds one task or actor that waited and returns the finding about it; nil if there is none.
+// add adds one task or actor that had waited since a time (Unix ns), and returns the finding about it; nil if it did
+// not wait for resources. name is the one for the title, and e the task or actor.
 func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64,
 	e Entity) *finding {
 	key, lacking := resourceText(resources), d.lacking(resources, labels)
-	if strings.Contains(key, "_group_") {
+	if strings.Contains(key, ofGroup) {
 		d.inGroup(key, e)
-	}
-	if len(resources)+len(labels) == 0 || strings.Contains(key, "_group_") {
 		return nil
 	}
-	if d.b.jobOfID(job).succeededOrStopped() {
+	if len(resources)+len(labels) == 0 || d.b.jobOfID(job).succeededOrStopped() {
 		return nil
 	}
 	var f *finding
+	reason, since := lacking, at
 	if lacking != "" {
-		f = d.b.find(Unschedulable, name+job.String()+key+labelText(labels))
+		f = d.b.findOrAdd(Unschedulable, name+job.String()+key+labelText(labels))
 		asked := key + labelText(labels)
 		if len(resources) == 0 {
 			asked = strings.TrimPrefix(labelText(labels), " on ")
@@ -251,19 +261,19 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	} else if holders, lost := d.heldOrLost(resources, at, d.b.waitedUntil(job, at)); holders == "" && lost == nil {
 		return nil // it waited for something else
 	} else if lost != nil {
-		lacking = "no node that was left has all of that"
-		f = d.b.find(Unschedulable, name+job.String()+key)
-		f.Title = fmt.Sprintf("%s could not be scheduled any more: it asks for %s, and %s", name, key, lacking)
+		reason = "no node that was left has all of that"
+		f = d.b.findOrAdd(Unschedulable, name+job.String()+key)
+		f.Title = fmt.Sprintf("%s could not be scheduled any more: it asks for %s, and %s", name, key, reason)
 		f.causedBy(lost)
-		at = max(at, lost.last) // until then it waited for its turn
+		since = max(at, lost.last) // until then it waited for its turn
 	} else {
-		lacking = holders
+		reason = holders
 		f = d.starved(name+job.String()+key, name, key, holders)
 	}
 	f.demand = key
-	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking)
-	shown := Evidence{Source: "event", Time: stamp(at), Text: said, Link: e.Link}
-	f.add(occurrence{at: at, job: job, name: name, entity: e, evidence: []Evidence{shown}})
+	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, reason)
+	shown := Evidence{Source: "event", Time: timestamp(since), Text: said, Link: e.Link}
+	f.add(occurrence{at: since, job: job, name: name, entity: e, evidence: []Evidence{shown}})
 	if j := d.b.jobOfID(job); j != nil {
 		f.last = max(f.last, j.End) // it waited until its driver ended
 	}
@@ -273,9 +283,9 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	return f
 }
 
-// starved returns the finding about something that waited for resources that others held.
+// starved returns the finding about something, called name in the title, that waited for resources that others held.
 func (d *demands) starved(key, name, resources, holders string) *finding {
-	f := d.b.find(Starved, key)
+	f := d.b.findOrAdd(Starved, key)
 	f.Title = fmt.Sprintf("%s waited for %s: %s", name, resources, holders)
 	if d.running {
 		f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
@@ -283,26 +293,26 @@ func (d *demands) starved(key, name, resources, holders string) *finding {
 	return f
 }
 
-// lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one
-// node had all of them, or if the resources of no node are known.
+// lacking says which of the resources no node with the labels ever had in the session. It is "" if one node had all of
+// them, or if the resources of no node are known.
 func (b *builder) lacking(resources map[string]float64, labels map[string]string) string {
-	nodes, labelled := 0, 0
-	largest := map[string]float64{}
-	fits := false
-	for i := range b.s.Nodes {
-		node, existed := moment.NodeAt(&b.s.Nodes[i], b.r.At)
+	nodes, labelled := 0, 0         // nodes whose resources are known, and those of them that have the labels
+	largest := map[string]float64{} // the most of each resource that one labelled node had
+	fits := false                   // one node had all resources
+	for i := range b.session.Nodes {
+		node, existed := moment.NodeAt(&b.session.Nodes[i], b.moment.At)
 		if !existed || len(node.Resources) == 0 {
 			continue
 		}
 		nodes++
-		if !selects(labels, &b.s.Nodes[i]) {
+		if !labelsMatch(labels, &b.session.Nodes[i]) {
 			continue
 		}
 		labelled++
 		for r := range resources {
 			largest[r] = max(largest[r], node.Resources[r])
 		}
-		fits = fits || has(node.Resources, resources)
+		fits = fits || covers(node.Resources, resources)
 	}
 	switch {
 	case nodes > 0 && labelled == 0:
@@ -321,18 +331,18 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	return "no node has all of that together"
 }
 
-// lostWith returns the finding about the death of the last node that had all of these resources; nil if no node had
-// them, or one that has them did not die.
+// lostWith returns the finding about the death of the last node that had all of these resources. It is nil if no node
+// had them, or if one that had them did not die.
 func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
-	for i := range b.s.Nodes {
-		n := &b.s.Nodes[i]
-		if node, existed := moment.NodeAt(n, b.r.At); !existed || !has(node.Resources, resources) {
+	for i := range b.session.Nodes {
+		n := &b.session.Nodes[i]
+		if node, existed := moment.NodeAt(n, b.moment.At); !existed || !covers(node.Resources, resources) {
 			continue
 		}
-		if b.lost[n.ID] == nil {
+		if b.lostNodes[n.ID] == nil {
 			return nil
 		}
-		lost = b.lost[n.ID]
+		lost = b.lostNodes[n.ID]
 	}
 	return lost
 }
@@ -344,12 +354,12 @@ type refusal struct {
 	evidence Evidence
 }
 
-// readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding,
-// the refusal becomes a finding of its own.
+// readRefusals adds what the autoscaler refused to the evidence of the findings about the same demand. A refusal
+// without such a finding becomes one of its own.
 func (b *builder) readRefusals() {
 	for _, said := range b.refused {
 		known := false
-		for _, f := range b.all {
+		for _, f := range b.findings {
 			if f.demand == said.demand {
 				f.addEvidence(said.evidence)
 				known = true
@@ -358,7 +368,7 @@ func (b *builder) readRefusals() {
 		if known {
 			continue
 		}
-		f := b.find(Unschedulable, "autoscaler"+said.demand)
+		f := b.findOrAdd(Unschedulable, "autoscaler"+said.demand)
 		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+
 			output.FirstSentence(said.evidence.Text), output.MaxTitle)
 		f.count(said.at)
@@ -367,8 +377,9 @@ func (b *builder) readRefusals() {
 	}
 }
 
-// heldOrLost returns who held resources when something began to wait for them, or at the end of its wait, as those that
-// are made together begin to hold them later; or else the lost node that had them.
+// heldOrLost returns who held resources when something began to wait for them (since, Unix ns), or at the end of its
+// wait (until), because actors that are made together begin to hold them later. If nobody did, it returns the finding
+// about the lost node that had the resources; nil if there is none.
 func (d *demands) heldOrLost(resources map[string]float64, since, until int64) (holders string, lost *finding) {
 	if holders = cmp.Or(d.holders(resources, since), d.holders(resources, until)); holders != "" {
 		return holders, nil
@@ -379,15 +390,16 @@ func (d *demands) heldOrLost(resources map[string]float64, since, until int64) (
 	return d.b.placedBefore(since), nil
 }
 
-// waitedUntil returns until when something of a job waited that had begun to wait at a time and did not get what it
-// asked for: shortly before its driver's end, or the session's, when others let go of what they hold. It is the time
-// when it began if the job may have ended well, as a driver without a submission that ended, whose actors take turns.
+// waitedUntil returns until when (Unix ns) something of a job waited in vain that had begun to wait at a time: until
+// shortly before the end of its driver, or of the session, because then others let go of what they hold. It returns the
+// time at which the wait began if the job may have ended well, as a driver without a submission that ended: its actors
+// may have taken turns.
 func (b *builder) waitedUntil(job rayid.Job, since int64) int64 {
 	j := b.jobOfID(job)
 	if j == nil || j.SubmissionID == "" && j.End != 0 {
 		return since
 	}
-	until := min(b.end, b.s.End)
+	until := min(b.end, b.session.End)
 	if j.End > since {
 		until = min(until, j.End)
 	}

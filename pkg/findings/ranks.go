@@ -29,10 +29,10 @@ type rankFailure struct {
 	raised output.Exception
 }
 
-// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not
-// about another rank. rank is "" if a text tells of no rank. logged returns what the worker of a rank has logged of its
-// exception; it is asked if the text has not all of it.
-func firstRank(said string, logged func(rank string) output.Exception) (first rankFailure) {
+// firstRankFailure returns, of the failures of several ranks in Train's message, the one that is the cause of the
+// others: the first one that does not only tell of another process. Its rank is "" if the message names no rank. logged
+// returns the exception that the worker of a rank logged; it is asked if the message was cut.
+func firstRankFailure(said string, logged func(rank string) output.Exception) (first rankFailure) {
 	headings := rankSaid().FindAllStringSubmatchIndex(said, maxEntities)
 	for i, m := range headings {
 		end := len(said)
@@ -40,7 +40,7 @@ func firstRank(said string, logged func(rank string) output.Exception) (first ra
 			end = headings[i+1][0]
 		}
 		rank := said[m[2]:m[3]]
-		r := rankFailure{rank: rank + others(strings.Count(said[m[4]:m[5]], ",")), said: said[m[1]:end]}
+		r := rankFailure{rank: rank + andOthers(strings.Count(said[m[4]:m[5]], ",")), said: said[m[1]:end]}
 		r.raised = output.ExceptionOf(r.said)
 		if strings.Contains(r.said, rankCut) {
 			if whole := logged(rank); whole.Type != "" {
@@ -57,8 +57,8 @@ func firstRank(said string, logged func(rank string) output.Exception) (first ra
 	return first
 }
 
-// others names how many more ranks there are; "" if there are none.
-func others(n int) string {
+// andOthers returns " and 3 others" for n more ranks; "" for none.
+func andOthers(n int) string {
 	switch n {
 	case 0:
 		return ""
@@ -68,7 +68,8 @@ func others(n int) string {
 	return fmt.Sprintf(" and %d others", n)
 }
 
-// reason says which rank failed, and with which exception, or else the first line about it.
+// reason says which rank failed, and with which exception; without one, with the first line of Train's message about
+// it.
 func (r rankFailure) reason() string {
 	if r.raised.Type != "" && !wrappers[r.raised.Type] {
 		return fmt.Sprintf("rank %s raised %s", r.rank, r.raised)
@@ -80,13 +81,13 @@ func (r rankFailure) reason() string {
 	return fmt.Sprintf("rank %s: %s", r.rank, output.Clip(line, output.MaxTitle))
 }
 
-// completeRank takes the exception of a rank that ended a driver from the log of the rank's worker, if the driver's log
-// has not all of it.
+// completeRank takes the exception of the rank that ended a driver from the log of the rank's worker, if the message in
+// the driver's log was cut.
 func (b *builder) completeRank(j *job, e *driverEnd) {
-	if e.rank == "" || !strings.Contains(e.log.text[e.ranks:], rankCut) {
+	if e.rank == "" || !strings.Contains(e.log.text[e.ranksAt:], rankCut) {
 		return
 	}
-	e.setRank(firstRank(e.log.text[e.ranks:], b.loggedBy(j.id, "", j.End)))
+	e.setRank(firstRankFailure(e.log.text[e.ranksAt:], b.loggedBy(j.id, "", j.End)))
 }
 
 // rankError is the exception that a worker of Train logged.
@@ -98,11 +99,11 @@ type rankError struct {
 	raised output.Exception
 }
 
-// notLogged says of each rank that nothing is logged.
-func notLogged(string) output.Exception { return output.Exception{} }
+// noRankLog is for firstRankFailure if the logs of workers are not to be read.
+func noRankLog(string) output.Exception { return output.Exception{} }
 
-// loggedBy returns what the worker of a rank of a job's run last logged until some time (Unix ns; 0: at all); run is ""
-// for any.
+// loggedBy returns a function that returns the last exception which the worker of a rank of a job's run logged until a
+// time (Unix ns; 0 is without a limit). run is "" for any run of the job.
 func (b *builder) loggedBy(job rayid.Job, run string, until int64) func(rank string) output.Exception {
 	return func(rank string) (raised output.Exception) {
 		latest := int64(0)
@@ -124,7 +125,7 @@ const maxRanks = 40
 
 // readRankErrors reads what workers of Train logged of the exceptions that their training functions raised.
 func (b *builder) readRankErrors() (all []rankError) {
-	for log := range b.nodeLogs(maxRanks, begins("train/ray-train-app-worker-")) {
+	for log := range b.logsOfNodes(maxRanks, pathBegins("train/ray-train-app-worker-")) {
 		for _, m := range b.matches(log, aboutTraining()) {
 			var line struct {
 				Message string `json:"message"`

@@ -29,11 +29,11 @@ func TestFirstRank(t *testing.T) {
 		"[Rank 9 Error Snippet]:\n" + own + "\n... " + rankCut + " ...\n":            "rank 9 raised ValueError: batch 7 is empty",
 		"[Rank 2 Error Snippet]:\nA worker health check failed.\nWorker info: ...\n": "rank 2: A worker health check failed.",
 	} {
-		if got := firstRank(text, logged).reason(); got != want {
+		if got := firstRankFailure(text, logged).reason(); got != want {
 			t.Errorf("%s\n%q, want %q", text, got, want)
 		}
 	}
-	if r := firstRank("Rank 1 has failed", logged); r.rank != "" {
+	if r := firstRankFailure("Rank 1 has failed", logged); r.rank != "" {
 		t.Errorf("no rank: %+v", r)
 	}
 }

@@ -30,29 +30,29 @@ var tidying = map[string]bool{
 // readTraining returns the jobs that have a controller of a Train run.
 func (b *builder) readTraining() map[rayid.Job]bool {
 	training := map[rayid.Job]bool{}
-	for i := range b.s.Actors {
-		if b.s.Actors[i].Class == trainController {
-			training[b.s.Actors[i].Job] = true
+	for i := range b.session.Actors {
+		if b.session.Actors[i].Class == trainController {
+			training[b.session.Actors[i].Job] = true
 		}
 	}
 	return training
 }
 
-// runsForRay reports whether Ray calls the methods of a job's actors of a class. Their ends are reported by the
-// findings about what they serve: a job or a deployment of Serve; but that memory ran out only an actor's own death
-// tells.
+// runsForRay reports whether a job's actors of a class are Ray's own, so that only Ray calls their methods. How they
+// end is told by the findings about what they serve: a job or a deployment of Serve.
 func (b *builder) runsForRay(class string, job rayid.Job) bool {
 	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) ||
-		slices.Contains(trainsOwn, class) && b.training()[job]
+		slices.Contains(trainsOwn, class) && b.trainJobs()[job]
 }
 
-// isRays reports whether what a job's actors of a class print is of Ray: Train's controller fails like users' actors,
-// and what replicas print is of users.
-func (b *builder) isRays(class string, job rayid.Job) bool {
+// printsForRay reports whether Ray itself prints what a job's actors of a class print. It differs from runsForRay in
+// two classes: the output of Serve's replicas is that of users, and the output of Train's controller is Ray's.
+func (b *builder) printsForRay(class string, job rayid.Job) bool {
 	return class == trainController || !strings.HasPrefix(class, replicaClass) && b.runsForRay(class, job)
 }
 
-// withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the oldest first.
+// withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the longest in their state first. It
+// filters and sorts all in place.
 func (b *builder) withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")

@@ -88,8 +88,8 @@ type Finding struct {
 }
 
 // Signature returns a text that is the same for findings about the same failure in two sessions or two jobs. It is the
-// kind and the title without what differs between runs: numbers, addresses, IDs, the job's own name, and what failed
-// with a node.
+// finding's kind and its title, without what differs between runs: numbers, addresses, IDs, the job's own name, and the
+// names of what failed with a node.
 func (f *Finding) Signature() string {
 	title, _, _ := strings.Cut(f.Title, failedWith)
 	for _, name := range []string{f.SubmissionID, f.JobID} {
@@ -131,10 +131,10 @@ type Evidence struct {
 	Link   string `json:"link,omitempty"`
 }
 
-// Errors counts the findings of severity error.
+// Errors returns how many findings have the severity Error.
 func (r *Report) Errors() int { return r.count(Error) }
 
-// count counts the findings of a severity.
+// count returns how many findings have a severity.
 func (r *Report) count(severity string) (n int) {
 	for _, f := range r.Findings {
 		if f.Severity == severity {

@@ -16,15 +16,15 @@ var (
 		`(?m)INFO \S+ \S+ (\S{1,200}) \S{1,40} \S{1,100} -- (\S{1,20} [^\n]{1,200}) CANCELLED ([\d.]{1,20})ms$`)
 )
 
-// requestCut returns which request a replica of Serve had not answered when a job gave up waiting for an answer; "" if
-// no replica tells of one. Ray has no events of Serve's calls.
+// requestCut returns, for the title of root, which request a replica of Serve had not answered when the job of end gave
+// up waiting; "" if no replica's log tells of one. Ray has no events of calls of Serve.
 func (b *builder) requestCut(end, root *finding) string {
 	j := b.jobOfEnd(end)
 	if j == nil || !clientGaveUp().MatchString(root.raised.String()) {
 		return ""
 	}
 	var last match
-	for log := range b.nodeLogs(maxReplicaLogs, begins("serve/replica_")) {
+	for log := range b.logsOfNodes(maxReplicaLogs, pathBegins("serve/replica_")) {
 		for _, m := range b.matches(log, cutRequest()) {
 			if m.at >= j.Start && m.at <= end.last && m.at > last.at {
 				last = m
@@ -34,7 +34,7 @@ func (b *builder) requestCut(end, root *finding) string {
 	if last.at == 0 {
 		return ""
 	}
-	root.addEvidence(b.lineOf(last))
+	root.addEvidence(b.lineEvidence(last))
 	took, _ := time.ParseDuration(last.groups[3] + "ms") // "0s" if it is no number
 	return fmt.Sprintf("a replica of Serve, %s, had not answered %s for %s", last.groups[1], last.groups[2],
 		took.Round(time.Second))

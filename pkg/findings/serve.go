@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -42,13 +43,15 @@ type controllerLog struct {
 	started map[string]int // the last line that tells of a replica that started, by deployment='…' and by app='…'
 }
 
-// readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and
-// the last saved state.
+// readServe finds deployments and applications of Serve that did not become healthy or did not stay so, and proxies
+// that did not start. It reads the logs of Serve's controller and the last saved state.
 func (b *builder) readServe() {
 	broken := deployments{}
-	for log := range b.nodeLogs(4, func(path string) bool {
+	const maxLogs = 4 // of controllers: one may have been started again
+	isController := func(path string) bool {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
-	}) {
+	}
+	for log := range b.logsOfNodes(maxLogs, isController) {
 		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
 		c.replicasRaised()
 		c.replicasCrashed()
@@ -60,18 +63,18 @@ func (b *builder) readServe() {
 		c.proxiesFailed()
 		c.applicationsDeleted()
 	}
-	apps, err := b.r.Applications(b.ctx)
+	apps, err := b.moment.Applications(b.ctx)
 	for i := range apps {
 		b.savedApplication(&apps[i], broken)
 	}
-	b.fail(err)
+	b.stopOn(err) // the applications that could be read are told
 }
 
 // ofReplica matches how the controller names the deployment and the application of a replica.
 var ofReplica = lazyregexp.New(`\b(?:deployment|app)='[^'\n]*'`)
 
-// startedIn returns where the last line of a controller's log begins that tells of a replica that started, by the
-// replica's deployment and by its application.
+// startedIn returns the offset of the last line of a controller's log that tells of a replica that started, by the
+// replica's deployment and by its application: the keys are deployment='…' and app='…'.
 func startedIn(log string) map[string]int {
 	started, at := map[string]int{}, 0
 	for line := range strings.Lines(log) {
@@ -85,19 +88,20 @@ func startedIn(log string) map[string]int {
 	return started
 }
 
-// deploymentStarted reports whether a replica of a deployment started after a place of the log.
+// deploymentStarted reports whether a replica of a deployment started after an offset of the log.
 func (c *controllerLog) deploymentStarted(after int, name string) bool {
 	return c.startedAfter(after, "deployment='"+name+"'")
 }
 
-// startedAfter reports whether a replica of a deployment or an application started after a place of the log.
+// startedAfter reports whether a replica of a deployment or an application, named as in started, started after an
+// offset.
 func (c *controllerLog) startedAfter(after int, of string) bool {
 	at, ever := c.started[of]
 	return ever && at >= after
 }
 
-// applicationsFailed finds applications that could not be built or deployed. Of one with a config that Serve refuses
-// the controller logs only the traceback: it is told if the log is about one application.
+// applicationsFailed finds applications that could not be built or deployed. If Serve refused an application's config,
+// the controller logs only a traceback without a name: it counts if the log is about one application only.
 func (c *controllerLog) applicationsFailed() {
 	b, log := c.b, c.log
 	failed := b.matches(log, appFailed())
@@ -109,7 +113,7 @@ func (c *controllerLog) applicationsFailed() {
 	}
 	for _, m := range failed {
 		app := m.groups[1]
-		said, shown := b.entry(m)
+		said, shown := b.logEntry(m)
 		f := b.applicationFailed(app, said, m.at, shown)
 		// whoever gives up at once deletes it, too, as a program does that ends
 		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
@@ -130,14 +134,15 @@ func (c *controllerLog) onlyApplication() (name string) {
 	return name
 }
 
-// entry returns what a log's entry that a match begins says behind the match, and the entry.
-func (b *builder) entry(m match) (said string, shown Evidence) {
+// logEntry returns the entry of a log that begins with a match: said is what it says behind the match, and shown is all
+// of it.
+func (b *builder) logEntry(m match) (said string, shown Evidence) {
 	end := entryEnd(m.log, m.to)
 	return m.log.text[m.to:end], b.evidence(m.log, m.from, end)
 }
 
-// entryEnd returns where the log's entry at an offset ends: where the next one begins or the log ends, or at the first
-// end of a line after maxPlace bytes. An entry may have several lines.
+// entryEnd returns where the entry of a log that an offset is in ends: where the next entry begins or the log ends, but
+// at the latest at the first line end that is maxPlace bytes behind the offset. An entry may have several lines.
 func entryEnd(log *logText, at int) int {
 	for begin := at; at-begin < maxPlace; {
 		next := strings.IndexByte(log.text[at:], '\n')
@@ -153,19 +158,20 @@ func entryEnd(log *logText, at int) int {
 	return at
 }
 
-// replicasRaised finds replicas that did not start. Where a job ended, how it ended says whether that mattered.
+// replicasRaised finds deployments whose replicas did not start. If a job ended, its end says whether that mattered, so
+// the finding is only a warning at first.
 func (c *controllerLog) replicasRaised() {
 	b, log := c.b, c.log
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app := m.groups[1], m.groups[2]
-		said, shown := b.entry(m)
+		said, shown := b.logEntry(m)
 		raised := output.ExceptionOf(said)
 		if strings.Contains(said, "Check replica logs") || output.ToldAbove(raised.String()) {
-			raised = b.inReplicaLogs(app, deployment, raised)
+			raised = b.replicaException(app, deployment, raised)
 		}
 		f := b.replicaFailed(app, deployment, raised)
 		why := "its replicas raised " + reasonOf(f.raised, said)
-		switch { // there are no replicas
+		switch { // in these cases there are no replicas
 		case strings.Contains(m.groups[0], "Gang scheduling failed"):
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		case strings.Contains(m.groups[0], "eployment actor"):
@@ -184,30 +190,30 @@ func (c *controllerLog) replicasRaised() {
 
 const maxReplicaLogs = 16
 
-// inReplicaLogs returns the exception to which another one refers that the replicas of a deployment raised, as their
-// logs or those of their processes have it; the other one if they have none.
-func (b *builder) inReplicaLogs(app, deployment string, other output.Exception) output.Exception {
+// replicaException returns the exception that replicas of a deployment raised and to which other only refers, from the
+// logs of the replicas or of their processes; other itself if these have none.
+func (b *builder) replicaException(app, deployment string, other output.Exception) output.Exception {
 	files := b.nodeFiles(maxReplicaLogs, func(path string) bool {
 		return strings.HasPrefix(path, "serve/replica_"+app+"_"+deployment+"_")
 	})
-	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
 		if a.Class == replicaClass+app+":"+deployment && len(files) < maxReplicaLogs {
-			state, _ := moment.ActorAt(a, b.r.At)
+			state, _ := moment.ActorAt(a, b.moment.At)
 			files = append(files, b.logsOf(state.Worker)...)
 		}
 	}
 	for _, file := range files {
-		if raised := toldAbove(b.read(file).text, other); raised.Type != "" {
+		if raised := lastOtherException(b.readLog(file).text, other); raised.Type != "" {
 			return raised
 		}
 	}
 	return other
 }
 
-// toldAbove returns the last exception of a log that is another one, and does not refer to what was told above it; none
-// if none of the last few is.
-func toldAbove(log string, other output.Exception) output.Exception {
+// lastOtherException returns the last exception in a log that differs from other and does not only refer to one above
+// it. It looks at the last maxProcesses exceptions, and returns none if all of them are such.
+func lastOtherException(log string, other output.Exception) output.Exception {
 	for tried, at := 0, len(log); at > 0 && tried < maxProcesses; tried++ {
 		before, trace := log[:at], ""
 		if trace, at = output.LastTraceback(before); at < 0 { // Serve's records begin in the same line
@@ -239,30 +245,34 @@ func (c *controllerLog) proxiesFailed() {
 	givenUp := b.matches(log, proxyGivenUp())
 	for _, m := range b.matches(log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
-		said, shown := b.entry(m)
+		said, shown := b.logEntry(m)
 		raised := output.ExceptionOf(said)
 		why := raised.String()
 		if m.groups[2] != "" {
 			why = "it did not answer within " + m.groups[2] + " s"
 		}
-		i := slices.IndexFunc(givenUp, func(g match) bool { return g.groups[1] == m.groups[1] && g.from > m.from })
-		if why == "" || raised.Type == "" && i < 0 {
+		later := func(g match) bool { return g.groups[1] == m.groups[1] && g.from > m.from }
+		gaveUp := slices.IndexFunc(givenUp, later) // where the controller gave up the same proxy; -1 if it did not
+		if why == "" || raised.Type == "" && gaveUp < 0 {
 			continue
 		}
-		f := b.find(Serve, "proxy "+id.String()+output.Normalised(why))
+		f := b.findOrAdd(Serve, "proxy "+id.String()+output.Normalised(why))
 		f.raised = raised
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
 		f.extend(m.at)
 		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{shown}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
-		if i >= 0 {
-			f.addEvidence(b.lineOf(givenUp[i]))
+		if gaveUp >= 0 {
+			f.addEvidence(b.lineEvidence(givenUp[gaveUp]))
 		}
 	}
 }
 
-// replicasCrashed finds replicas that failed after they had started.
+// maxCheckDelay is how long after the loss of a node the controller may notice it by a health check (ns).
+const maxCheckDelay = int64(time.Minute)
+
+// replicasCrashed finds deployments with replicas that failed after they had started.
 func (c *controllerLog) replicasCrashed() {
 	b, log := c.b, c.log
 	checks := c.failedChecks()
@@ -271,30 +281,31 @@ func (c *controllerLog) replicasCrashed() {
 		if f := c.broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
 			continue // it crashed while replicas did not start
 		}
-		check, raised := checks[app+"#"+deployment]
-		if raised = raised && check.at <= m.at && how == "failed health check"; !raised {
+		check, byCheck := checks[app+"#"+deployment]
+		byCheck = byCheck && check.at <= m.at && how == "failed health check" // check says why the replica failed
+		if !byCheck {
 			check = failedCheck{}
 		}
-		f := b.find(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.raised.String()))
+		f := b.findOrAdd(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.raised.String()))
 		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
 			how = strings.Replace(how, "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
-			if raised {
+			if byCheck {
 				f.Title += ": " + check.raised.String()
 			} else if ended, shown := b.replicaEnded(app, deployment, m.at); ended != "" {
 				f.Title += ": " + ended
 				f.addEvidence(shown)
 			}
 		}
-		if raised {
+		if byCheck {
 			f.raised = check.raised
 		}
-		f.ofDeployment(b, app, deployment)
-		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.lineOf(m)}})
+		f.addDeployment(b, app, deployment)
+		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.lineEvidence(m)}})
 		f.Severity = Warning
-		// the head may notice later that a node is lost, and the controller by a health check up to a minute later
-		for _, lost := range b.all {
-			if lost.Kind == NodeDied && !raised && lost.first <= m.at+atTheEnd && m.at <= lost.first+60e9 {
+		// the head may notice later than the controller that a node is lost
+		for _, lost := range b.findings {
+			if lost.Kind == NodeDied && !byCheck && lost.first <= m.at+atTheEnd && m.at <= lost.first+maxCheckDelay {
 				f.causedBy(lost)
 			}
 		}
@@ -305,9 +316,9 @@ func (c *controllerLog) replicasCrashed() {
 // replicaEnded returns how the process of a deployment's replica had ended that the controller missed at a time (Unix
 // ns), and what shows that; "" if nothing stored says so.
 func (b *builder) replicaEnded(app, deployment string, at int64) (how string, shown Evidence) {
-	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
-		state, _ := moment.ActorAt(a, b.r.At)
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
+		state, _ := moment.ActorAt(a, b.moment.At)
 		d, known := b.deaths[state.Worker]
 		if a.Class != replicaClass+app+":"+deployment || !known || d.intended() || d.at > at || at-d.at > atTheEnd {
 			continue
@@ -327,12 +338,12 @@ func (c *controllerLog) updatesFailed() {
 			name = strings.Trim(name, "' ")
 			f := c.broken.lastBefore(name, m.at)
 			if f == nil {
-				f = b.find(Serve, "#"+name)
+				f = b.findOrAdd(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
 				f.addName("deployment " + name)
 				f.count(m.at)
 			}
-			f.addEvidence(b.lineOf(m))
+			f.addEvidence(b.lineEvidence(m))
 			f.Severity = Error
 			if c.deploymentStarted(m.to, name) {
 				f.Severity = Warning // it came back, or was deployed again
@@ -348,8 +359,8 @@ type failedCheck struct {
 	evident Evidence
 }
 
-// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: one
-// that raised an exception, or else one that was not answered.
+// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: the
+// first one that raised an exception, or if none did, the first one that was not answered.
 func (c *controllerLog) failedChecks() map[string]failedCheck {
 	b, log := c.b, c.log
 	first := map[string]failedCheck{}
@@ -359,7 +370,7 @@ func (c *controllerLog) failedChecks() map[string]failedCheck {
 			if _, known := first[key]; known {
 				continue
 			}
-			said, shown := b.entry(m)
+			said, shown := b.logEntry(m)
 			raised := output.ExceptionOf(said)
 			if expression == notAnswered() {
 				raised = output.Exception{Message: "no answer within " + m.groups[3] + " s"}
@@ -378,7 +389,7 @@ var replicaSlow = lazyregexp.New(
 	`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
-// they take long, and no later line that one started. More replicas for one that serves are none of this.
+// they take long, and no later line says that one started. A deployment that only wanted more replicas does not count.
 func (c *controllerLog) replicasSlow() {
 	b, log := c.b, c.log
 	for _, m := range b.matches(log, replicaSlow()) {
@@ -387,13 +398,14 @@ func (c *controllerLog) replicasSlow() {
 			scalesUp(log.text[:m.from], deployment) {
 			continue
 		}
-		said, shown := b.entry(m)
+		said, shown := b.logEntry(m)
 		b.notStarted(app, deployment, m.groups[1]+said, m.at, shown)
 	}
 }
 
-// scalesUp reports whether the last line about a deployment's size before another line of the controller's log is that
-// Serve scaled it up while it had replicas.
+// scalesUp reports whether a deployment already served and only got more replicas. before is the controller's log up to
+// some line: what it says last about the deployment's size must be that Serve scaled it up from at least one running
+// replica.
 func scalesUp(before, deployment string) bool {
 	of := "Deployment(name='" + deployment + "'"
 	at := strings.LastIndex(before, "Upscaling "+of)
@@ -411,8 +423,9 @@ var (
 		`(?:deployment 'Deployment\(name='([^'\n]*)', app=|application )'([^'\n]*)'`)
 )
 
-// loopRaised finds an exception that ended each step of the controller's loop, as a user's function for scaling may
-// raise. As long as the loop does not go on, no application changes its state, so whoever deploys one waits.
+// loopRaised finds an exception that ended each of the last steps of the controller's loop, as a user's function for
+// scaling may raise. As long as the loop does not go on, no application changes its state, so whoever deploys one
+// waits.
 func (c *controllerLog) loopRaised() {
 	b, log := c.b, c.log
 	all := b.matches(log, loopRaised())
@@ -420,18 +433,18 @@ func (c *controllerLog) loopRaised() {
 		return
 	}
 	m := all[len(all)-1]
-	said, shown := b.entry(m)
-	f := b.find(Serve, "controller"+stillStarting)
+	said, shown := b.logEntry(m)
+	f := b.findOrAdd(Serve, "controller"+stillStarting)
 	f.raised = output.ExceptionOf(said)
 	f.Title = "Serve's controller could not go on with its applications: it raised " + reasonOf(f.raised, said)
 	for _, policy := range b.matches(log, scaledBy()) {
 		function, deployment, app := policy.groups[1], policy.groups[2], policy.groups[3]
 		if strings.Contains(said, ", in "+function+"\n") {
 			f.Title = fmt.Sprintf("Serve's controller could not scale %sapplication %s: the autoscaling policy %s raised %s",
-				around("deployment ", deployment, " of "), app, function, reasonOf(f.raised, said))
+				encloseIfAny("deployment ", deployment, " of "), app, function, reasonOf(f.raised, said))
 			f.addEntity(b.applicationEntity(app))
 			if deployment != "" {
-				f.ofDeployment(b, app, deployment)
+				f.addDeployment(b, app, deployment)
 			}
 		}
 	}

@@ -18,31 +18,31 @@ import (
 // maxFailures limits the failed attempts that one report examines.
 const maxFailures = 200_000
 
-// readTasks groups the failed attempts by cause: also those of which only their workers say that they had failed, as
-// their callers ended just then.
+// readTasks finds the attempts that failed, and puts those that failed in the same way into one finding. An attempt
+// that Ray shows as running also counts if its worker says that it raised an exception: its caller ended just then.
 func (b *builder) readTasks() {
 	g := taskGroups{b: b, known: map[string]*finding{}}
 	g.addAll(tasktable.StateFailed, func(tasktable.Row) bool { return true })
 	g.addAll(tasktable.StateRunning, func(row tasktable.Row) bool {
-		_, trace := (attempt{row: row}).endedUnseen()
+		_, trace := (attempt{row: row}).unreportedEnd()
 		return trace != ""
 	})
 }
 
-// addAll adds the attempts in a state that count.
+// addAll adds the attempts in a state for which counts returns true, at most maxFailures.
 func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
 	b := g.b
 	query := tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: state}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At,
-		Stop: b.stopped,
+		Filters: []tasktable.Filter{{Key: "state", Value: state}}, Limit: maxFailures, ExcludeDriver: true,
+		At: b.moment.At, Stop: b.requestErr,
 	}
-	found, err := b.s.Tasks.Select(query)
-	if b.fail(err) {
+	found, err := b.session.Tasks.Select(query)
+	if b.stopOn(err) {
 		return
 	}
 	for i, n := range found.Rows {
 		row, err := found.Row(i)
-		if b.fail(err) || i%1024 == 0 && b.fail(b.stopped()) {
+		if b.stopOn(err) || i%1024 == 0 && b.stopOn(b.requestErr()) {
 			return
 		}
 		if counts(row) {
@@ -50,17 +50,18 @@ func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
 		}
 	}
 	if found.Matching > len(found.Rows) {
-		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d attempts of tasks in state %s were looked at.",
-			len(found.Rows), found.Matching, state))
+		b.missing = append(b.missing, fmt.Sprintf(
+			"Only the first %d of %d attempts of tasks in state %s were looked at.", len(found.Rows), found.Matching, state))
 	}
-	b.fail(b.s.Tasks.Err())
+	b.stopOn(b.session.Tasks.Err())
 }
 
-// retried reports whether a later attempt of a failed row's task succeeded. A task's last attempt is its first row.
+// retried reports whether the last attempt of a row's task succeeded. n is the row's number in the table: the attempts
+// of a task are rows behind each other, the last attempt first.
 func (b *builder) retried(n int, row tasktable.Row) bool {
 	last := row
 	for k := n - 1; k >= 0; k-- {
-		before := b.s.Tasks.Row(k, b.r.At)
+		before := b.session.Tasks.Row(k, b.moment.At)
 		if before.ID() != row.ID() {
 			break
 		}
@@ -73,35 +74,37 @@ func (b *builder) retried(n int, row tasktable.Row) bool {
 type taskGroups struct {
 	b     *builder
 	known map[string]*finding // by what failed and how, without what differs between attempts
-	key   []byte
+	key   []byte              // of the attempt that is added, in known; one buffer for all
 }
 
-// add adds one failed attempt.
+// add adds one failed attempt to the finding about such failures. retried says that a later attempt of its task
+// succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
-	kind, text, ok := row.Failure()
+	kind, text, hasError := row.Failure()
 	at := failedAt(row)
-	if !ok || string(kind) == "WORKER_DIED" { // its caller may have ended before it could say what it had raised
-		if end, trace := (attempt{row: row}).endedUnseen(); trace != "" {
-			kind, text, at, ok = []byte(taskRaised), []byte(trace), end, true
+	if !hasError || string(kind) == "WORKER_DIED" { // its caller may have ended before it could say what it had raised
+		if end, trace := (attempt{row: row}).unreportedEnd(); trace != "" {
+			kind, text, at, hasError = []byte(taskRaised), []byte(trace), end, true
 		}
 	}
 	switch {
-	case !ok:
+	case !hasError:
 		kind = nil
-	case callerOf(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
+	case callerJob(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
 		if kind := string(kind); kind != taskCancelled && kind != "ACTOR_DIED" || isJobEnd(text) {
 			return
 		}
 	}
-	own := string(kind) == taskRaised || string(kind) == taskCancelled
-	if own { // such errors do not depend on how the attempt's process ended
-		g.key = append(append(append(g.key[:0], callerOf(row).String()...), row.Function()...), kind...)
+	// Such errors do not depend on how the attempt's process ended, so that attempts with the same text are alike.
+	ofText := string(kind) == taskRaised || string(kind) == taskCancelled
+	if ofText {
+		g.key = append(append(append(g.key[:0], callerJob(row).String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
 			f.failedIn(string(row.GivenName()), at, retried)
 			if len(f.Entities) < maxEntities {
-				f.addRaiser(g.b.s.Actor(actorOf(row)), string(row.GivenName()))
+				f.addRaiser(g.b.session.Actor(actorIDOf(row)), string(row.GivenName()))
 				f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 			}
 			return
@@ -111,12 +114,12 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if f == nil {
 		return
 	}
-	if own && len(g.known) < 10*maxFindings {
+	if ofText && len(g.known) < 10*maxFindings {
 		g.known[string(g.key)] = f
 	}
-	f.addJob(callerOf(row))
+	f.addJob(callerJob(row))
 	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
-		(tellsOfOthers(f.raised, f.raised.Message) || general().MatchString(f.raised.Type) ||
+		(tellsOfOthers(f.raised, f.raised.Message) || genericType().MatchString(f.raised.Type) ||
 			hasNone().MatchString(f.raised.Message))
 	if (f.Kind == Timeout || ownWords) && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
@@ -125,7 +128,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if f.Kind != NodeDied {
 		f.failedIn(string(row.GivenName()), at, retried)
 	}
-	if f.Kind == OutOfMemory && f == g.b.actors[actorOf(row)] {
+	if f.Kind == OutOfMemory && f == g.b.actors[actorIDOf(row)] {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
 	}
 	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
@@ -136,7 +139,7 @@ const (
 	taskRaised    = "TASK_EXECUTION_EXCEPTION"
 )
 
-// failedAt returns when an attempt failed, Unix ns; 0 if that is not known.
+// failedAt returns when an attempt failed, Unix ns; 0 if it did not fail, or if that is not known.
 func failedAt(row tasktable.Row) int64 {
 	var buf [8]tasktable.StateTime
 	for _, s := range row.States(buf[:0]) {
@@ -147,8 +150,8 @@ func failedAt(row tasktable.Row) int64 {
 	return 0
 }
 
-// appendCommon appends a message to a key. It replaces words that contain digits by #, because they differ between
-// attempts. Of a long message it uses only the beginning and the end.
+// appendCommon appends a text to a key, in a form that is the same for all attempts that failed alike: each word with a
+// digit becomes "#". Of a text of more than 2 KiB only the first and the last KiB are used.
 func appendCommon(key, text []byte) []byte {
 	const maxPart = 1024
 	if len(text) > 2*maxPart {
@@ -180,67 +183,49 @@ var ownerWorker = lazyregexp.New(`Owner worker ID: ([0-9a-f]{56})(?:, owner node
 
 var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 
-// taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt
-// needs no finding, or is already part of one.
+// taskFailed returns the finding about a failed attempt, and adds the attempt's evidence to it. kind and text are the
+// type and the message of Ray's error; both are "" if none is stored. It returns nil if the attempt was wanted to end,
+// or if it was added to the finding about its actor.
 func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *finding {
 	name := string(row.GivenName())
 	if kind == taskRaised {
 		text = wholeText(row, text)
 	}
-	worker := idOf[rayid.Worker](row.Worker())
 	node := idOf[rayid.Node](row.Node())
 	evident := Evidence{
-		Source: "event", NodeID: rayid.Hex(node), Time: stamp(at),
+		Source: "event", NodeID: rayid.Hex(node), Time: timestamp(at),
 		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(),
 			cmp.Or(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
-	death, dead := b.deaths[worker]
-	made, _ := b.actorState(actorOf(row))
+	death, dead := b.deaths[idOf[rayid.Worker](row.Worker())] // dead: it is known how its process ended
+	actor := actorIDOf(row)
+	died := b.actors[actor] // the finding about the death of its actor; nil if there is none
+	creates := string(row.Type()) == eventjson.TypeActorCreation
+	created, _ := b.actorState(actor) // zero if the actor is not known
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
-	case string(row.Type()) == eventjson.TypeActorCreation && b.actors[actorOf(row)] != nil:
-		if died := b.actors[actorOf(row)]; died.Kind != NodeDied {
+	case creates && died != nil:
+		if died.Kind != NodeDied {
 			died.addEvidence(evident)
 		}
 		return nil
-	case string(row.Type()) == eventjson.TypeActorCreation && made.State == moment.Dead &&
-		intended(made.Cause()):
+	case creates && created.State == moment.Dead && intended(created.Cause()):
 		return nil // its end may have come before its constructor returned
-	case string(row.Type()) == eventjson.TypeActorCreation && strings.HasPrefix(text, nameTaken):
+	case creates && strings.HasPrefix(text, nameTaken):
 		return nil // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
-		f = b.outOfMemory(callerOf(row), node, name, text)
-	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
+		f = b.outOfMemory(callerJob(row), node, name, text)
+	case kind == "NODE_DIED" || workerGone && !dead && b.lostNodes[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
 	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
-		kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
+		kind == "ACTOR_UNSCHEDULABLE_ERROR" && died != nil:
 		b.callsFailed(row, name, kind, text, evident)
 		return nil
 	case workerGone:
-		if dead && strings.Contains(death.detail, groupRemoved) {
-			f = b.find(WorkerDied, callerOf(row).String()+name+groupRemoved)
-			f.intended = true
-			f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
-			f.addEvidence(death.evident)
-			break
-		}
-		if dead && death.intended() {
-			return nil // the worker was told to end, for example because its job had ended
-		}
-		if !dead {
-			death.detail = text
-		}
-		f = b.processDied(WorkerDied, callerOf(row).String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
-			death)
-		if strings.Contains(death.detail, output.TracebackStart) {
-			f.raised = output.ExceptionOf(death.detail)
-		}
-		f.addEntity(b.nodeEntity(node))
-		f.addEvidence(evident)
-		if dead {
-			f.addEvidence(death.evident)
+		if f = b.taskOfDeadWorker(row, name, text, evident); f == nil {
+			return nil
 		}
 	default:
 		f = b.taskOfKind(row, name, kind, text)
@@ -252,6 +237,35 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	return f
 }
 
+// taskOfDeadWorker returns the finding about attempts of tasks called name that failed because their worker's process
+// ended; nil if the process was told to end, for example because its job had. text is the message of Ray's error, and
+// evident the attempt as evidence.
+func (b *builder) taskOfDeadWorker(row tasktable.Row, name, text string, evident Evidence) *finding {
+	worker := idOf[rayid.Worker](row.Worker())
+	death, known := b.deaths[worker]
+	switch {
+	case known && strings.Contains(death.detail, groupRemoved):
+		f := b.findOrAdd(WorkerDied, callerJob(row).String()+name+groupRemoved)
+		f.intended = true
+		f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
+		f.addEvidence(death.evident)
+		return f
+	case known && death.intended():
+		return nil
+	case !known:
+		death.detail = text
+	}
+	f := b.processDied(WorkerDied, callerJob(row).String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
+		death)
+	if strings.Contains(death.detail, output.TracebackStart) {
+		f.raised = output.ExceptionOf(death.detail)
+	}
+	f.addEntity(b.nodeEntity(idOf[rayid.Node](row.Node())))
+	f.addEvidence(evident)
+	f.addEvidence(death.evident)
+	return f
+}
+
 // nameTaken begins the GCS's text about an actor that was not made, as another one has its name
 // (gcs_actor_manager.cc).
 const nameTaken = "AlreadyExists: Actor with name "
@@ -259,26 +273,27 @@ const nameTaken = "AlreadyExists: Actor with name "
 // groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"
 
-// taskOfKind returns the finding about attempts for which the kind of error, or its text, says what failed.
+// taskOfKind returns the finding about a failed attempt of a task called name, if neither its worker, its actor nor its
+// node ended. kind and text are the type and the message of Ray's error.
 func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
 	var f *finding
 	switch {
 	case kind == taskCancelled:
-		f = b.find(Cancelled, callerOf(row).String()+name)
+		f = b.findOrAdd(Cancelled, callerJob(row).String()+name)
 		f.intended = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
-		f = b.envFailed(callerOf(row), name, text)
+		f = b.envFailed(callerJob(row), name, text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
 		kind == "WORKER_STARTUP_FAILED":
-		f = b.notScheduled(name, callerOf(row).String()+name, text)
+		f = b.notScheduled(name, callerJob(row).String()+name, text)
 	case kind == "OUT_OF_DISK_ERROR":
-		f = b.find(ObjectStore, "disk "+callerOf(row).String())
+		f = b.findOrAdd(ObjectStore, "disk "+callerJob(row).String())
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
-		f = b.find(ObjectLost, callerOf(row).String()+name+kind)
+		f = b.findOrAdd(ObjectLost, callerJob(row).String()+name+kind)
 		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
-		f.addJob(callerOf(row))
+		f.addJob(callerJob(row))
 		b.linkLostObject(f, kind, text)
 	default:
 		f = b.raisedBy(row, name, kind, text)
@@ -296,13 +311,13 @@ var groupIsGone = lazyregexp.New(
 	`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
 
 // notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. task names it in
-// the title, and text is Ray's message.
+// the title, key is the finding's key, and text is Ray's message.
 func (b *builder) notScheduled(task, key, text string) *finding {
 	if at := strings.Index(text, startupFailed); at >= 0 {
-		f := b.find(WorkerStart, key)
+		f := b.findOrAdd(WorkerStart, key)
 		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", task,
 			output.FirstSentence(text[at:]))
-		for _, other := range b.all { // the message names the node
+		for _, other := range b.findings { // the message names the node
 			if other.Kind == WorkerStart && slices.ContainsFunc(other.Entities,
 				func(e Entity) bool { return e.Type == "node" && strings.Contains(text, e.ID) }) {
 				f.causedBy(other)
@@ -311,48 +326,51 @@ func (b *builder) notScheduled(task, key, text string) *finding {
 		return f
 	}
 	if groupIsGone().MatchString(text) {
-		f := b.find(Unschedulable, key+groupRemoved)
+		f := b.findOrAdd(Unschedulable, key+groupRemoved)
 		f.intended = true
 		f.Title = fmt.Sprintf("%s was not run because its placement group was removed", task)
 		return f
 	}
-	f := b.find(Unschedulable, key)
+	f := b.findOrAdd(Unschedulable, key)
 	f.Title = fmt.Sprintf("%s could not be scheduled: %s", task, output.FirstSentence(text))
 	return f
 }
 
-// actorState returns the state of an actor; false if nothing of the actor is known.
+// actorState returns the state of an actor at the moment of the report; known is false if nothing of the actor is
+// stored.
 func (b *builder) actorState(id rayid.Actor) (state moment.ActorState, known bool) {
-	if a := b.s.Actor(id); a != nil {
-		return moment.ActorAt(a, b.r.At)
+	if a := b.session.Actor(id); a != nil {
+		return moment.ActorAt(a, b.moment.At)
 	}
 	return state, false
 }
 
-// idOf returns an ID from a row; nil if the row has none.
+// idOf returns the ID whose bytes a row has; the nil ID if the row has none.
 func idOf[T rayid.ID](raw []byte) T {
 	id, _ := rayid.ParseBytes[T]([]byte(hex.EncodeToString(raw)))
 	return id
 }
 
-// callerOf returns the job that an attempt was made for. To Ray a call of another job's actor is of the actor's job;
-// but the ID of the task that made the call ends with the caller's job.
-func callerOf(row tasktable.Row) rayid.Job {
+// callerJob returns the job for which an attempt was made. Ray counts a call of another job's actor to the actor's job,
+// but the ID of the task that made the call ends with the ID of the caller's job.
+func callerJob(row tasktable.Row) rayid.Job {
 	if caller := idOf[rayid.Task](row.Parent()).Job(); !caller.Nil() {
 		return caller
 	}
 	return row.Job()
 }
 
-func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
+// actorIDOf returns the ID of the actor that an attempt created or called; the nil ID for other tasks.
+func actorIDOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
 
-// taskOfLostNode returns the finding about attempts of one function that failed because a node died.
+// taskOfLostNode returns the finding about attempts of one function that failed because their node died, and links it
+// to the finding about the node. node is nil if the attempt names none: then the node that Ray's message names counts.
 func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
-	if named := b.lostNodeIn(evident.Text); b.lost[node] == nil && !named.Nil() {
+	if named := b.lostNodeIn(evident.Text); b.lostNodes[node] == nil && !named.Nil() {
 		node = named // the attempt does not name the node, but Ray's message may
 	}
-	f := b.find(TaskFailed, callerOf(row).String()+name+kind+node.String())
-	f.advised = withItsNode
+	f := b.findOrAdd(TaskFailed, callerJob(row).String()+name+kind+node.String())
+	f.helpName = withItsNode
 	if node.Nil() {
 		f.Title = fmt.Sprintf("%s failed because its node died", name)
 		return f
@@ -361,7 +379,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	if lost.Count == 0 {
 		lost.count(failedAt(row))
 	}
-	lost.describe(occurrence{job: callerOf(row), name: name, evidence: []Evidence{evident}})
+	lost.describe(occurrence{job: callerJob(row), name: name, evidence: []Evidence{evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
 	f.causedBy(lost)
 	return f
@@ -372,7 +390,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
 
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called. name
-// is the task's; kind and text are Ray's type of its error and the message.
+// is the name of the task; kind and text are the type and the message of Ray's error.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
 	raised := output.ExceptionOf(text)
 	common := "" // texts that are not understood are the same failure only if all of them is the same
@@ -407,11 +425,11 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.find(class, callerOf(row).String()+function+raised.Type+output.Normalised(raised.Message)+common)
+	f := b.findOrAdd(class, callerJob(row).String()+function+raised.Type+output.Normalised(raised.Message)+common)
 	f.raised, f.intended = raised, class == Cancelled
 	if f.Title == "" {
 		who := raiser
-		if a := b.s.Actor(actorOf(row)); a != nil && raiser == name && a.Name != "" {
+		if a := b.session.Actor(actorIDOf(row)); a != nil && raiser == name && a.Name != "" {
 			who += " (" + a.Name + ")"
 		}
 		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
@@ -421,18 +439,18 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		}
 	}
 	f.addName(raiser)
-	f.addRaiser(b.s.Actor(actorOf(row)), name)
+	f.addRaiser(b.session.Actor(actorIDOf(row)), name)
 	if raised.More > 0 {
 		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
 			name, raised, raised.More, text), Link: b.link("#/tasks/%s", row.ID())})
 	}
 	// readActors found actors before whose constructors got an argument that raised the exception.
-	for _, died := range b.all {
+	for _, died := range b.findings {
 		if died.ofArgument && died.job == row.Job() && died.raised.Same(raised) {
 			died.causedBy(f)
 		}
 	}
-	f.addJob(callerOf(row))
+	f.addJob(callerJob(row))
 	b.linkException(f, text)
 	return f
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// readUnended says of each job that had not ended when the session did what it was doing or waiting for then.
+// readUnended finds the jobs that had not ended when the session did, and what each was doing or waiting for then.
 func (b *builder) readUnended() {
-	if b.running || b.r.At != 0 {
+	if b.running || b.moment.At != 0 {
 		return
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if !jobstatus.Ended(j.Status) && b.finished(j) == nil {
+		if !jobstatus.Ended(j.Status) && b.endFinding(j) == nil {
 			b.unended(j, b.driverLog(j))
 		}
 	}
@@ -41,12 +41,13 @@ type undone struct {
 	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
 }
 
-// undoneOf finds out what a job had not done when it or its session ended.
+// undoneOf returns what a job had not done when it or its session ended, at the time until (Unix ns). log is what its
+// driver printed; nil if that is not stored.
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
-	running := slices.Concat(b.abandoned, b.atWork, b.calls)
+	running := slices.Concat(b.abandoned, b.runningAtEnd, b.calls)
 	u.running = lowest(b.withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
 	u.pending = b.withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
-	u.queued = append(ofJob(slices.Clone(b.queued), j, notScheduledYet), u.pending...)
+	u.queued = append(ofJob(slices.Clone(b.unscheduled), j, notScheduledYet), u.pending...)
 	u.unanswered = b.unanswered(j)
 	busy := len(u.running) > 0
 	u.waits = b.waitsOf(j, log, busy)
@@ -61,18 +62,18 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	}
 	u.env = b.envMaking(j, log, until)
 	if names := namesOf(u.queued); u.env != nil && len(names) > 0 {
-		u.env.goOn("; it is what " + quoted(names) + " waited for")
+		u.env.appendTitle("; it is what " + listNames(names) + " waited for")
 	}
 	idle := len(u.waits) == 0 && !busy && u.env == nil
-	u.broken = b.brokenAtEnd(j, until, idle && !b.serving())
+	u.broken = b.brokenAtEnd(j, until, idle && !b.serving()) // drivers of Serve stay and do nothing
 	if idle && len(u.broken) == 0 {
 		u.running = b.withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 	}
 	return u
 }
 
-// unfinished returns the calls that the job had not finished: those that ran, or else those that waited, or else those
-// without an answer.
+// unfinished returns the calls that the job had not finished: those that ran, or without such calls those that had not
+// been scheduled, or without these those that got no answer.
 func (u *undone) unfinished() []attempt {
 	if len(u.running) > 0 {
 		return u.running
@@ -83,7 +84,8 @@ func (u *undone) unfinished() []attempt {
 	return u.unanswered
 }
 
-// showUndone adds to a finding the calls that ran, the longest first, and those without an answer.
+// showUndone adds to a finding the longest calls that ran and some without an answer, with what their workers printed
+// last.
 func (b *builder) showUndone(f *finding, u *undone) {
 	running, unanswered := u.running[:min(len(u.running), maxEvidence/2)], u.unanswered[:min(len(u.unanswered), 2)]
 	for _, a := range slices.Concat(running, unanswered) {
@@ -93,7 +95,7 @@ func (b *builder) showUndone(f *finding, u *undone) {
 	}
 }
 
-// causes returns the findings of the surest kind about why the job had not ended.
+// causes returns the findings that say why the job had not ended; of several kinds those of the surest.
 func (u *undone) causes() []*finding {
 	switch {
 	case len(u.waits) > 0:
@@ -106,9 +108,9 @@ func (u *undone) causes() []*finding {
 	return nil
 }
 
-// inTitle returns what the job was doing or waiting for, and how the title goes on with the end of its log; "" for what
-// is not said. The surest that is known counts: first the causes, then calls that ran, calls without an answer, and at
-// last what the log says.
+// inTitle returns what the job was doing or waiting for until a time (Unix ns), and how the title goes on with the end
+// of the job's log; each is "" if it is not said. The surest that is known counts: the causes, then calls that ran,
+// then calls without an answer, and at last what the log says.
 func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, ends string) {
 	switch {
 	case len(u.waits) > 0:
@@ -116,7 +118,7 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 		doing, _, _ = strings.Cut(u.waits[root].Title, ": ")
 		return doing, ""
 	case len(u.broken) > 0:
-		return quoted(u.broken[0].names) + " had failed", ""
+		return listNames(u.broken[0].names) + " had failed", ""
 	case u.env != nil:
 		return "its runtime environment was still being made", ""
 	case len(u.running) > 0:
@@ -133,7 +135,7 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	return "its driver had not been started", saidLast(log)
 }
 
-// inRunning names the calls that ran, and those inside them.
+// inRunning says that the job was waiting for the calls that ran, with those that they had started.
 func (u *undone) inRunning(until int64) string {
 	running := u.running[:min(len(u.running), maxEvidence/2)]
 	doing := "it was waiting for " + waitedFor(running, until)
@@ -143,8 +145,8 @@ func (u *undone) inRunning(until int64) string {
 	return doing + u.inside(running, ", and in it for ")
 }
 
-// inside names, behind some words, the calls without an answer and what was not scheduled that others had started; ""
-// if there is none of that.
+// inside names, behind the given words, the calls that others had started and that got no answer or were not scheduled;
+// "" if there are none.
 func (u *undone) inside(others []attempt, words string) string {
 	all := slices.DeleteFunc(slices.Concat(u.unanswered, u.queued), func(a attempt) bool {
 		return !slices.ContainsFunc(others, func(o attempt) bool { return startedBy(a.row, o.row) })
@@ -152,15 +154,16 @@ func (u *undone) inside(others []attempt, words string) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return words + quoted(namesOf(all))
+	return words + listNames(namesOf(all))
 }
 
-// unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
+// unended adds the finding about a job that had not ended when the session did. Its causes are what the job waited for,
+// or the end of the head or the GCS.
 func (b *builder) unended(j *job, log *logText) {
 	until := b.sessionEnd(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
-	gcs, lost := b.gcs(), b.lostHead()
+	gcs, lost := b.gcsFinding(), b.lostHead()
 	f.causedBy(lost)
 	u := b.undoneOf(j, log, until)
 	for _, cause := range u.causes() {
@@ -181,44 +184,47 @@ func (b *builder) unended(j *job, log *logText) {
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
 		f.causedBy(gcs)
 	}
-	if !b.s.EndStored && b.lostHead() == nil {
+	if !b.session.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", b.clock(until))
 	}
-	if how, shown := b.toldToEnd(b.head()); b.s.EndStored && how != "" {
+	if how, shown := b.rayletToldToEnd(b.head()); b.session.EndStored && how != "" {
 		f.Title += "; the head's " + how
 		f.addEvidence(shown)
 	}
 	if log != nil && stoppedRay().MatchString(log.text) {
 		f.Title += "; its entrypoint ran ray stop, which ended its own node"
 	}
-	if b.s.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
+	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)
 	if log != nil {
-		f.addEvidence(b.tail(log, 12))
+		f.addEvidence(b.tailEvidence(log, driverTail))
 	}
-	ended := "no end of the session is stored: nothing was stored after " + stamp(until) +
+	ended := "no end of the session is stored: nothing was stored after " + timestamp(until) +
 		", so its pods or machines ended without notice"
-	if b.s.EndStored {
+	if b.session.EndStored {
 		ended = "the head's collector stored the end of the session: the head was ended in order, or its raylet had " +
-			"ended; the last event is of " + stamp(b.s.End)
+			"ended; the last event is of " + timestamp(b.session.End)
 	}
-	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: ended})
+	f.addEvidence(Evidence{Source: "event", Time: timestamp(until), Text: ended})
 	b.showStatus(f, j, log != nil)
 }
 
 // stoppedRay matches a record of ray stop in the output of an entrypoint that ran it.
 var stoppedRay = lazyregexp.New(`(?m)^\S+ \S+\tV?[A-Z]+ scripts\.py:\d+ -- \S*(?:Killed|Stopped all) `)
 
-// brokenAtEnd returns the findings about processes of a job that had died shortly before it or its session ended, after
-// which nothing had succeeded yet. What made a driver give up must have died repeatedly. If an open job did nothing
-// and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time; but
-// somebody's open shell that went on after it did not.
+// brokenAtEnd returns the findings about a job's processes or tasks that had failed, and for which the job may have
+// waited at its end (until, Unix ns).
+//
+// A process counts if it died shortly before. If the driver ended by itself, the process must have died repeatedly:
+// only that makes a driver give up. A task counts, whenever it failed, if the job was still open and idle: it did
+// nothing and waited for nothing of Ray's. It does not count if the driver was a person's shell that went on after the
+// failure.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	gaveUp := jobstatus.Ended(j.Status)
-	for _, f := range b.all {
-		if !f.unrepaired() || !j.is(f.job) || len(f.names) == 0 {
+	for _, f := range b.findings {
+		if !f.unrepaired() || !j.hasDriver(f.job) || len(f.names) == 0 {
 			continue
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
@@ -235,33 +241,34 @@ const crashLoop = 3
 
 const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
 
-// sessionEnd returns when the session ended, as far as its events, its record in the store and a log tell: the latest
-// of them, Unix ns.
+// sessionEnd returns when the session ended (Unix ns): the latest time in its events, its record in the store, and the
+// last lines of a log. log may be nil.
 func (b *builder) sessionEnd(log *logText) int64 {
-	until := b.s.End
-	if b.s.Ended() {
-		until = max(until, b.s.Life.End.UnixNano())
+	until := b.session.End
+	if b.session.Ended() {
+		until = max(until, b.session.Life.End.UnixNano())
 	}
 	if log == nil {
 		return until
 	}
-	for _, line := range strings.Split(log.text[log.lastLines(20):], "\n") {
+	for _, line := range strings.Split(log.text[log.lastLinesStart(20):], "\n") {
 		until = max(until, b.logTime(line))
 	}
 	return until
 }
 
-// waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something
-// of an open job was running, it is normal that others waited for their turn.
+// waitsOf returns the findings about what a job still waited for, because it could not be scheduled or started. log is
+// what the job's driver printed; it may be nil. busy says that some of the job's calls were running: as long as the job
+// is open, it is normal then that others wait for their turn, so warnings do not count.
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	busy = busy && !jobstatus.Ended(j.Status)
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		starting := f.starting()
 		switch {
 		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
-			if j.is(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID ||
-				log != nil && f.replicaIn(log.text) || b.toldTo(f, j, log) {
+			ofJob := j.hasDriver(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID
+			if ofJob || log != nil && f.replicaIn(log.text) || b.driverToldOf(f, j, log) {
 				waits = append(waits, f)
 			}
 		case starting && log != nil && slices.ContainsFunc(f.Entities,
@@ -275,8 +282,8 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
 
-// saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait
-// or an error.
+// saidLast returns how a title goes on with what the driver printed last; "" if that tells of no wait and no error. log
+// may be nil.
 func saidLast(log *logText) string {
 	if log == nil {
 		return ""
@@ -299,46 +306,47 @@ const (
 	runningConstructor = time.Minute
 )
 
-// readConstructors finds the actors whose constructors had not returned.
+// readConstructors finds the actors whose constructors had not returned when their driver or the session ended.
 func (b *builder) readConstructors() {
 	for _, c := range b.constructors {
-		if a := b.s.Actor(actorOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) &&
+		if a := b.session.Actor(actorIDOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) &&
 			!b.jobOfID(a.Job).succeededOrStopped() {
 			b.addConstructor(a, c)
 		}
 	}
 }
 
-// addConstructor adds the finding about an actor whose constructor had been running for a long time.
+// addConstructor adds the finding about an actor whose constructor, the attempt c, had been running for a long time. It
+// adds none if the constructor returned, or if another finding says how the actor ended.
 func (b *builder) addConstructor(a *entities.Actor, c attempt) {
-	now, existed := moment.ActorAt(a, b.r.At)
-	until, least, how := b.sessionEnd(nil), longConstructor, "had been running for %s when the session ended"
-	lasts := b.running || b.r.At != 0
+	now, existed := moment.ActorAt(a, b.moment.At)
+	until, minTime, how := b.sessionEnd(nil), longConstructor, "had been running for %s when the session ended"
+	stillRuns := b.running || b.moment.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
 		(now.Started != 0 || !intended(now.Cause())):
 		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
-		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false
-	case lasts:
-		least, how = runningConstructor, "has been running for %s"
-		until = cmp.Or(b.r.At, until)
+		until, how, stillRuns = now.Ended, "had been running for %s when its driver ended", false
+	case stillRuns:
+		minTime, how = runningConstructor, "has been running for %s"
+		until = cmp.Or(b.moment.At, until)
 	}
 	took := time.Duration(until - c.since)
-	if took < least {
+	if took < minTime {
 		return
 	}
-	f := b.find(ActorStart, a.Class+a.Job.String())
+	f := b.findOrAdd(ActorStart, a.Class+a.Job.String())
 	f.Title = fmt.Sprintf("Actor %s was not created: its constructor "+how, actorName(a), took.Round(time.Second))
-	if lasts || now.State == moment.Dead {
+	if stillRuns || now.State == moment.Dead {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	}
 	entity := b.actorEntity(a)
-	said := fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since),
-		a.ID)
+	said := fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(),
+		timestamp(c.since), a.ID)
 	f.add(occurrence{
 		at: c.since, job: a.Job, name: actorName(a), entity: entity,
-		evidence: []Evidence{{Source: "event", Time: stamp(c.since), Text: said, Link: entity.Link}},
+		evidence: []Evidence{{Source: "event", Time: timestamp(c.since), Text: said, Link: entity.Link}},
 	})
 	f.last = max(f.last, until)
 	b.showPrinted(f, idOf[rayid.Worker](c.row.Worker()))
@@ -350,6 +358,6 @@ func (b *builder) showPrinted(f *finding, worker rayid.Worker) {
 		if !strings.HasPrefix(file.Path, "worker-") {
 			continue
 		}
-		f.addEvidence(b.tail(b.readOf(worker, file), 5))
+		f.addEvidence(b.tailEvidence(b.readWorkerLog(worker, file), workerTail))
 	}
 }

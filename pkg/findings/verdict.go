@@ -22,28 +22,28 @@ import (
 // submitted.
 const atTheEnd = 15e9 // ns
 
-// report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has
-// ended.
+// report makes the report of all that was found: it links the last causes, completes titles, decides severities,
+// outcome and order, and adds what metrics show. It returns an error only if the request has ended.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkTasks()
 	b.linkJobs()
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)
 		f.nameActors()
 	}
 	b.addEarlierFailures()
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		b.complete(f)
 	}
 	b.setSeverities()
-	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
-	if b.r.At != 0 {
-		r.At = time.Unix(0, b.r.At).UTC().Format(time.RFC3339Nano)
+	r := &Report{Session: b.session.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
+	if b.moment.At != 0 {
+		r.At = time.Unix(0, b.moment.At).UTC().Format(time.RFC3339Nano)
 	}
 	r.Outcome = b.outcome()
-	if r.Outcome == catalog.Succeeded || r.Outcome == catalog.Stopped {
-		for _, f := range b.all {
+	if r.Outcome == catalog.Succeeded || r.Outcome == catalog.Stopped { // then no failure mattered
+		for _, f := range b.findings {
 			if f.Severity == Error {
 				f.Severity = Warning
 			}
@@ -61,8 +61,8 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	}
 	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
-	r.Missing, r.Partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
-	if n := len(b.unread); n > 0 {
+	r.Missing, r.Partial = append(append([]string{}, b.missing...), b.session.Damage()...), b.partial
+	if n := len(b.unreadLogs); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
 	}
@@ -77,7 +77,8 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 // failedWith is between what happened to a node and what failed because of it.
 const failedWith = "; with it failed "
 
-// complete sets the fields that every finding has.
+// complete sets what only the whole session shows of a finding: the end of its title, its ID, times, job and advice,
+// and lists that are not nil.
 func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
@@ -85,7 +86,7 @@ func (b *builder) complete(f *finding) {
 		b.nameRun(f)
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
-			f.goOn(failedWith + quoted(f.names))
+			f.appendTitle(failedWith + listNames(f.names))
 		}
 		b.nameRun(f)
 	default:
@@ -101,7 +102,7 @@ func (b *builder) complete(f *finding) {
 	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(b.plainTitle(f))), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
-	f.First, f.Last = stamp(f.first), stamp(f.last)
+	f.First, f.Last = timestamp(f.first), timestamp(f.last)
 	if !f.job.Nil() {
 		f.JobID = f.job.String()
 		if j := b.jobOfID(f.job); j != nil {
@@ -115,16 +116,18 @@ func (b *builder) complete(f *finding) {
 		append([]Evidence{}, f.Evidence...)
 }
 
-// nameRun names the Train run of a worker that a title is about.
+// nameRun adds the name of the Train run to a title about one of the run's workers.
 func (b *builder) nameRun(f *finding) {
 	if run := b.trainRuns[f.job]; run != "" {
 		f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
 	}
 }
 
-// setSeverities decides how severe each finding is.
+// setSeverities decides how severe each finding is: first by itself, then by what it caused. What made a job fail is an
+// error even if somebody wanted it or a retry succeeded. The loss of a node is only a warning if nothing failed for
+// good because of it.
 func (b *builder) setSeverities() {
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		switch {
 		case f.intended:
 			f.Severity = Info
@@ -140,33 +143,33 @@ func (b *builder) setSeverities() {
 		}
 	}
 	// What made a job fail is an error, even if it was retried, or wanted.
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		if f.Severity == Error {
-			b.raiseCauses(f, 0)
+			b.raiseCauses(f)
 		}
 	}
 	// A node that died is not an error if nothing failed for good because of it.
-	for _, f := range b.all {
+	for _, f := range b.findings {
 		madeFail := func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) }
-		if f.Kind == NodeDied && !slices.ContainsFunc(b.all, madeFail) {
+		if f.Kind == NodeDied && !slices.ContainsFunc(b.findings, madeFail) {
 			f.Severity = Warning
 		}
 	}
 }
 
-// raiseCauses makes the causes of an error errors, too. What somebody intended stays what it was, unless it left others
-// without an actor or is the end of a job.
-func (b *builder) raiseCauses(f *finding, depth int) {
+// raiseCauses makes the causes of an error errors, too. A cause that somebody intended stays what it was, unless the
+// error is a job's end, or the cause is the death of an actor that others lacked.
+func (b *builder) raiseCauses(f *finding) {
 	for _, c := range f.because {
-		if depth < maxFindings && c.Severity != Error && (!c.intended || f.jobEnd || c.Kind == ActorDied) {
+		if c.Severity != Error && (!c.intended || f.jobEnd || c.Kind == ActorDied) {
 			c.Severity = Error
-			b.raiseCauses(c, depth+1)
+			b.raiseCauses(c)
 		}
 	}
 }
 
-// harmless reports whether a failure is harmless to the jobs that it is about: to all if it is about none, as of a
-// worker that Ray started once more. It is false if no job is stored.
+// harmless reports whether a failure is harmless to all jobs that it is about. If it is about none, such as one of a
+// worker that Ray started once more, it must be harmless to all jobs; then it is false if no job is stored.
 func (b *builder) harmless(f *finding) bool {
 	if len(f.jobs) == 0 {
 		return len(b.jobs) > 0 &&
@@ -176,8 +179,8 @@ func (b *builder) harmless(f *finding) bool {
 		func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) })
 }
 
-// harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is
-// not known.
+// harmlessTo reports whether a job went on after a failure, or failed for another reason. j is nil for a job that is
+// not known: then nothing shows that the failure was harmless.
 func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
@@ -188,13 +191,13 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 		return b.lastSubmitted(j.id) > f.last // it went on after it
 	}
 	// The finding about the job's end may say why it failed, and this is not the reason.
-	own := b.finished(j)
+	own := b.endFinding(j)
 	return own != nil && len(own.because) > 0 || j.End-f.last > atTheEnd || b.succeededNext(f)
 }
 
-// finished returns the finding about a job's own end; nil if there is none.
-func (b *builder) finished(j *job) *finding {
-	for _, f := range b.all {
+// endFinding returns the finding about a job's own end; nil if there is none.
+func (b *builder) endFinding(j *job) *finding {
+	for _, f := range b.findings {
 		if f.jobEnd && f.SubmissionID == j.SubmissionID && f.job == j.id {
 			return f
 		}
@@ -202,7 +205,8 @@ func (b *builder) finished(j *job) *finding {
 	return nil
 }
 
-// outcome returns the outcome of the session, which is the outcome of its worst job.
+// outcome returns the outcome of the session, which is that of its worst job: one of catalog.Outcomes, or
+// catalog.Running.
 func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {
@@ -217,7 +221,7 @@ func (b *builder) outcome() string {
 		}
 	}
 	// of no job, or of a driver without a submission: Ray records no outcome of that
-	errors := slices.ContainsFunc(b.all, func(f *finding) bool {
+	errors := slices.ContainsFunc(b.findings, func(f *finding) bool {
 		j := b.jobOfID(f.job)
 		return f.Severity == Error && (j == nil || j.SubmissionID == "" && j.End != 0)
 	})
@@ -240,24 +244,26 @@ func (b *builder) outcome() string {
 	return catalog.Succeeded
 }
 
-// ordered returns the findings in order: the severe ones first, and each cause before its consequences.
+// ordered returns the findings in the report's order: the most severe first, then those that explain the ends of most
+// jobs, then the earliest; but each cause before its consequences.
 func (b *builder) ordered() []*finding {
-	all := slices.Clone(b.all)
+	all := slices.Clone(b.findings)
 	slices.SortStableFunc(all, func(a, c *finding) int {
 		return cmp.Or(
 			bySeverity(a, c),
-			cmp.Compare(b.explains(c), b.explains(a)),
+			cmp.Compare(b.jobsExplained(c), b.jobsExplained(a)),
 			cmp.Compare(firstTime(a), firstTime(c)),
 		)
 	})
 	return withCauses(all)
 }
 
+// bySeverity compares two findings for sorting: the more severe one comes first.
 func bySeverity(a, c *finding) int {
 	return cmp.Compare(slices.Index(Severities, a.Severity), slices.Index(Severities, c.Severity))
 }
 
-// withCauses returns findings in their order and their causes, each cause before its consequences.
+// withCauses returns findings in their order, with their causes added: each cause comes before its consequences.
 func withCauses(findings []*finding) (all []*finding) {
 	placed := map[*finding]bool{}
 	var place func(f *finding)
@@ -277,10 +283,11 @@ func withCauses(findings []*finding) (all []*finding) {
 	return all
 }
 
-// explains returns how many jobs failed because of a finding.
-func (b *builder) explains(f *finding) (n int) {
-	for _, other := range b.all {
-		if other.jobEnd && other.dependsOn(f, 0) {
+// jobsExplained returns how many jobs ended because of a finding. The failed end of a job that has no other finding
+// behind it counts as 1.
+func (b *builder) jobsExplained(f *finding) (n int) {
+	for _, other := range b.findings {
+		if other.jobEnd && other.dependsOn(f) {
 			n++
 		}
 	}
@@ -290,11 +297,12 @@ func (b *builder) explains(f *finding) (n int) {
 	return n
 }
 
-// firstTime is for sorting, in Unix ns: findings without a time come last.
+// firstTime returns when a finding began, Unix ns. Without a time it is greater than all times, so that such findings
+// are sorted last.
 func firstTime(f *finding) int64 { return cmp.Or(f.first, 1<<62) }
 
-// summaryOf returns one sentence that says how the session ended, or that it runs. unknownSummary is for what is not
-// known.
+// summaryOf returns one sentence that says how the session ended, or that it runs. findings are in the report's order.
+// Of a session with an unknown outcome unknownSummary says it.
 func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	failed := 0
 	for i := range jobs {

@@ -18,15 +18,15 @@ const (
 	maxChildren = 1000
 )
 
-// wait is an attempt that failed because it had waited too long, or with words of its own.
+// wait is an attempt that failed because it had waited too long, or that raised an exception in words of its own.
 type wait struct {
 	finding *finding
 	row     tasktable.Row
 	at      int64 // when it failed, Unix ns
 }
 
-// readWaits finds for what attempts had waited that waited too long: for tasks of their own that were running at that
-// time.
+// readWaits finds what the attempts had waited for that failed because they had waited too long: what their exception
+// tells of, or else the tasks that they had started and that still ran.
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
 		if w.finding.Kind != Timeout {
@@ -40,41 +40,42 @@ func (b *builder) readWaits() {
 	}
 }
 
-// leftBy returns the calls of an attempt that were running when it failed.
+// leftBy returns the calls that an attempt had started and that were running when it failed.
 func (b *builder) leftBy(w wait) (running []attempt) {
 	for _, id := range parentIDs(w.row) {
-		for _, n := range b.children()[id] {
-			a := attemptOf(b.s.Tasks.Row(n, w.at))
+		for _, n := range b.childRows()[id] {
+			a := attemptOf(b.session.Tasks.Row(n, w.at))
 			if a.state == tasktable.StateRunning && startedBy(a.row, w.row) {
 				running = append(running, a)
 			}
 		}
 	}
-	b.fail(b.s.Tasks.Err())
+	b.stopOn(b.session.Tasks.Err())
 	return running
 }
 
-// readChildren returns the rows of the calls that the waits had made, by their parents: in one pass for all of them.
+// readChildren returns the numbers, in the table of tasks, of the calls that the waits had started, by the ID of the
+// parent (bytes, see parentIDs). It goes through the table once for all of them.
 func (b *builder) readChildren() map[string][]int {
 	var parents []string
 	for _, w := range b.waits {
 		parents = append(parents, parentIDs(w.row)...)
 	}
-	children, err := b.s.Tasks.Children(parents, maxChildren, b.stopped)
-	b.fail(err)
+	children, err := b.session.Tasks.Children(parents, maxChildren, b.requestErr)
+	b.stopOn(err)
 	return children
 }
 
-// tellLeftByTasks adds to a title which calls a task had left that failed with words of its own, as tellLeft does for
-// drivers: these are often about what it still waited for, also while that had not begun yet.
+// tellLeftByTasks adds to the title about a task that failed with words of its own which calls it had left: the words
+// are often about what it still waited for. It does for tasks what tellLeft does for drivers.
 func (b *builder) tellLeftByTasks() {
 	for _, w := range b.waits {
 		if w.finding.Kind != TaskFailed || len(w.finding.because) > 0 || strings.Contains(w.finding.Title, hadLeft) {
 			continue
 		}
 		left := b.withoutRaysOwn(lowest(b.leftBy(w)))
-		if len(left) > 0 && w.at-firstState(left[0].row) >= longWait {
-			w.finding.goOn("; when it failed, it" + hadLeft + waitedFor(left, w.at))
+		if len(left) > 0 && w.at-firstStateAt(left[0].row) >= longWait {
+			w.finding.appendTitle("; when it failed, it" + hadLeft + waitedFor(left, w.at))
 		}
 	}
 }
@@ -85,11 +86,11 @@ const hadLeft = " had left "
 // minHung is how long a task must have run to be what something waited for.
 const minHung = int64(time.Second)
 
-// addHung adds a finding about each function of tasks that were running or pending when something stopped waiting (Unix
-// ns), and links what waited to it. Of tasks that waited for each other, only those at the end of the chain count.
-// gaveUp says who stopped waiting, and how.
+// addHung adds a finding for each function of which tasks were running or pending when something stopped waiting for
+// them, and makes these findings causes of waiting. unended are the tasks, and at is the time (Unix ns). Of tasks that
+// waited for each other, only those at the ends of the chains count. gaveUp says, for the title, who stopped waiting.
 func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at int64) {
-	pending := false
+	pending := false // unended are all running, or all not
 	for _, a := range lowest(unended) {
 		if at-a.since < minHung {
 			continue
@@ -104,10 +105,10 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		default:
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 		}
-		f := b.find(Timeout, key+callerOf(a.row).String()+a.name())
+		f := b.findOrAdd(Timeout, key+callerJob(a.row).String()+a.name())
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s when %s", a.name(), how,
 			time.Duration(at-a.since).Round(time.Second), gaveUp))
-		f.add(occurrence{at: a.since, job: callerOf(a.row), name: a.name(), entity: b.attemptEntity(a),
+		f.add(occurrence{at: a.since, job: callerJob(a.row), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		waiting.causedBy(f)
@@ -119,16 +120,17 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 	}
 }
 
-// unanswered returns the calls of a job that were sent to their actors, and of which no answer came.
+// unanswered returns the calls of a job that were sent to their actors' processes and got no answer.
 func (b *builder) unanswered(j *job) []attempt {
-	sent := slices.Concat(b.calls, b.sent())
+	sent := slices.Concat(b.calls, b.sentCalls())
 	return b.withoutRaysOwn(ofJob(sent, j, sentToWorker))
 }
 
-// linkUndone links a driver to what its job had not done when it ended: if it waited too long, to what could not be
-// scheduled or started, or to the processes that had died again and again. If there is none of that, it links a driver
-// that waited, or gave up waiting, to the calls that were running then. A GCS that did not answer any more comes first,
-// unless what the driver raised is its own mistake.
+// linkUndone links the finding about a driver's end to what its job had not done then. waited says that the driver had
+// waited too long. A GCS that did not answer any more is the first cause, unless what the driver raised is its own
+// mistake. Then, if the driver waited, come the things that could not be scheduled or started, and the processes that
+// had died again and again. If there is none of that, and the driver gave up waiting, the calls that still ran are the
+// causes; otherwise the title names them.
 func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 	if !ownBugs[e.raised.Type] && b.linkGCS(f, j) {
 		return
@@ -139,10 +141,10 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		for _, cause := range u.causes() {
 			f.causedBy(cause)
 		}
-		if len(f.because) == 0 && e.at >= 0 {
+		if len(f.because) == 0 && e.traceAt >= 0 {
 			raised := output.LastThread(output.OwnLines(e.log.text))
 			if raised.Type != "" && !raised.Same(e.raised) {
-				f.goOn("; a thread or coroutine of the driver had failed: " + raised.String())
+				f.appendTitle("; a thread or coroutine of the driver had failed: " + raised.String())
 			}
 		}
 	}
@@ -164,26 +166,27 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 	b.addHung(f, gaveUp+u.inside(left, ", and in it "), left, j.End)
 }
 
-// tellLeft adds to a title which calls a driver left that ended with words of its own: these are often about what it
-// still waited for. Of one that ended without a word all of them are told, however short they had run; of one that did
-// not find something in an answer, those that others had made: who answered may have left them.
+// tellLeft adds to a title which calls a driver left when it ended with words of its own: the words are often about
+// what it still waited for. If the driver ended without a word, all calls are told, however short they had run. If it
+// did not find something in an answer, only the calls that others had started are told: whoever answered may have left
+// them.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.unfinished()
 	switch {
-	case general().MatchString(e.raised.Type), e.raised.Own:
+	case genericType().MatchString(e.raised.Type), e.raised.Own:
 	case e.raised.Type == "KeyError" || f.silent || foundNothing(f.raised):
 		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
 	default:
 		return
 	}
 	if len(left) > 0 && (f.silent || j.End-left[0].since >= longWait) {
-		f.goOn("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
+		f.appendTitle("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
 			u.inside(left, ", and in it "))
 		b.showUndone(f, u)
 	}
 }
 
-// tellLeftBehind is tellLeft for the root of a driver's end, if the driver had gone on after all that failed before.
+// tellLeftBehind does tellLeft for the root of a driver's end, if the driver had gone on after each of the causes.
 func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
 	root := f.root()
 	if f.Kind != JobFailed || root.job != f.job ||
@@ -194,23 +197,25 @@ func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
 	b.tellLeft(root, j, e, &u)
 }
 
-// gaveUp reports whether a driver ended because it had waited too long for calls. If it did not say so, it must have
-// counted how many of them are left, or fallen over nothing when nothing of its job had come to an end.
+// gaveUp reports whether a driver ended because it had waited too long for calls, as said, its last words, tells. If
+// they do not say so, they must count as many missing results as calls still ran, or the driver must have taken
+// something out of an empty list when nothing of its job had come to an end.
 func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string) bool {
-	silent := isTimeout(f.raised) && f.raised.Message == "" // such as asyncio.wait_for raises it
+	withoutMessage := isTimeout(f.raised) && f.raised.Message == "" // such as asyncio.wait_for raises it
 	switch {
-	case waited && (f.raised.Type == "" || f.raised.Type == "GetTimeoutError" || silent), notReady().MatchString(said):
+	case waited && (f.raised.Type == "" || f.raised.Type == "GetTimeoutError" || withoutMessage),
+		notReady().MatchString(said):
 		return true
 	case emptyHanded().MatchString(f.raised.Message) && f.raised.Function == "":
-		return !slices.ContainsFunc(b.attempts("job_id", j.id.String(), maxChildren, b.r.At),
+		return !slices.ContainsFunc(b.selectAttempts("job_id", j.id.String(), maxChildren, b.moment.At),
 			func(a attempt) bool { return a.state == tasktable.StateFinished })
 	}
-	m := outOf().FindStringSubmatch(said)
-	if m == nil {
+	counted := outOf().FindStringSubmatch(said) // "6 of 8"
+	if counted == nil {
 		return false
 	}
-	came, _ := strconv.Atoi(m[1])
-	all, _ := strconv.Atoi(m[2])
+	came, _ := strconv.Atoi(counted[1]) // the expression matched at most six digits
+	all, _ := strconv.Atoi(counted[2])
 	return len(u.running) > 0 && all-came == len(u.running)
 }
 
@@ -220,7 +225,7 @@ type failure struct {
 	parent  string // the ID of the task that started it
 }
 
-// addFailure remembers a failed attempt, for links to the task that started it.
+// addFailure remembers a failed attempt and its finding, so that the failure can be linked to the task that started it.
 func (b *builder) addFailure(row tasktable.Row, f *finding) {
 	for _, id := range parentIDs(row) {
 		if _, known := b.failures[id]; !known && len(b.failures) < maxLinked {

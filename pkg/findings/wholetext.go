@@ -13,9 +13,9 @@ import (
 // whole traceback (ProfileEvent in profile_event.pxi of _raylet), unless the attempt streamed its results.
 const execution = "task:execute"
 
-// executed returns when the function of an attempt had ended, as its worker says (Unix ns), and the traceback of the
-// exception that it raised, if it raised one. end is 0 if that is not stored.
-func executed(row tasktable.Row) (end int64, trace string) {
+// executionEnd returns when the function of an attempt had ended, as its worker says (Unix ns; 0 if that is not
+// stored), and the traceback of the exception that it raised; "" if it raised none.
+func executionEnd(row tasktable.Row) (end int64, trace string) {
 	var profile tasktable.Profile
 	row.Profile(&profile)
 	for _, e := range profile.Events {
@@ -31,10 +31,11 @@ func executed(row tasktable.Row) (end int64, trace string) {
 	return end, trace
 }
 
-// endedUnseen is executed for an attempt of which its caller did not say that it had ended, as that ended just then: it
-// returned, or raised an exception of its own. Workers that are told to exit, and tasks that are cancelled, raise one.
-func (a attempt) endedUnseen() (end int64, trace string) {
-	end, trace = executed(a.row)
+// unreportedEnd returns what executionEnd does, for an attempt of whose end its caller said nothing, because the caller
+// ended just then. It returns 0 and "" if the function was ended from outside: workers that are told to exit and tasks
+// that are cancelled raise an exception, too.
+func (a attempt) unreportedEnd() (end int64, trace string) {
+	end, trace = executionEnd(a.row)
 	switch output.ExceptionOf(trace).Type {
 	case "SystemExit", "KeyboardInterrupt":
 		return 0, ""
@@ -42,9 +43,9 @@ func (a attempt) endedUnseen() (end int64, trace string) {
 	return end, trace
 }
 
-// wholeText returns the traceback of the exception that an attempt raised, or kept if that is not stored: Ray's error
-// keeps only the end of a traceback.
+// wholeText returns the whole traceback of the exception that an attempt raised. If that is not stored it returns kept,
+// the text of Ray's error, which has only the end of a long traceback.
 func wholeText(row tasktable.Row, kept string) string {
-	_, trace := executed(row)
+	_, trace := executionEnd(row)
 	return cmp.Or(trace, kept)
 }

@@ -21,7 +21,8 @@ const (
 	exitIntended     = "INTENDED_SYSTEM_EXIT"
 )
 
-// death is the end of a worker's process.
+// death is the end of the process of a worker or a driver. exit and detail are Ray's type of the exit and its message
+// about it.
 type death struct {
 	at      int64 // Unix ns; 0 if not known
 	exit    string
@@ -45,10 +46,11 @@ var (
 
 const maxReadWorkers = 40 // workers whose own logs one report reads
 
-// readDeaths reads how workers ended from events, the saved list of workers and the GCS's log.
+// readDeaths reads how the processes of workers and drivers ended: from events and the saved list of workers, or else
+// from the GCS's log.
 func (b *builder) readDeaths() {
-	workers, err := b.r.Workers(b.ctx)
-	if b.fail(err) {
+	workers, err := b.moment.Workers(b.ctx)
+	if b.stopOn(err) {
 		return
 	}
 	for i := range workers {
@@ -68,7 +70,7 @@ func (b *builder) readDeaths() {
 			d.job = w.Events.Job
 		}
 		d.evident = Evidence{
-			Source: source, NodeID: d.node.String(), Time: stamp(d.at),
+			Source: source, NodeID: d.node.String(), Time: timestamp(d.at),
 			Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail),
 		}
 		b.deaths[id] = d
@@ -78,7 +80,7 @@ func (b *builder) readDeaths() {
 		if _, known := b.deaths[id]; err != nil || known {
 			continue
 		}
-		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.lineOf(m)}
+		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.lineEvidence(m)}
 		// the expression matched 56 hexadecimal digits
 		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])
 		job, _ := rayid.Parse[rayid.Job](m.groups[1][:2*rayid.JobSize])
@@ -99,9 +101,11 @@ const startTimeout = 60e9
 const maxRaylets = 60 // nodes whose raylet's log one report reads
 
 // readStarts finds worker processes that ended before Ray could use them, and the error that they printed. Processes
-// that are started together print first, and the raylet then says of each that it did not register.
+// that are started together print first, and then the raylet says of each that it did not register. So the error that
+// was printed last counts for all lines of the raylet within startTimeout after the first one.
 func (b *builder) readStarts() {
-	for log := range b.nodeLogs(maxRaylets, called("raylet.err")) {
+	for log := range b.logsOfNodes(maxRaylets, pathIs("raylet.err")) {
+		// the last error that was printed, when the raylet first told of it, and up to where the log was read
 		said, evident, since, read := "", Evidence{}, int64(0), 0
 		for _, m := range b.matches(log, notStarted()) {
 			reason, from, to := startError(log.text[read:m.from])
@@ -110,31 +114,33 @@ func (b *builder) readStarts() {
 			}
 			read = m.to
 			told := cmp.Or(said, output.Clip(m.groups[1], output.MaxTitle))
-			f := b.find(WorkerStart, told)
-			f.Title, f.late = "Worker processes did not start: "+told, said == "" && strings.Contains(told, "still alive")
+			f := b.findOrAdd(WorkerStart, told)
+			f.Title = "Worker processes did not start: " + told
+			f.late = said == "" && strings.Contains(told, "still alive")
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(log.file.Node)})
 			f.first = min(f.first, m.at-startTimeout)
 			if said != "" {
 				f.addEvidence(evident)
 			}
-			f.addEvidence(b.lineOf(m))
+			f.addEvidence(b.lineEvidence(m))
 		}
 	}
 }
 
-// toldTo reports whether a finding is about worker processes that did not start, and the raylet told a job's driver of
-// it, as it does those that are there, until shortly before its end: the end of what they printed is in its log. Who
-// submitted more after it did not wait for them.
-func (b *builder) toldTo(f *finding, j *job, log *logText) bool {
+// driverToldOf reports whether a finding is about worker processes that did not start, and a job's driver may have
+// waited for them in vain. The raylet prints what such processes printed into the logs of the drivers that are there:
+// its end must be in log, until shortly before the driver's end. A driver that submitted more after it did not wait for
+// them.
+func (b *builder) driverToldOf(f *finding, j *job, log *logText) bool {
 	return f.Kind == WorkerStart && f.job.Nil() && log != nil && j.End-f.last <= maxStart &&
 		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):]) && !b.goneOnAfter(f, j.id)
 }
 
 const toldEnd = 40 // bytes: uv's tree has marks between its lines
 
-// startError returns the last error that worker processes printed in a part of a raylet.err, and where the lines begin
-// and end that have it; "" if they printed none. An entry of the raylet, with the traceback that begins in it and ends
-// at an empty line, is not theirs.
+// startError returns the last error that worker processes printed in a part of a raylet.err, and where the lines that
+// have it begin and end; "" if they printed none. Lines of the raylet itself do not count: they begin with "[", and a
+// traceback that begins in one ends at an empty line.
 func startError(text string) (reason string, from, to int) {
 	at, begin, ofEntry := 0, 0, false
 	printed := func() {
@@ -156,17 +162,17 @@ func startError(text string) (reason string, from, to int) {
 	return reason, from, to
 }
 
-// crash searches a worker's own logs for the lines that a crash leaves there, see crashIn.
+// crash searches the logs of a worker for the lines that a crash leaves there. It returns what crashIn does.
 func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 	var logs []*logText
 	for _, file := range b.logsOf(worker) {
-		logs = append(logs, b.readOf(worker, file))
+		logs = append(logs, b.readWorkerLog(worker, file))
 	}
 	return b.crashIn(logs)
 }
 
-// crashIn searches a process's logs for the lines that a crash leaves there. It returns the signal or error, with the
-// C++ exception if there was one, and the lines; both are empty if there are none.
+// crashIn searches the logs of one process for the lines that a crash leaves there. how is the signal, the C++
+// exception or error, or both as "SIGABRT: std::bad_alloc", and e are the lines. Both are empty if the logs have none.
 func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	signal, said := "", ""
 	for _, log := range logs {
@@ -178,25 +184,25 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 		}
 		if at >= 0 && (e.Text == "" || signal == "") {
 			signal = ended
-			from, _ := log.line(at)
+			from, _ := log.lineBounds(at)
 			e = b.evidence(log, from, log.stackEnd(at))
 		}
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(signal+": "+said, ": "), ": "), e
 }
 
-// processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in
-// them.
+// processDied returns the finding about processes that died in the same way. key and title say what ran in them, and d
+// is how Ray says that this worker's process ended.
 func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d death) *finding {
 	signal, inLogs := b.crash(worker)
 	if signal != "" {
 		b.signals[key] = signal
-	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
+	} else if !b.examinedWorkers[worker] && len(b.examinedWorkers) >= maxReadWorkers {
 		signal = b.signals[key] // its logs are not read; the signal is from the logs of another worker
 	}
 	how := cmp.Or(d.exitText(signal), "Ray did not record how")
 	said, printed := b.lastWords(worker, d, signal)
-	f := b.find(kind, key+output.Normalised(how))
+	f := b.findOrAdd(kind, key+output.Normalised(how))
 	if said != "" || f.Title == "" { // the logs of many workers are not read
 		f.Title = fmt.Sprintf("%s: %s%s", title, how, said)
 	}
@@ -205,84 +211,88 @@ func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d de
 	return f
 }
 
-// lastWords returns how a title goes on with what a worker printed last, best about an error, and the lines; both are
-// empty if it printed nothing. A library that ends its process says why only there. If it does so by a signal, only an
-// error above that counts; a signal that another process sent has nothing to do with what the worker printed.
+// lastWords returns how a title goes on with what a worker printed last, and the lines that show it; both are empty if
+// that does not count. A library that ends its process says why only there, so an error is best, and else the last line
+// counts. If the worker ended itself by a signal, only an error that it printed above the crash counts. If another
+// process sent the signal, what the worker printed does not explain it.
 func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said string, e Evidence) {
 	crashed := slices.Contains(ofCrashes, signal)
 	if signal != "" && !crashed || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
 	}
-	last := []func(log string) string{output.LastError, output.LastErrorOrLine}
+	searches := []func(log string) string{output.LastError, output.LastErrorOrLine} // the best one first
 	if crashed {
-		last = last[:1]
+		searches = searches[:1]
 	}
-	for _, lastOf := range last {
+	for _, lastOf := range searches {
 		for _, file := range b.logsOf(worker) {
 			if !strings.HasPrefix(file.Path, "worker-") {
 				continue
 			}
-			log := b.readOf(worker, file)
+			log := b.readWorkerLog(worker, file)
 			printed := logText{text: log.text}
 			if crashed {
 				_, at := output.Signal(log.text)
 				printed.text = log.text[:max(0, at)]
 			}
 			if said = lastOf(printed.text); said != "" {
-				return lastPrinted + said, b.evidence(log, printed.lastLines(5), len(printed.text))
+				return lastPrinted + said, b.evidence(log, printed.lastLinesStart(workerTail), len(printed.text))
 			}
 		}
 	}
 	return "", e
 }
 
-// logsOf returns the logs of a worker.
+// logsOf returns the logs of a worker process, by their names.
 func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
-	b.sortLogs()
-	return b.files[worker]
+	b.groupLogs()
+	return b.logsByWorker[worker]
 }
 
-// sortLogs sorts the logs of all workers, once: there may be many, and many jobs that failed.
-func (b *builder) sortLogs() {
-	if b.files != nil {
+// groupLogs groups the logs by worker and by job, when it is called first: there may be many logs, and many jobs that
+// failed.
+func (b *builder) groupLogs() {
+	if b.logsByWorker != nil {
 		return
 	}
-	b.files, b.printed = map[rayid.Worker][]moment.LogFile{}, map[rayid.Job][]moment.LogFile{}
-	for _, node := range b.s.Logs.Nodes() {
-		for _, path := range b.s.Logs.Paths(node) {
-			worker, ok := workerOf(path)
+	b.logsByWorker, b.outputsByJob = map[rayid.Worker][]moment.LogFile{}, map[rayid.Job][]moment.LogFile{}
+	for _, node := range b.session.Logs.Nodes() {
+		for _, path := range b.session.Logs.Paths(node) {
+			worker, ok := workerOfLog(path)
 			if !ok {
 				continue
 			}
 			file := moment.LogFile{Node: node, Path: path}
-			b.files[worker] = append(b.files[worker], file)
+			b.logsByWorker[worker] = append(b.logsByWorker[worker], file)
 			printed, _ := logname.ParseOutput(path)
 			if job, err := rayid.Parse[rayid.Job](printed.Job); err == nil && !job.Nil() {
-				b.printed[job] = append(b.printed[job], file)
+				b.outputsByJob[job] = append(b.outputsByJob[job], file)
 			}
 		}
 	}
 }
 
-// readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
-func (b *builder) readOf(worker rayid.Worker, file moment.LogFile) *logText {
-	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
-		b.unread[file] = true
+// readWorkerLog returns a log of a worker. If the logs of maxReadWorkers other workers were read already, it notes that
+// this one was not, and returns an empty log.
+func (b *builder) readWorkerLog(worker rayid.Worker, file moment.LogFile) *logText {
+	if len(b.examinedWorkers) >= maxReadWorkers && !b.examinedWorkers[worker] {
+		b.unreadLogs[file] = true
 		return &logText{file: file}
 	}
-	b.examined[worker] = true
-	return b.read(file)
+	b.examinedWorkers[worker] = true
+	return b.readLog(file)
 }
 
-// workerOf returns the worker to which a log's path belongs; ok is false if it belongs to none.
-func workerOf(path string) (id rayid.Worker, ok bool) {
+// workerOfLog returns the worker to whose process the log at a path belongs; ok is false for logs of drivers and
+// others.
+func workerOfLog(path string) (id rayid.Worker, ok bool) {
 	printed, _ := logname.ParseOutput(path)
 	core, _ := logname.ParseCore(path)
 	id, err := rayid.Parse[rayid.Worker](cmp.Or(printed.Worker, core.Worker))
 	return id, err == nil && !core.Driver
 }
 
-// exitText returns in a few words how a worker ended.
+// exitText returns in a few words how a worker ended. signal is the one that its logs tell of; "" if they tell of none.
 func (d death) exitText(signal string) string {
 	switch {
 	case signal != "":
@@ -313,10 +323,10 @@ var (
 	topMemory = lazyregexp.New(`Top 10 memory users: PID\s+MEM\(GB\)\s+COMMAND\s+\d+\s+([\d.]{1,12})\s+([^\n]{1,300})`)
 )
 
-// outOfMemory returns the finding about workers of a job that were killed because one node ran out of memory. said is
-// Ray's message about it.
+// outOfMemory returns the finding about workers of a job that were killed because one node ran out of memory. name is
+// what ran in a worker, and said is Ray's message about it.
 func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string) *finding {
-	f := b.find(OutOfMemory, job.String()+rayid.Hex(node))
+	f := b.findOrAdd(OutOfMemory, job.String()+rayid.Hex(node))
 	f.addName(name)
 	f.addEntity(b.nodeEntity(node))
 	if f.memory == "" {
@@ -325,7 +335,9 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string)
 	return f
 }
 
-// memoryIn returns the amounts that a message of the memory monitor tells, as the end of a title; "" if it tells none.
+// memoryIn returns the amounts of memory that a message of Ray's memory monitor tells, as the end of a title: of the
+// node, of the largest process that was killed, and of the largest process if that is another one. It is "" if it tells
+// none.
 func (f *finding) memoryIn(said string) string {
 	said = output.Clip(said, maxMemoryText)
 	m := nodeMemory().FindStringSubmatch(said)
@@ -337,13 +349,13 @@ func (f *finding) memoryIn(said string) string {
 	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil {
 		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
 		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
-		text += fmt.Sprintf(", %s GB of it by %s", k[3], plain(k[1]+k[2]))
+		text += fmt.Sprintf(", %s GB of it by %s", k[3], withPlainNames(k[1]+k[2]))
 	}
 	top := topMemory().FindStringSubmatch(said)
 	if top == nil {
 		return text
 	}
-	command, ofTask := strings.CutPrefix(plain(strings.TrimSpace(top[2])), "ray::")
+	command, ofTask := strings.CutPrefix(withPlainNames(strings.TrimSpace(top[2])), "ray::")
 	// the largest process is told apart only if it is none of those killed
 	if !strings.Contains(text, command) && (!ofTask ||
 		!slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
@@ -362,7 +374,7 @@ const (
 
 // memoryTitle returns the title of a finding about memory that ran out.
 func (f *finding) memoryTitle() string {
-	title := fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", quoted(f.names))
+	title := fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", listNames(f.names))
 	if f.Count > 1 {
 		title += fmt.Sprintf(" %d times", f.Count)
 	}

@@ -23,14 +23,14 @@ type Asked struct {
 // Params are the parameters of a request for a comparison: "with" names the other session, ParseAsked reads the others.
 var Params = []string{"with", "job", "with_job", "top"}
 
-// ParseAsked reads the parameters. An error is a *param.Error.
+// ParseAsked reads the parameters of a request, except "with". An error is a *param.Error.
 func ParseAsked(v url.Values) (Asked, error) {
 	form := param.Form{Values: v}
 	a := Asked{Job: form.Get("job"), WithJob: form.Get("with_job"), Top: int(form.Number("top", 1, MaxTop))}
 	return a, form.Err
 }
 
-// Form returns the parameters of which ParseAsked makes the same again.
+// Form returns the parameters from which ParseAsked reads the same Asked again.
 func (a Asked) Form() url.Values {
 	return url.Values{"job": {a.Job}, "with_job": {a.WithJob}, "top": {strconv.Itoa(cmp.Or(a.Top, DefaultTop))}}
 }

@@ -47,8 +47,8 @@ type Comparer struct {
 	Hides    Hides           // nil: they are shown
 }
 
-// Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading
-// sessions.
+// Run compares the two sides that q names. It opens one session at a time. An error is a *NothingError, or one of
+// opening or reading sessions.
 func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	if q.WithJob != "" && q.Job == "" {
 		return nil, &NothingError{"A job to compare with is named, and the session's own is not.",
@@ -67,8 +67,8 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	return newReport(session, with, min(cmp.Or(q.Top, DefaultTop), MaxTop)), nil
 }
 
-// first measures the session, or its job. It also returns the other side if that is in this session: WithJob, or else
-// the latest earlier run of the job. Otherwise with is nil, and second looks in other sessions.
+// first measures the session, or its job. If the other side is in the same session, it measures that as well: WithJob,
+// or else the latest earlier run of the job. Otherwise with is nil, and second looks in other sessions.
 func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, err error) {
 	r, release, err := c.Open(ctx, q.Session)
 	if err != nil {
@@ -113,7 +113,8 @@ func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, e
 	return session, with, err
 }
 
-// second measures the other session, or the job in it.
+// second measures the other side in another session: all of q.With, or the job in it; or without q.With, in the first
+// of q.Earlier that has the job. session is the first side.
 func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side, error) {
 	candidates := q.Earlier
 	if q.With != nil {
@@ -141,7 +142,8 @@ func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side,
 		human.Count(len(candidates), "session")+" before it")
 }
 
-// other measures a session as the other side; nil if it has no such job.
+// other measures a session as the other side. If job is not nil, it measures the job that q.WithJob names there, or
+// else the latest run of the same job; the side is nil if the session has none.
 func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *Job) (*Side, error) {
 	r, release, err := c.Open(ctx, e)
 	if err != nil {
@@ -165,6 +167,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 	return c.measure(ctx, r, e, job)
 }
 
+// noJob returns the error that a session has no job with a name.
 func noJob(e catalog.Entry, name string) error {
 	return &NothingError{
 		fmt.Sprintf("Session %s has no job %.200q.", e.Ref, name),
@@ -172,6 +175,7 @@ func noJob(e catalog.Entry, name string) error {
 	}
 }
 
+// noEarlierRun returns the error that no earlier run of a job was found; where says in which sessions.
 func noEarlierRun(j *Job, where string) error {
 	return &NothingError{
 		fmt.Sprintf("No earlier run of job %.200s was found %s: none has its entrypoint, its RayJob's name, or its "+
@@ -180,7 +184,7 @@ func noEarlierRun(j *Job, where string) error {
 	}
 }
 
-// JobsOf returns the jobs of a request's session, in the order they started.
+// JobsOf returns the jobs of a session at a moment, in the order in which they started.
 func JobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	known, err := r.Jobs(ctx)
 	if err != nil {
@@ -195,14 +199,15 @@ func JobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	return all, nil
 }
 
-// find is FindJob, without an error.
+// find returns the job that FindJob finds; nil if there is none.
 func find(jobs []Job, name string) *Job {
 	job, _ := FindJob(jobs, name)
 	return job
 }
 
-// FindJob returns the job with an ID, its own or its submission's, otherwise the latest run of the job with a name or
-// entrypoint. jobs are in order. The error says which jobs there are.
+// FindJob returns the job with an ID: its own, its submission's, or one of its drivers'. If there is none, it returns
+// the latest run of the job that has the name or the entrypoint. jobs are in the order in which they started. The error
+// says which jobs there are.
 func FindJob(jobs []Job, name string) (*Job, error) {
 	var found *Job
 	for i := range jobs {
@@ -233,7 +238,8 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 	return nil, fmt.Errorf("no job %.200q in this session; there are: %.2000s", name, text)
 }
 
-// names are what the runs of a job have in common, the surest first.
+// names returns what all runs of a job have in common, the surest first: the RayJob's name, the submission's name
+// without its end, and the entrypoint. Empty ones are left out.
 func (j *Job) names() []string {
 	return slices.DeleteFunc([]string{j.rayJob(), j.common(), j.Entrypoint}, func(s string) bool { return s == "" })
 }
@@ -242,7 +248,7 @@ func (j *Job) names() []string {
 // which has no vowels so that it makes no words).
 var ofRayJob = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// rayJob is the name of the RayJob that made the submission, if one did.
+// rayJob returns the name of the RayJob of KubeRay that made the submission; "" if none did.
 func (j *Job) rayJob() string {
 	if parts := ofRayJob.FindStringSubmatch(j.SubmissionID); parts != nil {
 		return parts[1]
@@ -250,8 +256,8 @@ func (j *Job) rayJob() string {
 	return ""
 }
 
-// latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in
-// order.
+// latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in the
+// order in which they started.
 func latestRun(jobs []Job, job *Job, before int64) *Job {
 	var found *Job
 	for i := range jobs {
@@ -262,6 +268,7 @@ func latestRun(jobs []Job, job *Job, before int64) *Job {
 	return found
 }
 
+// sameAs reports whether two jobs are runs of the same job: one of their names is equal.
 func (j *Job) sameAs(other *Job) bool {
 	return slices.ContainsFunc(j.names(), func(name string) bool { return slices.Contains(other.names(), name) })
 }
@@ -269,8 +276,7 @@ func (j *Job) sameAs(other *Job) bool {
 // counters match the end of submissions' names that differs between the runs of a job: numbers and dates.
 var counters = regexp.MustCompile(`[-_.0-9]+$`)
 
-// common returns what the runs of a job have in common in their submissions' names; "" if there is nothing in common,
-// because Ray generated the name.
+// common returns the part of a submission's name that all runs of the job have; "" if Ray made up the name.
 func (j *Job) common() string {
 	if strings.HasPrefix(j.SubmissionID, "raysubmit_") {
 		return ""

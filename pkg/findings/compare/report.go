@@ -95,7 +95,7 @@ func orZero[T any](v *T) (zero T) {
 	return *v
 }
 
-// both returns the keys of two maps.
+// both returns the keys that at least one of two maps has.
 func both[K comparable, V any](a, b map[K]V) map[K]bool {
 	all := make(map[K]bool, len(a))
 	for k := range a {
@@ -125,25 +125,25 @@ func functions(session, with *Side) []Function {
 	return list
 }
 
-// failures returns the findings of both sides, first what only the session has, then what only the other one has, each
-// in the order of their reports: causes come first. Those with the same signature are the same failure; several of one
-// side are added up, under the first one's ID.
+// failures returns the findings of both sides: first those that only the session has, then those that only the other
+// side has, then those of both, each in the order of their reports. Findings with the same signature are the same
+// failure: if one side has several, their counts are added up, and the first one's ID is given.
 func failures(session, with *Side) []Finding {
 	known := map[string]*Finding{}
 	var order []*Finding
-	add := func(found []*findings.Finding, side func(*Finding) **Failure) {
+	add := func(found []*findings.Finding, side func(*Finding) **Failure) { // side: its field in a Finding
 		for _, f := range found {
 			signature := f.Signature()
-			both := known[signature]
-			if both == nil {
-				both = &Finding{Kind: f.Kind, Severity: f.Severity, Title: f.Title}
-				known[signature] = both
-				order = append(order, both)
+			row := known[signature]
+			if row == nil {
+				row = &Finding{Kind: f.Kind, Severity: f.Severity, Title: f.Title}
+				known[signature] = row
+				order = append(order, row)
 			}
-			if slices.Index(findings.Severities, f.Severity) < slices.Index(findings.Severities, both.Severity) {
-				both.Severity = f.Severity
+			if slices.Index(findings.Severities, f.Severity) < slices.Index(findings.Severities, row.Severity) {
+				row.Severity = f.Severity
 			}
-			if failure := side(both); *failure == nil {
+			if failure := side(row); *failure == nil {
 				*failure = &Failure{Count: f.Count, ID: f.ID}
 			} else {
 				(*failure).Count += f.Count
@@ -169,7 +169,7 @@ func failures(session, with *Side) []Finding {
 	return list
 }
 
-// nodeTypes returns the types of nodes that either side has.
+// nodeTypes returns the types of nodes that at least one side has, by their names and sizes.
 func nodeTypes(session, with *Side) []NodeType {
 	list := []NodeType{}
 	for t := range both(session.nodes, with.nodes) {

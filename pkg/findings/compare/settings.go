@@ -37,6 +37,7 @@ type value struct {
 	secret bool
 }
 
+// shown returns the text of a value, or "<redacted>" for a secret that is set.
 func (v value) shown() string {
 	if v.secret && v.text != "" {
 		return "<redacted>"
@@ -64,8 +65,11 @@ func (k key) String() string {
 // settings are a side's.
 type settings map[key]value
 
+// set adds a setting that is no secret.
 func (s settings) set(k key, text string) { s.put(k, value{text: text}) }
 
+// put adds a setting, with its name and its text cut to maxName bytes. It leaves out empty texts, and new settings
+// beyond maxSettings.
 func (s settings) put(k key, v value) {
 	if k.name = human.FirstBytes(k.name, maxName); v.text != "" && (len(s) < maxSettings || s[k].text != "") {
 		v.text = human.FirstBytes(v.text, maxName)
@@ -73,7 +77,7 @@ func (s settings) put(k key, v value) {
 	}
 }
 
-// unnamed are the settings without the name of their job; ok is false if they are of several jobs.
+// unnamed returns the settings without the name of the job that they are of; ok is false if they are of several jobs.
 func (s settings) unnamed() (all settings, ok bool) {
 	all = settings{}
 	job := ""
@@ -86,8 +90,9 @@ func (s settings) unnamed() (all settings, ok bool) {
 	return all, true
 }
 
-// readSettings reads the versions of Ray and Python, and what was set for the side's job or, of a whole session, for
-// each job; of a job's runs it is the last. hides says whether secrets are not to be shown; nil: they are.
+// readSettings reads the versions of Ray and Python, and what was set for the side's job. If the side is a whole
+// session, it reads what was set for each of its jobs, of several runs of a job for the last one. hides says whether
+// the values of secrets are not to be shown; if it is nil, they are.
 func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) error {
 	hide := false
 	if hides != nil {
@@ -130,7 +135,7 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 	return nil
 }
 
-// addJob adds what was set for a job; hide keeps its secrets from being shown.
+// addJob adds what was set for a job, which is called job in the settings. If hide is true, its secrets are not shown.
 func (s settings) addJob(job string, j *moment.Job, hide bool) {
 	s.set(key{job, "entrypoint"}, j.Entrypoint)
 	env := j.Saved.Get("runtime_env")
@@ -139,7 +144,8 @@ func (s settings) addJob(job string, j *moment.Job, hide bool) {
 			env = parsed
 		}
 	}
-	s.addValue(key{job, "runtime_env"}, env, maxDepth, hide, false) // no secret as a whole
+	const secret = false // as a whole
+	s.addValue(key{job, "runtime_env"}, env, maxDepth, hide, secret)
 	metadata := map[string]string{}
 	maps.Copy(metadata, j.Metadata)
 	for name, v := range j.Saved.Object("metadata").All() {
@@ -152,8 +158,9 @@ func (s settings) addJob(job string, j *moment.Job, hide bool) {
 	}
 }
 
-// addValue adds a JSON value: each member of an object by itself, anything else as one text. hide makes secrets of what
-// is in a secretField.
+// addValue adds a JSON value under a key: each member of an object as a setting of its own, down to depth levels, and
+// anything else as one text. secret says that the value is a secret; if hide is true, all that is in a secretField is
+// one.
 func (s settings) addValue(k key, v any, depth int, hide, secret bool) {
 	if o, ok := v.(*pyjson.Object); ok && depth > 0 {
 		for field, member := range o.All() {
@@ -169,8 +176,8 @@ func (s settings) addValue(k key, v any, depth int, hide, secret bool) {
 // nodesPrefix is what the settings of node groups begin with.
 const nodesPrefix = "nodes "
 
-// addNodes adds, for each group, how many nodes it had and with which resources, such as "2 × 8 CPU, 1 GPU". memory is
-// the largest of each type's nodes on both sides; see nodeGroups.
+// addNodes adds, for each group of nodes, how many nodes it had and with which resources, such as "2 × 8 CPU, 1 GPU".
+// memory returns how many bytes of memory to show for a type of nodes; 0 for none.
 func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) float64) {
 	types := slices.SortedFunc(maps.Keys(nodes), func(a, b nodeType) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.gpu, b.gpu))
@@ -195,8 +202,8 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 // how much is free.
 const sameMemory = 0.1
 
-// nodeGroups are the groups of nodes of both sides, as settings. If a type's memory differs by no more than sameMemory,
-// both sides get the same text for it, so that it is no difference.
+// nodeGroups returns the groups of nodes of both sides as settings. If the memory of a type differs by no more than
+// sameMemory, both sides get the same text for it, so that it is no difference.
 func nodeGroups(session, with *Side) (a, b settings) {
 	memoryOf := func(side, other *Side) func(nodeType) float64 {
 		return func(t nodeType) float64 {
@@ -213,8 +220,9 @@ func nodeGroups(session, with *Side) (a, b settings) {
 	return a, b
 }
 
-// differences returns the settings that differ: the cluster's, then all others, by name. Those of jobs have the job's
-// name before theirs, unless each side has only one: its run may be called something else.
+// differences returns the settings that differ: the versions of Ray and Python, then the nodes, then all others, by
+// name. Settings of jobs have the job's name before theirs, unless each side has only one job: then it may be called
+// something else on the other side. Of a side whose settings were cut, a setting that is not there counts as unknown.
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings, sessionCut, withCut bool) {
@@ -236,7 +244,8 @@ func differences(session, with *Side) []Setting {
 	}
 	add(one, other, session.settingsCut, with.settingsCut)
 	nodes, otherNodes := nodeGroups(session, with)
-	add(nodes, otherNodes, false, false)
+	const cut = false
+	add(nodes, otherNodes, cut, cut)
 	rank := func(s Setting) int {
 		switch {
 		case s.Name == "Ray":

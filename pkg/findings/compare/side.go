@@ -77,7 +77,7 @@ type Hours struct {
 	Memory float64 `json:"memory_gib_hours"`
 }
 
-// measure reads the side of a request's session, or of one of its jobs.
+// measure reads one side: the session e that r is a moment of, or the given job of it; nil is the whole session.
 func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry, job *Job) (*Side, error) {
 	ref := r.Session.Ref
 	s := &Side{
@@ -108,7 +108,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	return s, nil
 }
 
-// within returns the part of a session's life in which a job ran.
+// within returns the part of a session's life, from began to ended, in which a job ran.
 func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 	if at := time.Unix(0, j.start); j.start != 0 && at.After(began) {
 		began = at
@@ -122,7 +122,8 @@ func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 	return began, ended
 }
 
-// readFindings reads what failed; for a job, what is known to belong to that job.
+// readFindings reads the findings of the session, with its outcome. If the side is a job, it keeps only the findings
+// about that job.
 func (s *Side) readFindings(ctx context.Context, r *moment.Moment, reader findings.Reader) error {
 	report, err := reader.Read(ctx, r)
 	if err != nil {
@@ -143,12 +144,14 @@ func (s *Side) readFindings(ctx context.Context, r *moment.Moment, reader findin
 // round removes the digits that are wrong in floating-point sums.
 func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 
-// stopped returns a check for loops over rows.
+// stopped returns a function that returns why the request has ended; nil while it goes on. Loops over many rows call
+// it.
 func stopped(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
 
-// Used returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
+// Used returns the resources that the nodes of an ended session used, from its stored metrics; nil if that is not
+// known.
 func (c Comparer) Used(ctx context.Context, r *moment.Moment) (*Hours, error) {
 	if r.Session.Start == 0 || r.Session.End == 0 {
 		return nil, nil
@@ -185,7 +188,8 @@ const (
 	runBytes = 3 * 8
 )
 
-// readRuns measures the functions.
+// readRuns counts and measures the attempts of the side's tasks, by function. It reserves memory for their times
+// meanwhile.
 func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	tasks := r.Session.Tasks
 	release, err := r.Memory.Reserve(ctx, budget.Work, 1<<20+int64(tasks.Len())*runBytes)
@@ -202,7 +206,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 			}
 		}
 		if len(drivers) == 0 {
-			return nil // none began
+			return nil // no driver began, so there are no tasks
 		}
 	}
 	s.functions = map[string]*Runs{}
@@ -251,7 +255,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	return nil
 }
 
-// time sets the times of attempts, and forgets each one's.
+// time sets the total, the median and the other times from those of the single attempts, which it drops.
 func (f *Runs) time() {
 	ns := f.ns
 	if f.ns = nil; len(ns) == 0 {
@@ -291,7 +295,8 @@ type lifetime struct {
 	hours float64
 }
 
-// readNodes counts the nodes that existed between two times, and what they had and used.
+// readNodes counts the nodes that existed between two times, and the resources that they had and used. e is the
+// session, and metrics may be nil.
 func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time,
 	metrics moment.Metrics) error {
 	nodes, err := r.Nodes(ctx)
@@ -333,6 +338,7 @@ func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry,
 	return s.readUse(ctx, r, e, ended, ended.Sub(began), lives, metrics)
 }
 
+// add adds amounts of resources that existed for some hours.
 func (h *Hours) add(amounts Hours, hours float64) {
 	h.CPU += amounts.CPU * hours
 	h.GPU += amounts.GPU * hours
@@ -354,7 +360,7 @@ func typeOf(n *moment.Node) nodeType {
 	return t
 }
 
-// sane returns an amount of a resource, 0 for one that JSON cannot represent.
+// sane returns an amount of a resource; 0 for one that is negative, not a number or too large to be true.
 func sane(v float64) float64 {
 	if math.IsNaN(v) || v < 0 || v > 1e18 {
 		return 0
@@ -376,7 +382,9 @@ var uses = []struct {
 	{"sum by (ip) (avg_over_time(ray_node_mem_used[%[1]ds]))", func(h *Hours, v float64) { h.Memory += v / (1 << 30) }},
 }
 
-// readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
+// readUse reads from the stored metrics what the nodes used: for each node its average over the length of time before
+// end, times the hours that it lived. It sets s.Used only if there are metrics of these nodes. If they cannot be read,
+// a note says so: an error is returned only if the request has ended. metrics may be nil.
 func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration,
 	lives []lifetime, metrics moment.Metrics) error {
 	if metrics == nil || length < time.Second {

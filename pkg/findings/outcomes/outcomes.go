@@ -19,7 +19,8 @@ import (
 // Open opens a session's kept findings, at most n bytes of them.
 type Open func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 
-// Read reads the outcome of a session as it is stored now; false if none is kept, or it cannot be read.
+// Read reads from the kept findings how a session ended. ok is false if none are kept of the session as it is stored
+// now, or if they cannot be read: the list of sessions then shows no outcome, so the error is not told.
 func Read(ctx context.Context, open Open, e catalog.Entry) (head findings.Head, ok bool) {
 	if !e.Described || e.Running || e.Objects == 0 {
 		return head, false
@@ -42,7 +43,9 @@ const (
 	maxFinding = 1 << 20
 )
 
-// Ending returns a function that reads how a session ended from its kept findings, for catalog.Options.
+// Ending returns a function that reads how a session ended from its kept findings, for catalog.Options. The function
+// returns false if none are kept of the session as it is stored now, or if they cannot be read; then the catalog asks
+// again later.
 func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, bool) {
 	return func(ctx context.Context, e catalog.Entry) (catalog.Ending, bool) {
 		ending := catalog.Ending{Findings: []packs.Finding{}}
@@ -68,7 +71,7 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 	}
 }
 
-// readFindings reads the findings that a pack keeps, one at a time.
+// readFindings adds to ending the findings of a kept report, one at a time and at most packs.MaxFindings.
 func readFindings(r io.Reader, ending *catalog.Ending) error {
 	type finding struct { // without what makes findings large
 		Kind         string `json:"kind"`
