@@ -15,6 +15,7 @@ in build/.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -198,12 +199,17 @@ def events_come(pod, folder):
     wait(lambda: all(kind in events_of(pod.stored(), session) for kind in EVENTS), 120, "the task's events")
 
 
-def everything_stored(report, what, pod, session, logs):
+def differing(pod, session, folder):
+    """The logs of a session, in Ray's folder of the pod, of which other bytes are stored, or none."""
+    stored = joined(pod.stored(), f"log/lab_default/{session}/logs/")
+    return [p for p, data in pod.files(f"{folder}/{session}/logs").items() if data and stored.get(p) != data]
+
+
+def everything_stored(report, what, pod, session, folder):
     """Checks the logs of a session, byte by byte, its events, and its start and end."""
+    report.none(f"{what}: logs that are not stored as they are", differing(pod, session, folder))
     stored = pod.stored()
     prefix = f"log/lab_default/{session}"
-    there = joined(stored, f"{prefix}/logs/")
-    report.none(f"{what}: logs that are not stored as they are", [p for p, data in logs.items() if data and there.get(p) != data])
     events = events_of(stored, session)
     report.check(f"{what}: the task's events are stored", all(kind in events for kind in EVENTS))
     report.check(f"{what}: its start and end are stored", [f"{prefix}/session/{name}.json" in stored for name in ("start", "end")], [True, True])
@@ -220,10 +226,12 @@ def volume_above(report, pod):
     events_come(pod, "/tmp/ray")
     pod.ray("stop")
     first = sessions(pod, "/tmp/ray")[0]
-    logs = pod.files(f"/tmp/ray/{first}/logs")
     pod.start_ray()
     wait(lambda: f"log/lab_default/{first}/session/end.json" in pod.stored(), 60, "the first session's end, while the next runs")
-    everything_stored(report, "volume above, first session", pod, first, logs)
+    # Processes of the dashboard write until they see that it is gone, also after `ray stop` and the session's end.
+    with contextlib.suppress(TimeoutError):
+        wait(lambda: not differing(pod, first, "/tmp/ray"), 60, "the first session's last lines")
+    everything_stored(report, "volume above, first session", pod, first, "/tmp/ray")
     stopped = max(p.stat().st_mtime for p in pathlib.Path(f"/proc/{pod.init}/root/tmp/ray/{first}/logs").rglob("*"))
     ended = json.loads(pod.stored()[f"log/lab_default/{first}/session/end.json"])["end"]
     told = time.mktime(time.strptime(ended[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
@@ -234,7 +242,7 @@ def volume_above(report, pod):
     status, _ = end(collector)
     report.check(f"volume above: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
     second = sessions(pod, "/tmp/ray")[-1]
-    everything_stored(report, "volume above, second session", pod, second, pod.files(f"/tmp/ray/{second}/logs"))
+    everything_stored(report, "volume above, second session", pod, second, "/tmp/ray")
 
 
 def moved(report, pod):
@@ -248,7 +256,7 @@ def moved(report, pod):
     status, _ = end(collector)
     report.check(f"TMPDIR: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
     session = sessions(pod, "/srv/ray")[-1]
-    everything_stored(report, "TMPDIR", pod, session, pod.files(f"/srv/ray/{session}/logs"))
+    everything_stored(report, "TMPDIR", pod, session, "/srv/ray")
 
 
 def injected(python):
@@ -313,7 +321,7 @@ def native(report, pod):
     status, took = end(collector)
     report.check(f"native: the collector's exit status after {took:.1f} s ({log.read_text().splitlines()[-1]})", status, 0)
     session = sessions(pod, "/tmp/ray")[-1]
-    everything_stored(report, "native", pod, session, pod.files(f"/tmp/ray/{session}/logs"))
+    everything_stored(report, "native", pod, session, "/tmp/ray")
     report.check("native: its spool is on a volume of its own", "data/sessions.json" in pod.files(volumes["collector-spool"]))
 
 
@@ -393,7 +401,7 @@ def machine(report, pod):
     status, _ = end(collector)
     report.check(f"machine: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
     session = sessions(pod, "/tmp/ray")[-1]
-    everything_stored(report, "machine", pod, session, pod.files(f"/tmp/ray/{session}/logs"))
+    everything_stored(report, "machine", pod, session, "/tmp/ray")
     report.check("machine: the collector's state is in the unit's folder", "sessions.json" in pod.files(settings["RAYHISTORY_SPOOL_DIR"]))
 
 
