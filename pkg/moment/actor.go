@@ -17,7 +17,7 @@ type Actor struct {
 	ActorState // of a saved row without what only its events tell
 }
 
-// Actors returns the actors that existed at the moment: those with events in the order of their first one, then those
+// Actors returns the actors that existed at the moment: those with events in the order of their first event, then those
 // that only the saved answer has, in its order.
 func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	data, taken, err := m.SavedData(ctx, "/logical/actors")
@@ -64,8 +64,8 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	return actors, nil
 }
 
-// actorOf returns an actor with the state that counts, see Moment.Overrides. What neither events nor the saved row have
-// is zero.
+// actorOf returns an actor with the state that counts, as Moment.Overrides decides: its events' or its saved row's.
+// What neither of them has is zero.
 func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
 	a := Actor{thing, thing.ByEvents}
 	if thing.Newer { // its events are newer than its saved row, or it has none
@@ -84,9 +84,9 @@ func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
 	return a
 }
 
-// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its
-// actor to Ray, the fields that the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil
-// IDs for a moment.
+// withOwnID returns a saved row with the ID under which it is saved; it copies the row if it has another ID. Until an
+// actor's process has reported its actor to Ray, the fields that the dashboard adds from the process
+// (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
 func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 	if row.String("actorId") == id {
 		return row
@@ -163,8 +163,8 @@ func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	return s, existed
 }
 
-// setProcess applies a transition to the state ALIVE, which says in which process the actor is. The process before it,
-// if it was another one, is then a former one.
+// setProcess applies a transition to the state ALIVE, which names the process in which the actor is. A process before
+// it, if it was another one, becomes a former one.
 func (s *ActorState) setProcess(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
 		if s.Worker != t.Worker {
@@ -181,10 +181,10 @@ func (s *ActorState) setProcess(t entities.ActorTransition) {
 	s.Started = cmp.Or(s.Started, t.Time)
 }
 
-// Process is the last process in which the actor was alive, or is; empty if it was in none.
+// Process returns the last process in which the actor was alive, or is; it is empty if there was none.
 func (s *ActorState) Process() ActorProcess { return ActorProcess{s.Node, s.Worker, s.Begun, s.Left} }
 
-// restart applies a transition after which the actor waits for another process.
+// restart applies a transition to the state RESTARTING: the actor waits for another process.
 func (s *ActorState) restart(t entities.ActorTransition) {
 	s.Restarts++
 	s.Left = cmp.Or(s.Left, t.Time)
@@ -201,7 +201,7 @@ func (s *ActorState) restart(t entities.ActorTransition) {
 // oomContext, with its text, and the reason that only actorDiedErrorContext has.
 type Cause struct{ Context, Reason, Text string }
 
-// Cause is why the actor died; empty if it did not, or if that is not told or cannot be read.
+// Cause returns why the actor died; it is empty if the actor did not die, or if Ray does not say why.
 func (s *ActorState) Cause() (c Cause) {
 	cause, _ := pyjson.ParseObject(s.Death) // nil if it is none
 	for name, v := range cause.All() {
@@ -213,7 +213,7 @@ func (s *ActorState) Cause() (c Cause) {
 	return c
 }
 
-// Address is the IDs of the node and the worker in an actor's address as Ray spells them: empty while there is no
+// Address returns the IDs (hex) of the node and the worker in which the actor runs or died; "" while there is no
 // process.
 func (s *ActorState) Address() (node, worker string) {
 	if !s.Placed {
@@ -222,7 +222,7 @@ func (s *ActorState) Address() (node, worker string) {
 	return s.Node.String(), s.Worker.String()
 }
 
-// Name is the actor's name or, without one, its class; "" if neither is known.
+// Name returns the actor's name or, without one, its class; "" if neither is known.
 func (a *Actor) Name() string {
 	if a.Events != nil {
 		return cmp.Or(a.Events.Name, a.Events.Class)

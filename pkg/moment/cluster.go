@@ -30,8 +30,8 @@ var (
 	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
 )
 
-// Build finds the versions of Ray and Python that the session ran: in the snapshots, or that of Ray in the GCS's log.
-// What is not found is "". Once found they stay; until then they are looked for again when the session has changed.
+// Build returns the versions of Ray and Python that the session ran, from snapshots or, of Ray, from the GCS's log.
+// What is not found is "". Versions that were found stay; others are looked for again when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
 	build := &Cached[buildCache](m).build
 	found, _ := build.Loaded()
@@ -66,7 +66,7 @@ func (m *Moment) Build(ctx context.Context) (Build, error) {
 	})
 }
 
-// OlderThan says whether the session's Ray is known to be older than 2.minor.
+// OlderThan reports whether the session's Ray is known to be older than version 2.minor.
 func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
 	build, err := m.Build(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
 	return rayversion.Before(build.Version, rayversion.Version{2, minor}), nil
 }
 
-// ClusterID finds the cluster's ID in the dashboard's logs; "" if it is not there.
+// ClusterID returns the cluster's ID from the dashboard's logs; "" if it is not there.
 func (m *Moment) ClusterID(ctx context.Context) (string, error) {
 	clusterID := &Cached[buildCache](m).clusterID
 	if id, ok := clusterID.Loaded(); ok && id != "" {
@@ -92,7 +92,7 @@ func (m *Moment) ClusterID(ctx context.Context) (string, error) {
 	})
 }
 
-// Zone is the time zone of the session's cluster, UTC if no snapshot has it.
+// Zone returns the time zone of the session's cluster; UTC if no snapshot has it.
 func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
 	value, _, err := m.Saved(ctx, "/timezone")
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
 	return t.Location(), nil
 }
 
-// Times read times that people type, as of the session's zone, and before its end or the moment shown.
+// Times returns how to read times that people type: in the cluster's zone, and before the end of what the moment shows.
 func (m *Moment) Times(ctx context.Context) param.Times {
 	_, end := m.Life(ctx)
 	times := param.Times{Zone: time.UTC, End: end}
@@ -116,19 +116,21 @@ func (m *Moment) Times(ctx context.Context) param.Times {
 	return times
 }
 
-// findInLogs searches the beginnings of the logs whose paths in accepts, in the order of nodes and paths, and returns
-// what the expression and its groups match in the first log that has such a line; nil if none has.
-func (m *Moment) findInLogs(ctx context.Context, line *regexp.Regexp, in func(path string) bool) ([]string, error) {
+// findInLogs searches the beginnings of logs for an expression, in the order of nodes and paths: the logs for whose
+// paths accepts returns true. It returns the match in the first log that has one, with the match's groups; nil if none
+// has.
+func (m *Moment) findInLogs(ctx context.Context, expression *regexp.Regexp, accepts func(path string) bool) ([]string,
+	error) {
 	for _, node := range m.Session.Logs.Nodes() {
 		for _, path := range m.Session.Logs.Paths(node) {
-			if !in(path) {
+			if !accepts(path) {
 				continue
 			}
 			head, err := ReadHead(ctx, m.Session.Logs, LogFile{Node: node, Path: path}, HeadBytes)
 			if err != nil {
 				return nil, err
 			}
-			if found := line.FindStringSubmatch(string(head)); found != nil {
+			if found := expression.FindStringSubmatch(string(head)); found != nil {
 				return found, nil
 			}
 		}

@@ -27,8 +27,8 @@ type eventCache struct {
 	events shared.Value[[]*pyjson.Object]
 }
 
-// ClusterEvents returns the cluster events that Ray wrote to logs by the moment, in the order of nodes and files, each
-// once, with keys as they were written.
+// ClusterEvents returns the cluster events that Ray wrote to logs by the moment, each once, in the order of nodes and
+// files. They have the keys that Ray wrote.
 func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	var version strings.Builder
 	for _, log := range m.LogNames().Events {
@@ -50,8 +50,8 @@ func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	return until, nil
 }
 
-// readEvents reads the events of all files, whatever their time. Those beyond maxBytes of memory are left out, with a
-// warning in the log.
+// readEvents reads the cluster events of all files, whatever their times. Events beyond maxBytes of memory are left
+// out, with a warning in the server's log.
 func (m *Moment) readEvents(ctx context.Context, maxBytes int64) ([]*pyjson.Object, error) {
 	all := eventReader{left: maxBytes, seen: map[string]bool{}}
 	for _, log := range m.LogNames().Events {
@@ -79,7 +79,7 @@ type eventReader struct {
 	left   int64 // bytes of memory that further events may take
 }
 
-// addLines adds the events of a file, one on each line; false means that there is no memory for more. Lines that are
+// addLines adds the events of a file, one on each line, and reports whether there is memory for more. Lines that are
 // not JSON are left out, as Ray does, and so are events that were added before.
 func (e *eventReader) addLines(data []byte) bool {
 	for line := range bytes.Lines(data) {
@@ -116,8 +116,8 @@ type PlatformEvent struct {
 }
 
 // PlatformEvents returns the events of the platform, such as those of Kubernetes, by the moment, each once and the
-// newest first: from events and the saved answer. If both have an event, the later delivery counts; if the deliveries
-// are the same, the saved one counts.
+// newest first. They are from the session's events and the saved answer. Of an event that both have, the later delivery
+// counts; of equal deliveries, the saved one.
 func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	saved, err := m.savedPlatformEvents(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	return all[:min(len(all), maxPlatformEvents)], nil
 }
 
-// savedPlatformEvents returns the events of the last saved answer in each spelling.
+// savedPlatformEvents returns the rows of the last saved answers to each address at which platform events are listed.
 func (m *Moment) savedPlatformEvents(ctx context.Context) (rows []*pyjson.Object, err error) {
 	for _, url := range m.Session.Snapshots.URLs("/api/v0/platform_events") {
 		data, _, err := m.SavedData(ctx, url)
@@ -164,7 +164,7 @@ func (m *Moment) savedPlatformEvents(ctx context.Context) (rows []*pyjson.Object
 	return rows, nil
 }
 
-// platformTime is when a saved event happened last, Unix ns; 0 if that is not known.
+// platformTime returns when the event of a saved row happened last, Unix ns; 0 if that is not known.
 func platformTime(row *pyjson.Object) int64 {
 	t, err := time.Parse(time.RFC3339Nano, row.String("timestamp"))
 	if err != nil || t.Year() < 1970 || t.Year() >= 2262 {

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// RayMetadata says that a name in a job's metadata is Ray's own.
+// RayMetadata reports whether a name in a job's metadata is Ray's own.
 func RayMetadata(name string) bool { return name == entities.SubmissionKey || name == "job_name" }
 
 // Job is a submission with its driver, or a driver without a submission, at one moment. Texts are "" if they are not
@@ -41,13 +41,13 @@ type Job struct {
 	Newer bool
 }
 
-// copyEnd sets what became of the job to what another says of it.
+// copyEnd copies from another job how it ended: status, message, error, exit code and time.
 func (j *Job) copyEnd(o *Job) {
 	j.Status, j.Message, j.ErrorType, j.ExitCode, j.End = o.Status, o.Message, o.ErrorType, o.ExitCode, o.End
 }
 
-// setDrivers gives a submission its drivers, of which Ray shows the last one. A saved row may know a later one, of
-// which there are no events.
+// setDrivers gives a submission its drivers, in the order of their IDs. The last one is the job's own, as Ray shows it.
+// A saved row may name a later driver of which there are no events: then that one stays.
 func (j *Job) setDrivers(drivers []*entities.Job) {
 	n := len(drivers)
 	if n > 0 && drivers[n-1].ID.String() >= j.ID {
@@ -57,13 +57,13 @@ func (j *Job) setDrivers(drivers []*entities.Job) {
 	j.Earlier = drivers[:n]
 }
 
-// DrivenBy says whether an ID (hex) is that of a driver of the job.
+// DrivenBy reports whether an ID (hex) is that of one of the job's drivers.
 func (j *Job) DrivenBy(id string) bool {
 	return id != "" && (id == j.ID || slices.ContainsFunc(j.Earlier,
 		func(d *entities.Job) bool { return d.ID.String() == id }))
 }
 
-// Drivers are the IDs of the job's drivers, the last one first, which is the job's own.
+// Drivers returns the IDs (hex) of the job's drivers: the last one, which is the job's own, and then the earlier ones.
 func (j *Job) Drivers() (ids []string) {
 	if j.ID != "" {
 		ids = append(ids, j.ID)
@@ -74,9 +74,9 @@ func (j *Job) Drivers() (ids []string) {
 	return ids
 }
 
-// FindJob looks up a job as Ray does: by the ID of a driver, in hex, or by a submission's ID (find_job_by_ids in
-// ray/dashboard/modules/job/utils.py). A submission that is found by the ID of an earlier driver is returned as a copy
-// with that driver. The result is nil if no job has the ID.
+// FindJob looks up a job as Ray does (find_job_by_ids in ray/dashboard/modules/job/utils.py): by the ID of a driver, in
+// hex, or by a submission's ID. A submission that is found by an earlier driver is returned as a copy with that driver.
+// The result is nil if no job has the ID.
 func FindJob(jobs []Job, id string) *Job {
 	if id == "" {
 		return nil
@@ -139,8 +139,8 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	return append(jobs, b.plainDrivers(snapshot)...), nil
 }
 
-// savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same
-// columns.
+// savedJobs returns the rows of the last snapshot of jobs, and when it was taken (Unix ns; 0: not known): of
+// /api/jobs/, or else of the State API's list, which has the same columns.
 func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error) {
 	value, taken, err := m.Saved(ctx, "/api/jobs/")
 	if list, ok := value.([]any); ok || err != nil {
@@ -176,8 +176,8 @@ func savedJob(row *pyjson.Object) Job {
 	return j
 }
 
-// plainDrivers returns the drivers without a submission, by their IDs: first those of which there are events, then
-// those that only the saved list, snapshot, has.
+// plainDrivers returns the drivers without a submission: first those of which there are events, then those that only
+// the saved list has, both by their IDs. snapshot are the rows of that list.
 func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	var plain []entities.Job
 	for _, j := range b.m.Session.Jobs {
@@ -215,7 +215,7 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	return jobs
 }
 
-// driver returns a driver without a submission.
+// driver returns the job of a driver without a submission.
 func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
 	j := Job{ID: thing.ID}
 	if thing.Saved != nil {
@@ -230,8 +230,8 @@ func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
 	return j
 }
 
-// submissions returns the submissions that existed at the moment: those of the saved list, snapshot, first, in its
-// order, then the others by their IDs.
+// submissions returns the submissions that existed at the moment: those of the saved list in its order, then the others
+// by their IDs. snapshot are the rows of that list.
 func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object) ([]Job, error) {
 	var overridden []string // rows that events and logs may replace; whether they show another state is not known yet
 	saved := map[string]bool{}
@@ -271,8 +271,9 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	return jobs, nil
 }
 
-// submission joins j, a submission by its saved row, with byEvents, the same one by its events and logs, which is nil
-// if there are none or if they show that it did not exist at the moment. existed says whether it did.
+// submission completes j, a submission as its saved row has it, by byEvents, the same one as its events and logs have
+// it. byEvents is nil if there are none, or if they show that it did not exist at the moment. existed reports whether
+// it did.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	drivers := b.drivers[j.SubmissionID]
 	if (len(drivers) > 0 || b.laterDriver[j.SubmissionID]) && !b.m.InTime(b.taken) {
@@ -294,7 +295,7 @@ func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	return j, true
 }
 
-// isOnlySaved says whether a submission is known only from a snapshot.
+// isOnlySaved reports whether a submission is known only from a snapshot.
 func (b *jobBuilder) isOnlySaved(id string) bool {
 	return b.evidence[id] == nil && b.drivers[id] == nil
 }
@@ -304,7 +305,7 @@ type DriverState struct {
 	Started, Ended int64 // Unix ns, 0: not yet
 }
 
-// status is the driver's as that of a job: Ray has no other end of a driver.
+// status returns the driver's state as the status of a job: Ray shows every driver that ended as one that succeeded.
 func (s *DriverState) status() string {
 	if s.Ended != 0 {
 		return jobstatus.Succeeded

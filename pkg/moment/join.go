@@ -13,8 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
-// Saved returns the last saved answer to url before the moment, and when it was given (0: not known); nil if there is
-// none. An answer that cannot be parsed counts as none: events still give the rest.
+// Saved returns the last saved answer to url before the moment, or the first one after it if there is none before, and
+// when it was given (Unix ns; 0: not known). It is nil if none is saved, or if it cannot be parsed: events still give
+// the rest.
 func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,8 +31,8 @@ func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64,
 	return value, snap.Taken, err
 }
 
-// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given; nil if there
-// is none.
+// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given (Unix ns);
+// nil if there is none.
 func (m *Moment) SavedThen(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
 	if err == nil && m.At != 0 && !(snap.Taken != 0 && snap.Taken <= m.At || snap.Taken == 0 && snap.Stored != 0 &&
@@ -41,32 +42,32 @@ func (m *Moment) SavedThen(ctx context.Context, url string) (value any, taken in
 	return m.Saved(ctx, url)
 }
 
-// SavedData returns the "data" of the last saved answer to url in Ray's envelope; nil where there is none.
+// SavedData returns the "data" in Ray's envelope of the last saved answer to url, and when it was given; nil if there
+// is none.
 func (m *Moment) SavedData(ctx context.Context, url string) (*pyjson.Object, int64, error) {
 	value, taken, err := m.Saved(ctx, url)
 	envelope, _ := value.(*pyjson.Object)
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList returns the result of a saved State API list and when it was given (Unix nanoseconds; 0: not known); nil if
-// none is saved. Path was asked for with several queries. Of their answers those count that have all columns, if there
-// are any, of these the last one before the moment, and where it is not known when they were given, the one with the
-// most rows.
+// SavedList returns the result of a saved list of the State API, and when it was given (Unix ns; 0: not known); nil if
+// none is saved. The collector asks for path with several queries. Their answers are ranked: those with all columns
+// come first, then the last one before the moment, then the one with the most rows.
 func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, int64, error) {
 	var best string
 	var bestRank []int64 // all columns (1) or not (0), when it was given, rows: the greater the better
 	for _, u := range m.Session.Snapshots.URLs(path) {
 		_, query, _ := strings.Cut(u, "?")
-		detail, rows, whole := layout.ListedBy(query)
+		allColumns, rows, whole := layout.ListedBy(query)
 		if !whole {
-			continue
+			continue // the query asked for some of the things only
 		}
 		last, err := m.Session.Snapshots.Last(u, m.At)
 		if err != nil {
 			return nil, 0, err
 		}
 		rank := []int64{0, last.Taken, int64(rows)}
-		if detail {
+		if allColumns {
 			rank[0] = 1
 		}
 		if m.At != 0 && last.Taken > m.At {
@@ -83,7 +84,7 @@ func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, in
 	return data.Object("result"), taken, err
 }
 
-// RowsByKey indexes a list of objects by the string value of a key.
+// RowsByKey returns the objects of a list by the string that each has under a key.
 func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 	m := make(map[string]*pyjson.Object, len(rows))
 	for _, v := range rows {
@@ -94,8 +95,9 @@ func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 	return m
 }
 
-// InTime says whether a snapshot was not taken after the moment, so that nothing in it is later, such as the end of a
-// thing.
+// InTime reports whether a snapshot was taken at the moment or before it, so that nothing in it is later, such as the
+// end of a thing. taken is in Unix ns; it is false for 0, a time that is not known, unless the moment is the session's
+// end.
 func (m *Moment) InTime(taken int64) bool {
 	return m.At == 0 || taken != 0 && taken <= m.At
 }
@@ -124,9 +126,9 @@ type kind[E, S any] struct {
 	agrees  func(row *pyjson.Object, s *S) bool // the row shows the state
 }
 
-// join puts together what is stored of all things of a kind that existed at the moment: those that have a saved row, in
-// the rows' order, then the others, in the order of k.events. taken is when the rows were saved, Unix nanoseconds, 0 if
-// that is not known.
+// join puts together what is stored of all things of a kind that existed at the moment: first the things with a saved
+// row, in the order of rows, then the others, in the order of k.events. taken is when the rows were saved (Unix ns; 0:
+// not known).
 func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E, S] {
 	var joined []Stored[E, S]
 	seen := map[string]bool{}
@@ -163,15 +165,16 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 	return joined
 }
 
-// Overrides says whether the state by events replaces that of a row that was saved at a time (Unix ns, 0: not known).
-// If the states are the same, the row's own values are used: its times are Ray's, those of events are some milliseconds
-// later. If they differ, events win, because the row is older, with one exception: if the row shows an end that events
-// do not show, the row wins, because events may be lost, and nothing that ended starts again.
+// Overrides reports whether the state by events replaces that of a row that was saved at a time (taken, Unix ns; 0: not
+// known). same says that both show the same state: then the row counts, because its times are Ray's, and those of
+// events are some milliseconds later. If they differ, events count, because the row is older, with one exception: if
+// the row shows an end (ended) that events do not show, the row counts, because events may be lost, and nothing that
+// ended starts again.
 func (m *Moment) Overrides(taken int64, same, ended bool) bool {
 	return !same && !(ended && m.InTime(taken))
 }
 
-// findIn finds events by an ID in hex; nil if there are none.
+// findIn calls find with an ID that is given in hex; it returns nil if that is no ID.
 func findIn[T rayid.ID, E any](id string, find func(T) *E) *E {
 	parsed, err := rayid.Parse[T](id)
 	if err != nil {

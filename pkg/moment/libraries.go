@@ -35,7 +35,7 @@ type Application struct {
 // Deployment is a deployment of an application.
 type Deployment struct{ Name, Status, Trigger, Message string }
 
-// Applications returns the applications of Serve, as the last answer before the moment shows them.
+// Applications returns the applications of Serve, as the last answer that was saved before the moment shows them.
 func (m *Moment) Applications(ctx context.Context) (apps []Application, err error) {
 	details, taken, err := m.SavedServe(ctx)
 	for name, v := range details.Object("applications").All() {
@@ -59,7 +59,7 @@ type Run struct {
 	Ended                int64     // when it ended or, if that is not known, when it was saved; Unix ns
 }
 
-// Datasets returns the datasets of a job.
+// Datasets returns the datasets of a job that had begun by the moment.
 func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err error) {
 	saved, taken, err := m.SavedDatasets(ctx, job.String())
 	for _, d := range Objects(saved.List("datasets")) {
@@ -72,7 +72,7 @@ func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err e
 // trainRunLists are the addresses of Ray's two lists of Train's runs.
 var trainRunLists = []string{"/api/train/v2/runs", "/api/train/v2/runs/v1"}
 
-// TrainRuns returns the runs of Train that had begun by the moment, those of both of its interfaces.
+// TrainRuns returns the runs of Train that had begun by the moment, from both of Ray's lists.
 func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 	for _, url := range trainRunLists {
 		saved, taken, err := m.SavedTrainRuns(ctx, url)
@@ -93,7 +93,7 @@ func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 	return runs, nil
 }
 
-// SavedServe returns the saved state of Serve, and when it was saved; nil if there is none.
+// SavedServe returns the saved state of Serve, and when it was saved (Unix ns; 0: not known); nil if none is saved.
 func (m *Moment) SavedServe(ctx context.Context) (*pyjson.Object, int64, error) {
 	// A later answer says when applications were deployed, but not in which state they were.
 	value, taken, err := m.SavedThen(ctx, "/api/serve/applications/")
@@ -101,19 +101,19 @@ func (m *Moment) SavedServe(ctx context.Context) (*pyjson.Object, int64, error) 
 	return details, taken, err
 }
 
-// SavedDatasets returns the saved datasets of a job, and when they were saved; nil if there are none.
+// SavedDatasets returns the saved answer with the datasets of a job (hex), and when it was saved; nil if none is saved.
 func (m *Moment) SavedDatasets(ctx context.Context, job string) (*pyjson.Object, int64, error) {
 	return m.savedRows(ctx, "/api/data/datasets/"+url.PathEscape(job), "datasets", dataset)
 }
 
-// SavedTrainRuns returns the saved runs of Train, and when they were saved; nil if there are none.
+// SavedTrainRuns returns the saved answer with the runs of Train, and when it was saved; nil if none is saved.
 func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object, int64, error) {
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
 // savedRows returns the last answer to url that was saved before the moment, and when it was saved; nil if none is
-// saved. If all were saved later, it is the first of them, and each row of its field list is what rowAt makes of it for
-// the moment; rows that rowAt makes nil are left out.
+// saved. If all were saved later, it is a copy of the first of them, and each row of its field list is what rowAt makes
+// of it for the moment; rows for which rowAt returns nil are left out.
 func (m *Moment) savedRows(ctx context.Context, url, list string,
 	rowAt func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)
@@ -130,7 +130,7 @@ func (m *Moment) savedRows(ctx context.Context, url, list string,
 	return o, taken, err
 }
 
-// rowsAt returns the rows that existed at a moment, each as rowAt gives it: nil for one that did not exist.
+// rowsAt returns what rowAt makes of each row for a moment (Unix ns), without rows for which rowAt returns nil.
 func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Object) []any {
 	existed := []any{}
 	for _, v := range list {
@@ -143,8 +143,8 @@ func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Obje
 	return existed
 }
 
-// dataset returns a dataset's row, which was saved after a moment (Unix nanoseconds), as it was then; nil if the
-// dataset had not begun. If it ran then, its figures are 0, because they were not saved.
+// dataset returns the row of a dataset, which was saved after a moment (Unix ns), as it was at that moment; nil if the
+// dataset had not begun. If it still ran then, its figures are 0, because they were not saved.
 func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	began, ended := seconds(row, "start_time"), seconds(row, "end_time")
 	switch {
@@ -171,9 +171,9 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	return row
 }
 
-// trainRun returns the row of a run or an attempt of Train, which was saved after a moment (Unix nanoseconds), as it
-// was then; nil if it had not begun. A run of Train's first interface has a "run_status", milliseconds, and a text for
-// its detail, not null (ray/train/_internal/state/schema.py).
+// trainRun returns the row of a run of Train, or of one of its attempts, which was saved after a moment (Unix ns), as
+// it was at that moment; nil if it had not begun. A run of Train's first interface has a "run_status", times in
+// milliseconds, and "" for no detail, not null (ray/train/_internal/state/schema.py).
 func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
 	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)
@@ -204,7 +204,7 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	return row
 }
 
-// jobDetails are what a run says of its job, which ends after it.
+// jobDetails returns what a run says of its job as it was at a moment (Unix ns): the job ends after the run.
 func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 	if ended := job.Int("end_time") * 1e6; ended != 0 && ended <= at {
 		return job
@@ -215,15 +215,15 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 	return job
 }
 
-// runningWorker is a worker of a run that had not ended at the moment: its actor lived, and what is measured of it is
-// of a later time.
+// runningWorker returns the row of a worker of a run that had not ended at the moment: the worker's actor lived, and
+// what was measured of it later is left out.
 func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	row = row.Clone()
 	row.SetExisting(map[string]any{"status": Alive, "processStats": nil, "gpus": []any{}})
 	return row
 }
 
-// seconds is a time in Unix seconds, in ns; 0 if there is none.
+// seconds returns a time that a row has in Unix seconds as Unix ns; 0 if it has none.
 func seconds(row *pyjson.Object, name string) int64 {
 	n, _ := row.Get(name).(pyjson.Number)
 	s, err := strconv.ParseFloat(string(n), 64)

@@ -51,10 +51,10 @@ const (
 	suffix           = ".log"
 )
 
-// SubmissionLog is the path of a submission's own log, which has what its driver printed.
+// SubmissionLog returns the path of the log of what a submission's driver prints.
 func SubmissionLog(id string) string { return submissionPrefix + id + suffix }
 
-// SubmissionOf is the submission whose own log has a path; ok is false for other logs.
+// SubmissionOf returns the submission whose driver printed the log at a path; ok is false for other logs.
 func SubmissionOf(path string) (id string, ok bool) {
 	name, ok := strings.CutPrefix(path, submissionPrefix)
 	return strings.TrimSuffix(name, suffix), ok
@@ -78,8 +78,8 @@ func (m *Moment) LogNames() *LogNames {
 	return names
 }
 
-// add records a log of a node under what Ray's names say of it: that it has cluster events, or is that of a submission,
-// a supervisor or a worker. Other logs are left out.
+// add notes what Ray's names say of a log: that it has cluster events, or that it is the log of a submission, a
+// supervisor or a worker. Other logs are left out.
 func (n *LogNames) add(node rayid.Node, path string) {
 	if isEventFile(path) {
 		n.Events = append(n.Events, LogFile{node, path})
@@ -108,7 +108,7 @@ func (n *LogNames) add(node rayid.Node, path string) {
 // them.
 var eventSources = []string{"COMMON", "CORE_WORKER", "GCS", "RAYLET", "CLUSTER_LIFECYCLE", "AUTOSCALER", "JOBS"}
 
-// isEventFile reports whether a log holds cluster events.
+// isEventFile reports whether the log at a path has cluster events.
 func isEventFile(p string) bool {
 	dir, name := path.Split(p)
 	return dir == "events/" && strings.HasSuffix(name, ".log") &&
@@ -121,8 +121,8 @@ const RuntimeEnvAgent = "runtime_env_agent.log"
 // readers is how many things have their logs read at a time.
 const readers = 16
 
-// ReadEach calls read for several things, some at a time, and returns the results in the order of things. A panic
-// becomes an error that names what and the thing. After an error the results are not complete.
+// ReadEach calls read for each of the things, with its index, at most readers at a time, and returns the results in the
+// order of things. A panic becomes an error that names what and the thing. After an error the results are not complete.
 func ReadEach[T, R any](
 	ctx context.Context, what string, things []T, read func(ctx context.Context, i int, thing T) (R, error),
 ) ([]R, error) {
@@ -140,7 +140,7 @@ func ReadEach[T, R any](
 	return results, g.Wait()
 }
 
-// HeadVersions returns a value that changes with the beginnings of some logs of all nodes.
+// HeadVersions returns a text that changes when the first bytes of one of these logs change, on any node.
 func HeadVersions(s *session.Session, bytes int64, paths ...string) string {
 	var b strings.Builder
 	for _, node := range s.Logs.Nodes() {
@@ -157,7 +157,7 @@ type LogFile struct {
 	Path string
 }
 
-// ignoreMissing returns nil if err says that an object does not exist.
+// ignoreMissing returns nil for an error that an object does not exist, and all others as they are.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -165,7 +165,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// ReadHead reads the first bytes of a log; a log that does not exist is empty.
+// ReadHead reads the first n bytes of a log; a log that does not exist is empty.
 func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) ([]byte, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
@@ -174,7 +174,7 @@ func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) 
 	return f.ReadRange(ctx, 0, n)
 }
 
-// readTail reads the last lines of a log, at most maxBytes; a log that does not exist is empty.
+// readTail reads the last lines of a log, at most maxBytes of them; a log that does not exist is empty.
 func readTail(ctx context.Context, logs *sessionlogs.Set, log LogFile, lines int, maxBytes int64) (string, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
@@ -216,7 +216,7 @@ var (
 )
 
 // logFactsOf returns what the logs of a submission show: its own and its supervisor's. They are read again only when
-// the parts that are looked at have changed. zone is that of times in logs.
+// the parts that were looked at have changed. zone is the zone of the times in the logs.
 func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location) (logFacts, error) {
 	cached, _ := Cached[jobCache](m).facts.LoadOrStore(id, &shared.Value[logFacts]{})
 	value := cached.(*shared.Value[logFacts])
@@ -265,7 +265,8 @@ func lastLines(text string, n int) string {
 	return text[ends[len(ends)-n][1]:]
 }
 
-// readHead reads start and entrypoint from the beginning of the submission's log, which the job manager writes.
+// readHead reads the time of the start and the entrypoint from the beginning of the submission's log, which Ray's job
+// manager writes.
 func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, zone *time.Location) error {
 	head, err := ReadHead(ctx, logs, log, jobHeadBytes)
 	if err != nil {
@@ -308,7 +309,7 @@ func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogF
 	return nil
 }
 
-// failure returns what Ray says about a job that failed.
+// failure returns Ray's message about a job that failed, with the last lines of its log.
 func (f logFacts) failure() string {
 	message := "Job entrypoint command failed with exit code " + strconv.Itoa(f.exitCode)
 	if f.tail == "" {

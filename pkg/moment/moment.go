@@ -48,15 +48,15 @@ func NewEnv(log logrus.FieldLogger, memory *budget.Budget) *Env {
 	return &Env{Log: log, Memory: memory, derived: &derivations{of: map[weak.Pointer[session.Origin]]*derived{}}}
 }
 
-// Runs says whether the session still runs.
+// Runs reports whether the session still runs.
 func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.Running(ctx) }
 
-// includes says whether a time, Unix nanoseconds, is not after the moment, so that what happened then had happened.
+// includes reports whether a time (Unix ns) is at the moment or before it, so that what happened then had happened.
 func (m *Moment) includes(t int64) bool { return m.At == 0 || t <= m.At }
 
-// Life returns the time that the moment shows of the session: from when it began until the moment, or else until it
-// ended or, if it still runs, until now. Its events may begin before and end after the times that its collectors
-// stored. If nothing says when it began, that is an hour before the end.
+// Life returns the time that the moment shows of the session: from when it began until the moment; or, if the moment is
+// the session's end, until it ended or, if it still runs, until now. Its events may begin before and end after the
+// times that its collectors stored. If nothing says when it began, that is an hour before the end.
 func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	begin, end = m.Session.Life.Start, m.Session.Life.End
 	if end.IsZero() {
@@ -99,7 +99,7 @@ const Pending = "PENDING"
 // nsPerMilli is the nanoseconds in a millisecond.
 const nsPerMilli = int64(time.Millisecond)
 
-// millis returns Unix nanoseconds without what is less than a millisecond: saved rows have whole ones.
+// millis returns a time (Unix ns) rounded down to a whole millisecond, as saved rows have it.
 func millis(ns int64) int64 { return ns - ns%nsPerMilli }
 
 // MillisPerSecond is the milliseconds in a second.
@@ -123,8 +123,8 @@ type derivations struct {
 	of map[weak.Pointer[session.Origin]]*derived
 }
 
-// get returns what was derived from a session; empty at first. It lives as long as the session, or one that it became
-// by a refresh, is in memory.
+// get returns what was derived from a session; it is empty at first. It is kept for as long as the session, or one that
+// it became by a refresh, is in memory.
 func (d *derivations) get(s *session.Session) *derived {
 	origin := s.Origin()
 	key := weak.Make(origin)
@@ -139,15 +139,16 @@ func (d *derivations) get(s *session.Session) *derived {
 	return found
 }
 
+// forget drops what was derived from a session that is no longer in memory.
 func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.of, key)
 }
 
-// Cached returns what a room caches of the session in a struct T: one T for all moments of the session, zero at first.
-// Its fields are shared.Values, which are computed again when their source has changed: a running session is refreshed
-// every few seconds.
+// Cached returns what a package caches of a session in a struct of its type T. All moments of the session share one T,
+// which is zero at first. Its fields are shared.Values, which are computed again when their source has changed: a
+// running session is refreshed every few seconds.
 func Cached[T any](m *Moment) *T {
 	d := m.derived.get(m.Session)
 	d.mu.Lock()
@@ -161,5 +162,5 @@ func Cached[T any](m *Moment) *T {
 	return found
 }
 
-// StateOf returns a value that changes whenever anything of a session changes.
+// StateOf returns a text that changes whenever anything of a session changes.
 func StateOf(s *session.Session) string { return fmt.Sprintf("%s %x", s.Fingerprint(), s.Contents()) }

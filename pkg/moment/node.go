@@ -29,7 +29,7 @@ type Nodes struct {
 	ByID map[string]*Node
 }
 
-// IP is a node's address; "" if it is not known.
+// IP returns the address of the node with an ID (hex); "" if it is not known.
 func (n Nodes) IP(id string) string {
 	if node := n.ByID[id]; node != nil {
 		return node.IP
@@ -37,8 +37,8 @@ func (n Nodes) IP(id string) string {
 	return ""
 }
 
-// Nodes returns the nodes that existed at the moment, in the order of Ray's list (get_all_node_summary in
-// ray/dashboard/modules/node/datacenter.py), then those that it lacks.
+// Nodes returns the nodes that existed at the moment: those of Ray's list in its order (get_all_node_summary in
+// ray/dashboard/modules/node/datacenter.py), then those of which there are only events.
 func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 	data, taken, err := m.SavedData(ctx, "/nodes?view=summary")
 	if err != nil {
@@ -66,7 +66,8 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 // groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
 const groupLabel = "ray.io/node-group"
 
-// nodeOf returns a node with what its saved row and its events say of it, the state as Moment.Overrides decides.
+// nodeOf returns a node with what its saved row and its events say of it. Moment.Overrides decides which of them its
+// state is from; what does not change in a node's life is taken from either.
 func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
 	raylet := thing.Saved.Object("raylet")
 	death := raylet.Object("deathInfo")
@@ -106,7 +107,8 @@ func (n *Node) Lost() bool {
 	return n.State == Dead && !WantedEnd(n.Reason) && (n.Reason != "" || n.StateMessage != "")
 }
 
-// Amount is how much the node had of a resource. Saved rows have the names of resources in camelCase.
+// Amount returns how much the node had of a resource; 0 if that is not known. Saved rows have the names of resources in
+// camelCase.
 func (n *Node) Amount(resource string) float64 {
 	if len(n.ByEvents.Resources) > 0 {
 		return n.ByEvents.Resources[resource]
@@ -114,7 +116,8 @@ func (n *Node) Amount(resource string) float64 {
 	return Float(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
 }
 
-// Labels are those that are known of the node: all of its events, otherwise the names of its group and machine.
+// Labels returns the node's labels as events have them. Without events they are made of the names of its group and
+// machine.
 func (n *Node) Labels() map[string]string {
 	if n.Events != nil && len(n.Events.Labels) > 0 {
 		return n.Events.Labels
@@ -143,8 +146,8 @@ type NodeState struct {
 	Ended           int64              // Unix ns, 0: alive
 }
 
-// NodeAt returns a node's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it had
-// begun by then.
+// NodeAt returns a node's state at a moment (Unix ns; 0: the session's end) by its events, and whether it had begun by
+// then.
 func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
 	existed = at == 0 || n.Start <= at && (n.Start != 0 || len(n.Transitions) == 0)
@@ -164,13 +167,14 @@ func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	return s, existed
 }
 
-// Head reports whether these are the resources of a head node: only it has this one.
+// Head reports whether the node's resources are those of a head: only a head has this one.
 func (s *NodeState) Head() bool {
 	_, is := s.Resources["node:__internal_head__"]
 	return is
 }
 
-// StateMessage is compose_state_message in ray/dashboard/utils.py; "" if there is nothing to say.
+// StateMessage returns what Ray says to people of a node's death (compose_state_message in ray/dashboard/utils.py); ""
+// if it says nothing.
 func (s *NodeState) StateMessage() string {
 	text := map[string]string{
 		"EXPECTED_TERMINATION": "Expected termination", "UNEXPECTED_TERMINATION": "Unexpected termination",

@@ -25,7 +25,8 @@ type Group struct {
 	Placed                       bool              // it is, or was
 }
 
-// Groups returns the placement groups that existed at the moment: those of the saved list first.
+// Groups returns the placement groups that existed at the moment: those of the saved list in its order, then the
+// others.
 func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 	list, taken, err := m.SavedList(ctx, "/api/v0/placement_groups")
 	if err != nil {
@@ -53,8 +54,8 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 // requested is when a group was requested, in the stats of a saved row.
 const requested = "creation_request_received_ns"
 
-// groupOf returns a placement group with what its saved row and its events say of it, the state as Moment.Overrides
-// decides.
+// groupOf returns a placement group with what its saved row and its events say of it. Moment.Overrides decides which of
+// them its state is from.
 func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
 	stats := thing.Saved.Object("stats")
 	g := Group{
@@ -108,9 +109,9 @@ type GroupState struct {
 	Created, Started, Placed int64
 }
 
-// groupAt returns a placement group's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and
-// whether it existed then: from when it was requested or, if no event says that, from its first transition. Bundles
-// stay placed until placed again.
+// groupAt returns a placement group's state at a moment (Unix ns; 0: the session's end) by its events, and whether it
+// existed then: it exists from its request on or, if no event tells of that, from its first transition. Bundles stay
+// where they were placed until they are placed again.
 func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	existed = at == 0 || g.Created <= at && (g.Created != 0 || len(g.Transitions) == 0)
@@ -134,7 +135,7 @@ func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) 
 	return s, existed
 }
 
-// CreationTime is the time from a group's request to its placement; 0 if it was not placed.
+// CreationTime returns the time from a group's request to its placement; 0 if it was not placed.
 func (s *GroupState) CreationTime() time.Duration {
 	if s.Placed == 0 {
 		return 0
@@ -142,8 +143,8 @@ func (s *GroupState) CreationTime() time.Duration {
 	return time.Duration(max(0, s.Placed-s.Created))
 }
 
-// ShownSchedulingState is the scheduling state as Ray's dashboard shows it: in the event's protobuf, REMOVED has the
-// name of a state.
+// ShownSchedulingState returns the scheduling state as Ray's dashboard shows it. Ray's events have a longer name for
+// REMOVED.
 func (s *GroupState) ShownSchedulingState() string {
 	return strings.Replace(s.SchedulingState, "SCHEDULING_REMOVED", Removed, 1)
 }

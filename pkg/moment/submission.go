@@ -44,8 +44,8 @@ type evidence struct {
 	failure    string // why its job manager let it fail; "" if it did not
 }
 
-// jobEvidence collects what the session has of each submission besides saved rows and drivers, whatever the moment, by
-// the submission's ID. One of which there is only a log has an empty evidence.
+// jobEvidence returns what the session has of each submission besides saved rows and drivers, by the submission's ID,
+// whatever the moment. A submission of which there is only a log has an empty evidence.
 func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) {
 	return Cached[jobCache](m).evidence.GetFor(ctx, StateOf(m.Session),
 		func(ctx context.Context) (map[string]*evidence, error) {
@@ -85,7 +85,7 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 		})
 }
 
-// addEvent reads what a line of event_JOBS.log says about a submission (JobManager in
+// addEvent takes over what an event of event_JOBS.log says about the submission with an ID (JobManager in
 // ray/dashboard/modules/job/job_manager.py).
 func (e *evidence) addEvent(id string, event *pyjson.Object) {
 	at := event.Int("timestamp") * int64(time.Second)
@@ -103,8 +103,8 @@ func (e *evidence) addEvent(id string, event *pyjson.Object) {
 // store. The others are shown by their events alone, without the exit code and fractions of seconds.
 const maxLogsRead = 500
 
-// jobsByEvents returns submissions as their events and logs show them, without saved rows, by ID. Those that did not
-// exist at the moment are left out.
+// jobsByEvents returns submissions by ID, as their events and logs show them, without saved rows. Those that did not
+// exist at the moment are left out. It reads the logs of the first maxLogsRead of the IDs.
 func (b *jobBuilder) jobsByEvents(ctx context.Context, ids []string) (map[string]*Job, error) {
 	jobs, err := ReadEach(ctx, "the logs of submission ", ids,
 		func(ctx context.Context, i int, id string) (_ *Job, err error) {
@@ -125,8 +125,8 @@ func (b *jobBuilder) jobsByEvents(ctx context.Context, ids []string) (map[string
 	return byID, err
 }
 
-// jobByEvents returns a submission by its own events, with what they lack by its driver and logs; nil if it did not
-// exist at the moment.
+// jobByEvents returns a submission as its own events show it. What these lack is taken from its driver and logs. It is
+// nil if the submission did not exist at the moment.
 func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 	other := b.byDriverAndLogs(id, e, facts)
 	if e.own == nil {
@@ -145,7 +145,7 @@ func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
 	return own
 }
 
-// hasEnd says whether the submission's own events contain its end.
+// hasEnd reports whether the submission's own events contain its end.
 func (e *evidence) hasEnd() bool {
 	if e.own == nil || len(e.own.Transitions) == 0 {
 		return false
@@ -153,8 +153,8 @@ func (e *evidence) hasEnd() bool {
 	return jobstatus.Ended(e.own.Transitions[len(e.own.Transitions)-1].State)
 }
 
-// byDriverAndLogs returns a submission by its driver, logs and Ray's list of events, without its own events; nil if it
-// did not exist at the moment.
+// byDriverAndLogs returns a submission as its driver, its logs and event_JOBS.log show it, without its own events; nil
+// if it did not exist at the moment.
 func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Job {
 	j := &Job{SubmissionID: id, Newer: true} // no saved row is read
 	j.setDrivers(b.drivers[id])
@@ -178,7 +178,7 @@ func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Jo
 	return j
 }
 
-// byOwnEvents returns a submission by its own events alone; nil if it did not exist at the moment.
+// byOwnEvents returns a submission as its own events show it; nil if it did not exist at the moment.
 func (b *jobBuilder) byOwnEvents(s *entities.Submission) *Job {
 	j := &Job{SubmissionID: s.ID, Entrypoint: s.Entrypoint, Metadata: s.Metadata, RuntimeEnv: s.RuntimeEnv,
 		Newer: true}
@@ -217,9 +217,9 @@ var statusMessages = map[string]string{
 // EndNotRecorded is the message of a submission of which only the end of its driver is known.
 const EndNotRecorded = "The driver ended; its exit code was not recorded."
 
-// setOutcome derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts
-// most, then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
-// driver, unless its submission went on.
+// setOutcome derives from its evidence how a submission that is not known by its own events began and ended. The exit
+// code that its supervisor logged counts most, then the status that Ray's job manager wrote. If there is neither, a
+// driver that ended counts as successful, as Ray shows any driver that ended, unless the submission went on after it.
 func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	j.Status, j.Node, j.Start = jobstatus.Pending, facts.node, e.started
 	b.setBySupervisor(j, e.supervisor)
@@ -255,9 +255,9 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	j.Message = statusMessages[j.Status]
 }
 
-// stillRuns says whether a submission whose driver had ended still ran at the moment: its entrypoint may run more
-// programs after the one that was the driver. Something that happened to it later shows that, or a supervisor that
-// lives and is known to die later or is looked at now.
+// stillRuns reports whether a submission whose driver had ended still ran at the moment, because its entrypoint may run
+// more programs. Something that happened to the submission later shows that, or a supervisor that lived at the moment,
+// if the moment is now or if it is known that the supervisor died later.
 func (b *jobBuilder) stillRuns(id string, e *evidence, facts logFacts) bool {
 	after := func(t int64) bool { return !b.m.includes(t) }
 	switch {
@@ -271,7 +271,7 @@ func (b *jobBuilder) stillRuns(id string, e *evidence, facts logFacts) bool {
 	return now.State == Alive && (b.runs || last.State == Dead)
 }
 
-// setExit completes the outcome of a job whose exit code is known, as the supervisor reports it to Ray.
+// setExit sets the outcome of a job whose exit code is known, as the supervisor reports it to Ray.
 func (j *Job) setExit(facts logFacts) {
 	j.ExitCode, j.End = facts.exitCode, facts.ended
 	if facts.exitCode == 0 {
@@ -290,7 +290,7 @@ var failureTypes = map[string]string{
 	"Unexpected error occurred: ":                   "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
 }
 
-// failureType is the type of error of such a sentence; "" if it is another one.
+// failureType returns Ray's type of error for such a sentence; "" if it begins in another way.
 func failureType(failure string) string {
 	for begins, kind := range failureTypes {
 		if strings.HasPrefix(failure, begins) {
@@ -300,8 +300,8 @@ func failureType(failure string) string {
 	return ""
 }
 
-// setBySupervisor sets the submission's status and times by its supervisor actor, if a has events: the submission is
-// pending until the actor is alive, and over when it is dead.
+// setBySupervisor sets the submission's status, node and times by its supervisor actor: the submission is pending until
+// the actor is alive, and over when it is dead. It does nothing if a is nil or has no events.
 func (b *jobBuilder) setBySupervisor(j *Job, a *entities.Actor) {
 	if a == nil || len(a.Transitions) == 0 {
 		return
@@ -318,7 +318,8 @@ func (b *jobBuilder) setBySupervisor(j *Job, a *entities.Actor) {
 	j.Node = state.Node // nil if it never ran: Ray then names no node, whoever wrote the log
 }
 
-// setByDriver sets the status and times of a submission by its last driver, and returns when that ended (0: not yet).
+// setByDriver sets the status, node and start of a submission by its last driver, and returns when that driver ended
+// (Unix ns; 0: not yet, or there is none).
 func (b *jobBuilder) setByDriver(j *Job) int64 {
 	d := j.Driver
 	if d == nil {

@@ -33,8 +33,9 @@ type Worker struct {
 	PID         int64
 }
 
-// Workers returns the workers that existed at the moment: those of the saved list and of events, then drivers that only
-// the jobs' events tell of, then workers that only the names of log files tell of (Ray sends worker events from 2.58).
+// Workers returns the workers that existed at the moment: those of the saved list and of events; then drivers of which
+// only the events of jobs tell; then workers of which only the names of log files tell (Ray sends worker events from
+// 2.58).
 func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	list, taken, err := m.SavedList(ctx, "/api/v0/workers")
 	if err != nil {
@@ -73,8 +74,8 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	return t.workers, nil
 }
 
-// workerOf returns a worker that the saved list or events tell of, with the state that counts, see Overrides. If only
-// the saved row tells of it, and its end there is after the moment, the worker is alive.
+// workerOf returns a worker of the saved list or of events, with the state that counts, as Moment.Overrides decides. If
+// only the saved row tells of it, and that says that it ended after the moment, the worker is alive.
 func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 	if thing.Saved == nil {
 		return Worker{Stored: thing, WorkerState: thing.ByEvents, Type: thing.Events.Type,
@@ -103,13 +104,13 @@ type workerTable struct {
 	seen    map[string]bool
 }
 
+// add adds a worker. The caller has checked that it is not there yet.
 func (t *workerTable) add(w Worker) {
 	t.seen[w.ID] = true
 	t.workers = append(t.workers, w)
 }
 
-// addDriver adds a job's driver, unless it is there already or did not exist at the moment. Its worker ID is the job's
-// followed by 0xff.
+// addDriver adds a job's driver as a worker, unless it is there already or did not exist at the moment.
 func (t *workerTable) addDriver(j *entities.Job) {
 	id := DriverWorker(j.ID)
 	state, existed := DriverAt(j, t.m.At)
@@ -127,7 +128,7 @@ func (t *workerTable) addDriver(j *entities.Job) {
 	t.add(w)
 }
 
-// DriverWorker is the worker ID of a job's driver: the job's ID, then bytes of 0xff.
+// DriverWorker returns the worker ID (hex) of a job's driver: the job's ID, then bytes of 0xff.
 func DriverWorker(j rayid.Job) string {
 	var w rayid.Worker
 	for i := range w {
@@ -137,25 +138,26 @@ func DriverWorker(j rayid.Job) string {
 	return w.String()
 }
 
-// addLogged adds the workers of which there is only a log. When they started is not known, so Started is 0. They count
-// as dead if their node or their actor is.
+// addLogged adds the workers of which there is only a log. Such a worker counts as dead if its node or its actor is.
+// When it started is not known, so Started is 0.
 //
-// list is Ray's list of workers, sorted by ID and saved at the time taken (Unix nanoseconds). A worker is missing from
-// the list if it is complete, or if its last row has a greater ID. Then Ray no longer knew the worker, and it is added
-// only if events say that it ran something after taken. A list that was cut says nothing about IDs behind its last row:
-// these workers are added.
+// list is Ray's list of workers, sorted by ID and saved at the time taken (Unix ns); nil if none is saved. Ray may have
+// cut it. If the list is whole, or if its last row has a greater ID than a worker that it lacks, Ray no longer knew
+// that worker: it is added only if events say that it ran something after taken. A list that was cut says nothing about
+// IDs behind its last row, so these workers are added.
 func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.Object, taken int64) error {
 	saved := list.List("result")
-	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered") // rows before Ray's limit cut the list
-	last := ""
+	beforeCut := list.Int("num_filtered") // how many rows there were before Ray's limit cut the list
+	whole := list != nil && int64(len(saved)) >= beforeCut
+	lastID := ""
 	if len(saved) > 0 {
 		row, _ := saved[len(saved)-1].(*pyjson.Object)
-		last = row.String("worker_id")
+		lastID = row.String("worker_id")
 	}
 	names := t.m.LogNames()
 	missing := map[string]bool{}
 	for _, logged := range names.Workers {
-		if !t.seen[logged.ID] && (complete || logged.ID < last) {
+		if !t.seen[logged.ID] && (whole || logged.ID < lastID) {
 			missing[logged.ID] = true
 		}
 	}
@@ -163,14 +165,14 @@ func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.O
 	if err != nil {
 		return err
 	}
-	gone := t.m.EndedActorWorkers()
+	ended := t.m.EndedActorWorkers()
 	for _, logged := range names.Workers {
 		if t.seen[logged.ID] || missing[logged.ID] && !later[logged.ID] {
 			continue
 		}
 		node := nodes.ByID[logged.Node.String()]
 		w := Worker{Type: logged.Kind, Node: logged.Node.String(), PID: logged.PID, WorkerState: WorkerState{
-			Alive: (node == nil || node.State != Dead) && !gone[logged.ID], Launch: noTime, Launched: noTime,
+			Alive: (node == nil || node.State != Dead) && !ended[logged.ID], Launch: noTime, Launched: noTime,
 		}}
 		w.ID = logged.ID
 		t.add(w)
@@ -182,13 +184,13 @@ func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.O
 // each log of an archive for ended ones.
 type workerCache struct{ later, ended shared.Value[map[string]bool] }
 
-// workersKey is what workerCache holds depends on.
+// workersKey returns a text that changes when the contents of workerCache do.
 func (m *Moment) workersKey() string { return fmt.Sprint(StateOf(m.Session), " ", m.At) }
 
-// workersAfter returns the workers of missing, by their IDs in hex, in which an actor or a task began, by its events,
-// after saved: the time (Unix nanoseconds) when a list of workers was saved that lacks them. If that time is 0, not
-// known, there are none. It goes through all tasks, so it does so only if a worker is missing, and once for a moment:
-// missing depends on nothing else.
+// workersAfter returns, of the workers of missing, those in which an actor or a task began after a list of workers was
+// saved that lacks them (saved, Unix ns; 0: not known, then there are none). The keys of both maps are IDs in hex. It
+// goes through all tasks, so it does so only if a worker is missing, and once for each moment: missing depends on
+// nothing else.
 func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[string]bool) (map[string]bool, error) {
 	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) {
 		return nil, nil
@@ -223,7 +225,7 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 	})
 }
 
-// EndedActorWorkers are the processes of actors that died or were restarted, by their IDs in hex.
+// EndedActorWorkers returns the IDs (hex) of the worker processes in which actors ran that then died or were restarted.
 func (m *Moment) EndedActorWorkers() map[string]bool {
 	// Nothing is read: it cannot fail.
 	ended, _ := Cached[workerCache](m).ended.GetFor(context.Background(), m.workersKey(),
@@ -250,8 +252,8 @@ type WorkerState struct {
 	ExitType, ExitDetail             string
 }
 
-// WorkerAt returns a worker's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it
-// existed then.
+// WorkerAt returns a worker's state at a moment (Unix ns; 0: the session's end) by its events, and whether it existed
+// then.
 func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: noTime, Launched: noTime}
 	existed = len(w.Transitions) == 0
@@ -272,7 +274,7 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	return s, existed
 }
 
-// latest sets a time that an event has.
+// latest sets *t to a time that an event has; 0 means that the event has none.
 func latest(t *uint64, v uint64) {
 	if v != 0 {
 		*t = v
