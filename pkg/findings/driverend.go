@@ -167,7 +167,7 @@ func (e *driverEnd) readLater() {
 	}
 	from, to := e.log.lineBounds(max(0, e.traceAt-1))
 	heading := e.log.text[from:min(to, from+logline.MaxHeader, e.traceAt)]
-	recorded := output.Record(heading) >= logline.Warning // the traceback is a part of a record of a log
+	recorded := output.RecordLevel(heading) >= logline.Warning // the traceback is a part of a record of a log
 	behind, ofFunction := output.Behind(e.trace, e.raised), !output.FromModule(e.trace)
 	printed := strings.HasPrefix(e.log.text[e.traceAt:], output.TracebackStart) && e.outer.Type == "" &&
 		!strings.HasPrefix(heading, trimmed) && !strings.HasSuffix(heading, ":") &&

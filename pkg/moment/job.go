@@ -239,7 +239,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 		if row.String("type") == "SUBMISSION" {
 			id := row.String("submission_id")
 			saved[id] = true
-			const same = false
+			const same = false // as if events showed another state: whether they do is found out below
 			if b.m.Overrides(b.taken, same, jobstatus.Ended(row.String("status"))) && !b.isOnlySaved(id) {
 				overridden = append(overridden, id)
 			}

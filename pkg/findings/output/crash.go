@@ -74,16 +74,17 @@ const (
 	maxDump  = 2 << 20
 )
 
-// Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the
-// log has nothing of it.
-func Crash(log string) (said string, at int) { return lastOf(crashes, log) }
+// Crash returns what the runtime of a program said when an error ended it, and the offset in the log where it says so;
+// "" and -1 if the log has nothing of it. Only the log's end is searched.
+func Crash(log string) (said string, at int) { return lastCrashOf(crashes, log) }
 
-// CrashInPython is Crash for the log of a process of Python, in which also programs print that it runs.
-func CrashInPython(log string) (said string, at int) { return lastOf(inPython, log) }
+// CrashInPython does what Crash does for the log of a process of Python: what other programs print, which it may have
+// run, does not count.
+func CrashInPython(log string) (said string, at int) { return lastCrashOf(inPython, log) }
 
-// lastOf returns what the last of crashes in a log said, or the root of what that was caused by, and where; -1 if there
-// is none.
-func lastOf(crashes []crash, log string) (said string, at int) {
+// lastCrashOf returns what the last crash of these kinds in a log said, and the offset where it says so; "" and -1 if
+// there is none. If the runtime names what the crash was caused by, it returns that instead.
+func lastCrashOf(crashes []crash, log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)
 	if strings.Contains(log[from:], "\ngoroutine ") {
 		from = max(0, len(log)-maxDump)
@@ -99,10 +100,10 @@ func lastOf(crashes []crash, log string) (said string, at int) {
 		if len(all) == 0 {
 			continue
 		}
-		// the interpreter only names the signal, also after C++ has said why it sent it
+		// Python's interpreter only names the signal, also below the words of C++ code that say why the code sent it
 		if m := all[len(all)-1]; m[0] > at && (at < 0 || crash.sign != fatalError) {
-			at, kind, message = m[0], part(end, m, 1), part(end, m, 2)
-			if first := max(m[3], m[5]); goesOn(end[m[2]:first]) {
+			at, kind, message = m[0], submatch(end, m, 1), submatch(end, m, 2)
+			if first := max(m[3], m[5]); needsNextLine(end[m[2]:first]) {
 				message = strings.TrimSpace(message + " " + restOfMessage(end[first:]))
 			}
 		}
@@ -112,8 +113,8 @@ func lastOf(crashes []crash, log string) (said string, at int) {
 	}
 	if all := causedBy().FindAllStringSubmatchIndex(end[at:], -1); len(all) > 0 {
 		m := all[len(all)-1]
-		kind, message = part(end[at:], m, 1), part(end[at:], m, 2)
-		if m[4] >= 0 && goesOn(message) {
+		kind, message = submatch(end[at:], m, 1), submatch(end[at:], m, 2)
+		if m[4] >= 0 && needsNextLine(message) {
 			message = strings.TrimSpace(message + " " + restOfMessage(end[at+m[5]:]))
 		}
 	}
@@ -127,26 +128,26 @@ func lastOf(crashes []crash, log string) (said string, at int) {
 // signalled matches the line that Ray's handler or Python prints of a signal that ends a process.
 var signalled = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 
-// Signal returns the first signal of which a log says that it ended the process, or Python's words for it, and where
-// the log says so; "" and -1 if it does not.
+// Signal returns the first signal of which a log says that it ended the process, or Python's words for it, and the
+// offset where the log says so; "" and -1 if it does not.
 func Signal(log string) (signal string, at int) {
 	m := signalled().FindStringSubmatchIndex(log)
 	if m == nil {
 		return "", -1
 	}
-	return cmp.Or(part(log, m, 1), part(log, m, 2)), m[0]
+	return cmp.Or(submatch(log, m, 1), submatch(log, m, 2)), m[0]
 }
 
-// part is a group of a match; "" if the group did not match.
-func part(text string, m []int, group int) string {
+// submatch returns what a group of a match matched; "" if it matched nothing. m is the match as indices in text.
+func submatch(text string, m []int, group int) string {
 	if m[2*group] < 0 {
 		return ""
 	}
 	return text[m[2*group]:m[2*group+1]]
 }
 
-// LastCrash returns what the runtime of a program said of a crash, or else the error that was printed last behind its
-// stack; "" if there was no crash.
+// LastCrash returns what the runtime of a program said of a crash. If the log has another error behind the crash's
+// stack, it returns that error, because it says more. It returns "" if there was no crash.
 func LastCrash(log string) string {
 	crash, at := Crash(log)
 	if at < 0 {
@@ -167,7 +168,7 @@ var ofCrash = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension m
 
 const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
 
-// BeforeSignal returns what a log has above the lines at its end that only say that a signal ended its program.
+// BeforeSignal returns a log without the lines at its end that only say that a signal ended the program.
 func BeforeSignal(log string) string {
 	for {
 		log = strings.TrimRight(log, "\r\n ")
@@ -179,7 +180,7 @@ func BeforeSignal(log string) string {
 	}
 }
 
-// behindStack returns a text from behind its first line and its last one that is indented, as those of stacks are.
+// behindStack returns what a text has behind a stack: behind its first line and the last line that is indented.
 func behindStack(text string) string {
 	from, at := 0, 0
 	for line := range strings.Lines(text) {
@@ -199,8 +200,8 @@ var (
 	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
 )
 
-// WithoutFrames returns a text without the lines that say where something happened, such as a traceback's frames with
-// their lines of code.
+// WithoutFrames returns a text without the lines that say where something happened, such as the frames of a traceback
+// and their lines of code.
 func WithoutFrames(text string) string {
 	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !marksLine().MatchString(text) {
 		return text

@@ -33,7 +33,7 @@ func (e Exception) String() string {
 	return e.Type + ": " + message
 }
 
-// withoutHints returns a text up to the first hint of Ray in it.
+// withoutHints returns a text up to the first of Ray's hints in it.
 func withoutHints(text string) string {
 	for _, hint := range rayHints {
 		text, _, _ = strings.Cut(text, hint)
@@ -49,7 +49,7 @@ var rayHints = []string{
 	" Refer to the documentation on how to address", " This is the Python worker that first created the ObjectRef",
 }
 
-// Same reports whether two texts are about the same exception.
+// Same reports whether two exceptions have the same type and, but for numbers and IDs, the same message.
 func (e Exception) Same(other Exception) bool {
 	return e.Type != "" && e.Type == other.Type && Normalised(e.Message) == Normalised(other.Message)
 }
@@ -69,8 +69,9 @@ var (
 // that run notebooks raise exceptions with it in their messages.
 const ofNotebook = " Traceback (most recent call last)"
 
-// ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another
-// exception was raised because of it: asyncio cancels what took too long, and then raises a TimeoutError.
+// ExceptionOf returns the exception that a text printed by Python is about; the zero Exception if there is none. A
+// CancelledError does not count if another exception was raised because of it: asyncio cancels what took too long, and
+// then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
 	text = human.WithoutColours(text)
 	if group := groupStart().FindStringIndex(text); group != nil {
@@ -81,15 +82,15 @@ func ExceptionOf(text string) (e Exception) {
 			return e
 		}
 	}
-	return ofParts(text)
+	return firstOfChain(text)
 }
 
-// ofParts returns the exception of a text that may have tracebacks of several, each the direct cause of the next: the
-// first that says what went wrong. A CancelledError does not, nor does a type without a message and a traceback, as in
-// Ray's line about a task's exception. If it is of a socket, a process or a status of HTTP and does not say for what,
-// Rest gets what a library raised from it, which does.
-func ofParts(text string) (e Exception) {
-	program, silent := beginsIn(text), true // silent: e does not say yet what went wrong
+// firstOfChain returns the exception of a text that may have several tracebacks, each the direct cause of the next one:
+// the first exception that says what went wrong. A CancelledError does not say that, and neither does a type that has
+// no message and no traceback, as in Ray's line about a task's exception. An exception of a socket, a process or a
+// status of HTTP may not say for what: then Rest gets the exception that a library raised from it.
+func firstOfChain(text string) (e Exception) {
+	program, silent := programLibrary(text), true // silent: e does not say yet what went wrong
 	for part := range strings.SplitSeq(text, directCause) {
 		next := raisedIn(part, program)
 		if !silent {
@@ -130,7 +131,7 @@ var (
 	launcher   = lazyregexp.New(`^<frozen runpy>$|/runpy\.py$|/bin/[^/]+$|(?:-packages|^python)/ray/`)
 )
 
-// libraryOf returns the library that a file is of; "" if it is of none, or of Ray.
+// libraryOf returns the name of the library to which a file belongs; "" if it belongs to none, or to Ray.
 func libraryOf(file string) string {
 	m := ofLibrary().FindStringSubmatch(file)
 	if m == nil || m[1] == "ray" {
@@ -139,9 +140,9 @@ func libraryOf(file string) string {
 	return m[1]
 }
 
-// beginsIn returns the library in which the last traceback of a text begins: the program, or the task, is installed
-// like a library. It returns "" if it begins in none.
-func beginsIn(text string) string {
+// programLibrary returns the library in which the last traceback of a text begins: then the program, or the task, is
+// installed like a library. It returns "" if the traceback begins in none.
+func programLibrary(text string) string {
 	from := max(strings.LastIndex(text, TracebackStart), strings.LastIndex(text, "ray::"))
 	if from < 0 {
 		return ""
@@ -160,8 +161,8 @@ const ofJava = ": "
 // inConstructor is what Ray says of an actor's death before the exception of its constructor.
 const inConstructor = "The actor died because of an error raised in its creation task, "
 
-// raisedIn returns the exception of a text that does not contain directCause. program is the library in which its
-// program begins.
+// raisedIn returns the last exception of a text that does not contain directCause. program is the library to which the
+// program's own code belongs; "" if to none.
 func raisedIn(text, program string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
 	// and may be the rest of its message or its notes.
@@ -219,7 +220,7 @@ func raisedIn(text, program string) (e Exception) {
 		}
 		rest = -1
 		switch {
-		case goesOn(m[4]) && strings.Contains(line, ":"):
+		case needsNextLine(m[4]) && strings.Contains(line, ":"):
 			rest = next
 		case strings.HasPrefix(text[next:], ofJava):
 			rest = next + len(ofJava)
@@ -242,7 +243,8 @@ func raisedIn(text, program string) (e Exception) {
 // that of a KeyError.
 const udfNote = `\nFailed to apply UDF `
 
-// shortened cuts a message in its middle if it is long: at its end it often has the reason.
+// shortened returns a message of at most MaxMessage bytes: a longer one without its middle, because at its end it often
+// has the reason.
 func shortened(message string) string {
 	if len(message) <= MaxMessage {
 		return Clip(message, MaxMessage)
@@ -250,15 +252,15 @@ func shortened(message string) string {
 	return Clip(message, MaxMessage/2) + strings.ToValidUTF8(message[len(message)-MaxMessage/2:], "")
 }
 
-// isException reports whether a line names an exception: by a usual ending of its type, or, behind a traceback's
-// frames, by its module or a capital letter.
+// isException reports whether a line of a traceback that has a module and a name names an exception: by the usual
+// ending of its type, or, if behindFrames says that frames stand above it, by its module or a capital letter.
 func isException(module, name string, behindFrames bool) bool {
 	capital := strings.ToUpper(name[:1]) == name[:1]
 	return typical().MatchString(name) || behindFrames && (module != "" || capital) && name != "Traceback"
 }
 
-// setPlace sets what the last frame of a traceback tells: its file, its function, and its line of code. program is the
-// library in which the program begins.
+// setPlace sets what the last frame above an exception tells of it. file, function and code are the frame's, and
+// program is the library to which the program's own code belongs.
 func (e *Exception) setPlace(file, function, code, program string) {
 	library := libraryOf(file)
 	e.Library = library != "" && library != program || ofNetworks().MatchString(file)
@@ -279,9 +281,9 @@ var (
 	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 )
 
-// goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster
-// was started with:". So does what Ray says of any runtime environment that failed.
-func goesOn(first string) bool {
+// needsNextLine reports whether the first line of a message says little without the next one: "Version mismatch: the
+// cluster was started with:". So does what Ray says of any runtime environment that failed.
+func needsNextLine(first string) bool {
 	first = strings.TrimSpace(first)
 	return first == "" || first == "Failed to set up runtime environment." || strings.HasSuffix(first, ":") ||
 		countsBelow().MatchString(first) || onlyCode().MatchString(first)
@@ -290,8 +292,8 @@ func goesOn(first string) bool {
 // recentLast ends the heading of frames.
 const recentLast = "(most recent call last):"
 
-// restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a
-// record of a log.
+// restOfMessage joins the first lines of a text, with which a message goes on: until an empty line, a frame, another
+// traceback, or a record of a log.
 func restOfMessage(text string) string {
 	var rest []string
 	size, at := 0, 0
@@ -337,7 +339,8 @@ const (
 )
 
 // LastGroup returns the first exception in the last exception group of a log, and the offset where the group's
-// traceback begins; -1 if there is none. A group in which no exception is found is an exception itself.
+// traceback begins; -1 if there is no group. If no exception is found in the group, it returns the group itself as an
+// exception.
 func LastGroup(log string) (e Exception, at int) {
 	starts := groupStart().FindAllStringIndex(log, -1)
 	end := len(log)
@@ -358,8 +361,8 @@ func LastGroup(log string) (e Exception, at int) {
 	return e, -1
 }
 
-// inGroup returns the first exception in a group, of which More says how many others there are; text begins with the
-// group's traceback. Of a group inside the group its exceptions count, not the group itself.
+// inGroup returns the first exception in a group, with the number of the others in More; text begins with the group's
+// traceback. A group inside the group does not count, but the exceptions in it do.
 func inGroup(text string) (e Exception) {
 	var part strings.Builder
 	inside, found := false, 0 // inside: part belongs to an exception, not to the group's own traceback
@@ -368,7 +371,7 @@ func inGroup(text string) (e Exception) {
 		if !inside {
 			return
 		}
-		exception := ofParts(part.String())
+		exception := firstOfChain(part.String())
 		if exception.Type == "" || isGroup().MatchString(exception.Message) {
 			return
 		}

@@ -15,7 +15,7 @@ const (
 	MaxMessage = 200 // of an exception
 )
 
-// Clip cuts a text after the given number of bytes, but not inside a character.
+// Clip returns a text of at most limit bytes, and "…" behind it if it was cut. It does not cut inside a character.
 func Clip(text string, limit int) string {
 	if len(text) <= limit {
 		return strings.ToValidUTF8(text, "\uFFFD")
@@ -36,7 +36,7 @@ func Printable(text string) string {
 	}, human.WithoutColours(text))
 }
 
-// Excerpt returns a text as evidence shows it: printable, and only the beginning and the end of a long text.
+// Excerpt returns a text as evidence shows it: printable, and of a text of more than MaxText bytes only both ends.
 func Excerpt(text string) string {
 	if len(text) > 4*MaxText {
 		text = text[:2*MaxText] + text[len(text)-2*MaxText:]
@@ -49,8 +49,8 @@ func Excerpt(text string) string {
 	return Clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(MaxText-head):], "")
 }
 
-// FirstSentence returns the part of Ray's message that says what happened, without the general advice after it and
-// without frames of tracebacks.
+// FirstSentence returns the part of Ray's message that says what happened, in one line: without the general advice
+// behind it and without frames of tracebacks.
 func FirstSentence(text string) string {
 	text = WithoutFrames(human.WithoutColours(Clip(text, 4*MaxText)))
 	text = strings.Join(strings.Fields(human.WithoutColours(Clip(text, MaxText))), " ")

@@ -44,14 +44,15 @@ const (
 	maxErrorLines = 5
 )
 
-// answer returns the last one of the best candidates, which come the last one first; none if none counts. What a text
-// tells that is known does not count, and lines are counted from a known error on.
+// answer returns the best of the candidates, and of several alike the first; the zero candidate if none counts.
+// candidates come in the order from the output's end. A candidate that known, a text, tells does not count; behind a
+// known error the counting of lines begins anew.
 func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
-	best := len(q.best)
-	own, all := 0, 0
+	foundRank := len(q.best) // that of found in q.best: the less the better
+	own, all := 0, 0         // how many lines were looked at: without a level, and in all
 	for c := range candidates {
-		aside := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
-		if aside && c.who == "" {
+		beginsTraceback := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
+		if beginsTraceback && c.who == "" {
 			if q.stops {
 				break
 			}
@@ -59,15 +60,15 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 		}
 		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
 		switch {
-		case c.worth == errorOfRay && rank < 0, c.passing && own > 0:
+		case c.worth == errorOfRay && rank < 0, c.passing && own > 0: // the program went on after a passing error
 			continue
 		case repeated(known, c.said):
 			if c.worth == anError || c.worth == stepFailed {
 				own, all = 0, 0
 				continue
 			}
-		case rank >= 0 && rank < best:
-			if found, best = c, rank; rank == 0 {
+		case rank >= 0 && rank < foundRank:
+			if found, foundRank = c, rank; rank == 0 {
 				return found
 			}
 		}
@@ -81,14 +82,15 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	return found
 }
 
-// repeated reports whether a text has a line, or ends with its end: others repeat an error behind their own beginning.
+// repeated reports whether a known text contains a line, or ends as the line does: whoever repeats an error may put
+// something before it.
 func repeated(known, line string) bool {
 	const endsAlike = 40 // bytes
 	return strings.Contains(known, Clip(line, MaxTitle)) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
 }
 
-// ownCandidates returns what a program said itself at the end of its log, the last one first. An error and what it was
-// caused by, or the lines below that it needs, are one.
+// ownCandidates returns what a program itself said at the end of its log, from the end on. An error and its cause are
+// one candidate, and so are an error and the lines below that it needs.
 func ownCandidates(log string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		// Of the lines below the one that is read: the cause that they say, what they say, the nearest first, and
@@ -133,7 +135,8 @@ func ownCandidates(log string) iter.Seq[candidate] {
 	}
 }
 
-// ownCandidate is what a line of a program says. An error that Ray logged counts only if it says much.
+// ownCandidate returns what a line of a program says. counts is false for an error that Ray logged and that says
+// little.
 func ownCandidate(line string) (c candidate, counts bool) {
 	c.passing = nativeRecord().MatchString(line)
 	c.worth, c.said = worthOf(line)
@@ -147,7 +150,7 @@ func ownCandidate(line string) (c candidate, counts bool) {
 	return c, true
 }
 
-// join adds the cause that is said below; false if it is not the cause of this.
+// join adds a cause that stands below the candidate, and reports whether the candidate may have that cause.
 func (c *candidate) join(cause candidate) bool {
 	switch {
 	case c.worth != errorOfRay && strings.HasSuffix(c.said, ":"):
@@ -160,9 +163,11 @@ func (c *candidate) join(cause candidate) bool {
 	return true
 }
 
+// isError reports whether the candidate is an error.
 func (c candidate) isError() bool { return c.worth == anError || c.worth == stepFailed }
 
-// or returns the root of two causes, of which the other one is above it: it is an error if one of them is.
+// or returns c, or above if c says nothing: of two causes that stand below each other, the lower one is the root. The
+// result counts as an error if one of them is an error.
 func (c candidate) or(above candidate) candidate {
 	worth := ownLine
 	if c.said != "" && c.isError() || above.isError() {
@@ -171,9 +176,10 @@ func (c candidate) or(above candidate) candidate {
 	return candidate{said: cmp.Or(c.said, above.said), worth: worth}
 }
 
-// complete adds to an error that says little the line below it, or two if the next one only has the name of a field.
+// complete adds to an error that says little the line below it, and the next one if the first has only the name of a
+// field.
 func (c *candidate) complete(below [2]string) {
-	if !c.isError() || !goesOn(c.said) {
+	if !c.isError() || !needsNextLine(c.said) {
 		return
 	}
 	rest := below[0]
@@ -183,8 +189,9 @@ func (c *candidate) complete(below [2]string) {
 	c.said = strings.TrimSpace(c.said + " " + rest)
 }
 
-// workerCandidates returns what workers said in a driver's log into which Ray copied it, the last one first. isRays
-// says whether a class is one of Ray's own actors, and orElse which lines are asked for.
+// workerCandidates returns what workers said, from the lines that Ray copied into a driver's log, from the log's end
+// on. isRays reports whether a class is one of Ray's own actors, whose lines do not count. A line that is no error
+// counts if one of the conditions of orElse accepts it.
 func workerCandidates(log string, isRays func(class string) bool,
 	orElse []func(line string) bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
@@ -230,11 +237,10 @@ func workerCandidates(log string, isRays func(class string) bool,
 // Connected is what a driver of Python prints into its log when it is connected to Ray.
 const Connected = "Connected to Ray cluster"
 
-// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
-// its language says of a crash, or else of its own last lines the last one of the best kind. An error counts more that
-// the program printed last, behind the stack of a crash. Lines of Ray and of its workers do not count. What was printed
-// before the program connected to Ray, mostly by shells, installers and libraries that it imports, counts only if the
-// program printed nothing of its own then. It returns "" if there is no line.
+// LastWords returns the line at the end of a program's output that says best why the program ended; "" if there is
+// none. What the runtime of its language says of a crash counts most, and otherwise the best of the program's own last
+// lines. Lines of Ray and of its workers do not count. What was printed before the program connected to Ray, mostly by
+// shells, installers and libraries that it imports, counts only if the program printed nothing of its own after that.
 func LastWords(log string) string {
 	crash := LastCrash(log)
 	own := OwnLines(log[max(0, len(log)-maxLastText):])
@@ -247,24 +253,24 @@ func LastWords(log string) string {
 	return cmp.Or(crash, Clip(ofEnd.answer(ownCandidates(log), "").said, MaxTitle))
 }
 
-// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own, and says more than that a step failed; "" if there is none.
+// LastError returns the last error among the last few lines of a program's own, if it says more than that a step
+// failed; "" if there is none.
 func LastError(log string) string { return Clip(ofError.answer(ownCandidates(log), "").said, MaxTitle) }
 
-// LastErrorOrLine is LastError, or else the last of these lines without a level, or that only says that a step failed;
-// "" if there is none.
+// LastErrorOrLine returns what LastError does. If that is "", it returns the last of these lines that has no level, or
+// that only says that a step failed.
 func LastErrorOrLine(log string) string {
 	return Clip(ofErrorOrLine.answer(ownCandidates(log), "").said, MaxTitle)
 }
 
-// ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
-// the output's end or above an error that is known; or else the line above an error that says with which status a
-// step failed, or a warning of an error; "" if there is none.
+// ErrorBefore returns the last error of a program's own that known, a text, does not tell: one of the few lines at the
+// output's end, or above an error that known tells. If there is none, it returns a warning of an error, or the line
+// above an error that only says with which status a step failed; or else "".
 func ErrorBefore(log, known string) string {
 	return Clip(ofEarlierError.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
 }
 
-// withoutBare has errors that only say that something failed count as those of a step.
+// withoutBare returns candidates of which the errors that only say that something failed count as stepFailed.
 func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		for c := range candidates {
@@ -278,11 +284,13 @@ func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	}
 }
 
-// SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
-// known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
-// that speaks of an error, or the last line of which the first of orElse says that it counts, too; or else one of which
-// the next of them does, of at most three: nth says which. All are empty if there is none. isRays says whether a class
-// is one of Ray's own actors.
+// SaidByWorkers returns the last error that Ray copied from a worker into a driver's log and that known, a text, does
+// not tell; said is "" if there is none. who is what the worker ran, which is none of Ray's own actors: isRays reports
+// whether a class is one.
+//
+// If there is no error, it returns the last warning of one, or line that the first condition of orElse accepts; or else
+// a line that the second or the third accepts. nth is the index of the condition; 0 also stands for errors and
+// warnings. orElse has at most three conditions.
 func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...func(line string) bool) (who,
 	said string, nth int) {
 	c := ofWorkers.answer(withoutBare(workerCandidates(log, isRays, orElse)), known)
@@ -310,7 +318,7 @@ var (
 
 const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|\bstate snapshotting failed:)[^\n]*`
 
-// EndsInError reports whether the last line that a program printed itself is about an error.
+// EndsInError reports whether the last line that a program itself printed is about an error.
 func EndsInError(log string) bool {
 	log = OwnLines(log[max(0, len(log)-maxLastText):])
 	for c := range ownCandidates(passedOn().ReplaceAllString(log, "")) {
@@ -327,20 +335,22 @@ const (
 )
 
 // Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line,
-// apart from its numbers, is among the last lines. Of several lines that are repeated in turn, all of them between the
-// last line and the one like it before, it returns the last one that tells of an error, or else of a wait. It returns
-// "" if none does. Lines of Ray and of its workers do not count.
+// apart from its numbers, is among the last maxRepeats lines; "" if it tells of neither. If a program repeats several
+// lines in turn, it returns the last of them that tells of an error, or else of a wait. Lines of Ray and of its workers
+// do not count.
 func Repeated(log string) (line string, times int) {
+	// Of lines without their numbers: the last one (last), and how often each is there (seen). turn are the lines as they
+	// are, from the end until the last one is there again.
 	last, looked, turn, seen := "", 0, []string(nil), map[string]int{}
 	for said := range lastOwn(log) {
 		if rayError().MatchString(said) {
 			continue
 		}
-		normal := Normalised(said)
+		withoutNumbers := Normalised(said)
 		if looked == 0 {
-			last = normal
+			last = withoutNumbers
 		}
-		if seen[normal]++; seen[normal] == 1 && seen[last] == 1 && len(turn) < maxTurn {
+		if seen[withoutNumbers]++; seen[withoutNumbers] == 1 && seen[last] == 1 && len(turn) < maxTurn {
 			turn = append(turn, said)
 		}
 		if looked++; looked == maxRepeats {
@@ -349,7 +359,7 @@ func Repeated(log string) (line string, times int) {
 	}
 	for i, said := range turn {
 		n, turns := seen[Normalised(said)], seen[last]
-		inTurn := i == 0 || turns > 2 && n >= turns-1
+		inTurn := i == 0 || turns > 2 && n >= turns-1 // it is there as often as the last line
 		switch isError := saysError().MatchString(said); {
 		case inTurn && isError && (line == "" || turns > 2):
 			return said, n

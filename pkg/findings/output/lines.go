@@ -18,9 +18,9 @@ const (
 var ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |` +
 	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
 
-// lastOwn returns what a program printed itself at the end of its log, the last one first, without the names of its
-// processes: none of Ray or of its workers, and none that says nothing or only where. Lines that belong together, as
-// those of a box, are one.
+// lastOwn returns what a program itself printed at the end of its log, from the end on, without the names of its
+// processes. Lines of Ray and of its workers are left out, and lines that say nothing or only where something happened.
+// Lines that belong together, such as those of a box, are one.
 func lastOwn(log string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		own := passedWhole().ReplaceAllString(OwnLines(log[max(0, len(log)-maxLastText):]), "")
@@ -51,7 +51,8 @@ const (
 	maxBelow    = 20
 )
 
-// lastParagraph returns which line the last paragraph begins with, or that maxParagraph lines before the end.
+// lastParagraph returns the index of the line with which the last paragraph begins, at most maxParagraph lines before
+// the end. lines must not be empty.
 func lastParagraph(lines []string) int {
 	at := len(lines) - 1
 	for at > 0 && strings.TrimSpace(lines[at-1]) != "" && len(lines)-at < maxParagraph {
@@ -104,7 +105,8 @@ const (
 	indexHint    = hintText + "An index URL "
 )
 
-// add adds a line. above is the one before it.
+// add adds a line to the paragraph: it begins a block, continues the open one, or says something by itself. Lines that
+// say nothing are left out. above is the line before it.
 func (p *paragraph) add(line, above string) {
 	line, above = ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(above, "")
 	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inLoggedTraceback(line, above) ||
@@ -121,40 +123,41 @@ func (p *paragraph) add(line, above string) {
 	case p.open == labelled && ofNPM().MatchString(said):
 		if more := strings.TrimSpace(said[len(ofNPM().FindString(said)):]); more != "" &&
 			!saysNothing().MatchString(said) {
-			p.goOn(more)
+			p.continueBlock(more)
 		}
 	case p.open == box && boxed(text), p.open == branch && strings.HasPrefix(text, "│"),
 		p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
-		p.goOn(said)
+		p.continueBlock(said)
 	case branches().MatchString(text), strings.HasPrefix(text, causeText):
-		p.begin(branch, margin)
-		p.goOn(strings.TrimPrefix(said, causeText))
+		p.openBlock(branch, margin)
+		p.continueBlock(strings.TrimPrefix(said, causeText))
 	case strings.HasPrefix(text, indexHint):
-		p.begin(branch, margin-1)
-		p.goOn(strings.TrimPrefix(said, hintText))
+		p.openBlock(branch, margin-1)
+		p.continueBlock(strings.TrimPrefix(said, hintText))
 	case strings.HasPrefix(text, hintText) && margin > 0:
-		p.begin(hint, margin-1)
+		p.openBlock(hint, margin-1)
 	case strings.HasPrefix(said[len(ofNPM().FindString(said)):], "code ") && ofNPM().MatchString(said):
-		p.begin(labelled, margin)
+		p.openBlock(labelled, margin)
 		p.said, p.begun = append(p.said, said), true
 	case causes().MatchString(said):
-		p.begin(causeBelow, margin)
+		p.openBlock(causeBelow, margin)
 	case offer().MatchString(said) && !saysError().MatchString(said):
-		p.begin(offers, margin)
+		p.openBlock(offers, margin)
 	default:
-		p.begin(noBlock, 0)
+		p.openBlock(noBlock, 0)
 		if inPlace().MatchString(said) {
-			p.begin(place, margin)
+			p.openBlock(place, margin)
 		}
 		p.said = append(p.said, said)
 	}
 }
 
-// edge reports whether a line is the edge of a box, which it then opens or closes. said is what it says.
+// edge opens or closes a box if a line is the edge of one, and reports whether it is. text is the line without its
+// indent, and said is what it says without the signs of the box.
 func (p *paragraph) edge(text, said string) bool {
 	switch {
 	case strings.HasPrefix(text, "╭"), strings.HasPrefix(text, "╷"):
-		p.begin(box, 0)
+		p.openBlock(box, 0)
 		p.title = strings.Trim(said, "╭╮╷ ─")
 		if strings.HasPrefix(p.title, "Traceback") {
 			p.open = skipped
@@ -165,25 +168,25 @@ func (p *paragraph) edge(text, said string) bool {
 		}
 		p.open = skipped
 	case strings.HasPrefix(text, "╵"), strings.HasPrefix(text, "╰") && strings.HasSuffix(text, "╯"):
-		p.begin(noBlock, 0)
+		p.openBlock(noBlock, 0)
 	default:
 		return false
 	}
 	return true
 }
 
-// begin opens a block, after whatever was open before.
-func (p *paragraph) begin(what block, margin int) {
+// openBlock opens a block at a margin, in place of the one that was open.
+func (p *paragraph) openBlock(what block, margin int) {
 	*p = paragraph{said: p.said, open: what, indent: margin}
 }
 
-// goOn adds a text to the block that is open.
-func (p *paragraph) goOn(said string) {
+// continueBlock adds a text to the open block, in the way that its kind needs.
+func (p *paragraph) continueBlock(said string) {
 	switch {
 	case p.open == offers, p.open == hint:
 	case p.open == place:
 		p.said[len(p.said)-1] += ": " + said
-		p.begin(noBlock, 0)
+		p.openBlock(noBlock, 0)
 	case p.begun && p.open == causeBelow && numbered().MatchString(said):
 		p.said[len(p.said)-1] = causedByText + numbered().ReplaceAllString(said, "")
 	case p.begun:
@@ -202,8 +205,8 @@ func (p *paragraph) goOn(said string) {
 // first group is the header.
 var recordFrame = lazyregexp.New(`^(\S[^"\n]{0,200}\S) {2,}File "[^"\n]*", line \d+`)
 
-// inLoggedTraceback reports whether a line is of a traceback of which a logger printed each line after the record's
-// header: a frame, or the code of the frame above.
+// inLoggedTraceback reports whether a line is of a traceback of which a logger printed each line behind the header of a
+// record: a frame, or the code of the frame in the line above.
 func inLoggedTraceback(line, above string) bool {
 	const frame = `  File "` // looked for first, because that is cheaper than the expression
 	if strings.Contains(line, frame) && recordFrame().MatchString(line) {
@@ -217,4 +220,5 @@ func inLoggedTraceback(line, above string) bool {
 	return m != nil && len(line) > len(m[1]) && strings.HasPrefix(line[len(m[1]):], "   ")
 }
 
+// indentOf returns how many spaces and tabs a line begins with.
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

@@ -28,17 +28,19 @@ var (
 // OwnLines returns a part of a driver's log without the lines that Ray copied from other processes.
 func OwnLines(text string) string { return markedLine().ReplaceAllString(text, "") }
 
-// unmarked returns a part of a driver's log without marks.
+// unmarked returns a part of a driver's log without Ray's marks and the notes behind lines that several workers
+// printed.
 func unmarked(text string) string { return aroundLine().ReplaceAllString(text, "") }
 
-// OfOwnProcess reports whether a program put the name of a process of its own before the first line of a text.
+// OfOwnProcess reports whether a text begins with the name of a process that a program itself started, as a mark before
+// the first line.
 func OfOwnProcess(text string) bool {
 	line, _, _ := strings.Cut(text, "\n")
 	return ownMarked().MatchString(line) && !marked().MatchString(line)
 }
 
-// ColourMark returns a line with a colour if it begins with a mark of Ray that has none (RAY_COLOR_PREFIX=0): if
-// workers has the ID of its process.
+// ColourMark returns a line with a colour before it if it begins with a mark of Ray without a colour
+// (RAY_COLOR_PREFIX=0), so that it is recognised as one. It is Ray's if workers has the ID of the process in it.
 func ColourMark(line []byte, workers map[string]bool) []byte {
 	if m := ownMarked().FindSubmatch(line); m != nil && line[0] == '(' && workers[string(m[1])] {
 		return append([]byte("\x1b[36m"), line...)

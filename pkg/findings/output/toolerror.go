@@ -12,7 +12,7 @@ import (
 // ofTool asks for an error that says why, wherever it is, and else for one that says only that a step failed.
 var ofTool = question{best: [][]worth{{anError}, {stepFailed}}}
 
-// ToolError returns why a tool failed, as its output says: the exception behind which it printed no error, or else its
+// ToolError returns why a tool failed, as its output says: the last exception if no error stands behind it, or else the
 // last error; "" if it printed none.
 func ToolError(printed string) string {
 	printed = printed[max(0, len(printed)-maxLastText):]
@@ -44,7 +44,8 @@ var (
 		`(?:.*\n)??\s*ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
 )
 
-// unansweredIn returns why pip got no answer, by the package of which it then says that it found none.
+// unansweredIn returns why pip got no answer about a package, by the package: those of which pip then says that it
+// found none.
 func unansweredIn(log string) map[string]string {
 	why := map[string]string{}
 	for _, m := range unanswered().FindAllStringSubmatch(log[max(0, len(log)-maxLastText):], -1) {

@@ -19,8 +19,8 @@ const (
 	whileHandling = "During handling of the above exception, another exception occurred:"
 )
 
-// LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the
-// offset where the text begins; -1 if there is none. What was printed last counts, in whatever form.
+// LastTraceback returns the last traceback in a log, in whatever form, together with the tracebacks above it that led
+// to it, and the offset where the text begins; "" and -1 if there is none.
 func LastTraceback(log string) (text string, at int) {
 	text, at, ended := lastPlain(log)
 	from := 0
@@ -35,9 +35,9 @@ func LastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// lastPlain returns the last traceback in the usual form. Tracebacks of exceptions that did not end their process count
-// only if there are no others: then ended is false. Those of threads count unless one begins at the module just before,
-// whatever was printed about the program's end after them.
+// lastPlain returns the last traceback in the usual form, and the offset where it begins; -1 if there is none. ended is
+// false if its exception did not end its process: such a traceback counts only if there is no other. One of a thread
+// counts more than those above it, unless a traceback that begins in the program's module stands just above it.
 func lastPlain(log string) (text string, at int, ended bool) {
 	at = -1
 	ofThread := false // the text is the traceback of a thread
@@ -47,7 +47,7 @@ func lastPlain(log string) (text string, at int, ended bool) {
 			return text, at, false
 		}
 		chain, first := withCauses(log[:end], from)
-		if line, copied := lineOf(log, first); copied {
+		if line, copied := lineStart(log, first); copied {
 			end = line
 			continue
 		}
@@ -65,7 +65,7 @@ func lastPlain(log string) (text string, at int, ended bool) {
 			end = heading
 			continue
 		}
-		margin := marginOf(log, from, below(log, from))
+		margin := marginOf(log, from, textBelow(log, from))
 		switch {
 		case margin != "":
 			text, at = withoutMargin(log[:end], margin)
@@ -76,7 +76,8 @@ func lastPlain(log string) (text string, at int, ended bool) {
 	}
 }
 
-// Behind returns what a text has behind the last mention of its exception. Of a long message a part was left out.
+// Behind returns what a text has behind the last mention of an exception; "" if it has none. Of a long message, of
+// which a part was left out, the first part is searched, and the rest of its line is skipped.
 func Behind(text string, what Exception) string {
 	said, shortened := cmp.Or(what.Message, what.Type), false
 	at := strings.LastIndex(text, said)
@@ -94,8 +95,8 @@ func Behind(text string, what Exception) string {
 	return behind
 }
 
-// Handled returns the exception that a program handled when it raised the one that a text ends with; none if it handled
-// none. What a task handled, of which Ray copies the traceback, does not count.
+// Handled returns the exception that a program handled when it raised the one with which a text ends; the zero
+// Exception if it handled none. What a task handled does not count: Ray copies its traceback.
 func Handled(text string) (e Exception) {
 	at := strings.LastIndex(text, whileHandling)
 	if at < 0 || !strings.HasPrefix(strings.TrimLeft(text[at+len(whileHandling):], "\r\n"), TracebackStart) {
@@ -104,23 +105,24 @@ func Handled(text string) (e Exception) {
 	return ExceptionOf(text[:at])
 }
 
-// CleaningFailed reports whether a text ends with an exception that a library met while it cleaned up after the one
-// that Handled returns. The function that handled that one did not raise the last exception itself, as if in other
-// words.
+// CleaningFailed reports whether a text ends with an exception that a library met while it cleaned up after another
+// one, which Handled returns: the function that handled the first one is of a library and called the one that raised
+// the second.
 func CleaningFailed(text string) bool {
 	handler, cleaning := handlerOf(text)
 	return ofLibrary().MatchString(handler) && slices.Contains(cleaning, handler) &&
 		cleaning[len(cleaning)-1] != handler
 }
 
-// Reworded reports whether the function of a program that handled an exception raised the one that a text ends with.
+// Reworded reports whether a text ends with an exception that a function of the program itself raised in place of one
+// that it had handled.
 func Reworded(text string) bool {
 	handler, raising := handlerOf(text)
 	return len(raising) > 0 && raising[len(raising)-1] == handler && !ofLibrary().MatchString(handler)
 }
 
 // handlerOf returns the function that handled the exception that Handled returns, and the functions through which the
-// next exception went; none if nothing was handled.
+// next exception went, the outermost first. Each has its file before its name. They are empty if nothing was handled.
 func handlerOf(text string) (handler string, next []string) {
 	at := strings.LastIndex(text, whileHandling)
 	if at < 0 {
@@ -133,7 +135,7 @@ func handlerOf(text string) (handler string, next []string) {
 	return handled[0], functions(text[at:])
 }
 
-// functions returns the functions of a text's frames, with their files.
+// functions returns the functions of a text's frames in their order, each behind its file.
 func functions(text string) (all []string) {
 	for line := range strings.Lines(text) {
 		if m := inFile().FindStringSubmatch(line); m != nil {
@@ -146,17 +148,19 @@ func functions(text string) (all []string) {
 // ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
 var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
 
-// FromModule reports whether the last traceback of a text begins with the frame of its program's module, as that of an
-// exception does that nothing caught.
+// FromModule reports whether the last traceback of a text begins with the frame of a program's module, as that of an
+// exception does which nothing caught.
 func FromModule(text string) bool { return ofModule().MatchString(lastOfLine(text)) }
 
-// lastOfLine returns a text from its last traceback on that begins a line. Others are in messages.
+// lastOfLine returns a text from the last traceback on that begins a line. Others are parts of messages.
 func lastOfLine(text string) string { return text[strings.LastIndex(text, "\n"+TracebackStart)+1:] }
 
-// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end
-// is where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
-// printed does not count: its traceback rarely begins with the frame of the module, and if it does, that went on to
-// another line of it. Nor does one below which a line ends with a colon: both tracebacks are parts of one message.
+// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; the zero Exception if there
+// was none. end is the offset of the traceback of the exception that ended the entrypoint.
+//
+// An exception that a program handled and printed does not count: its traceback rarely begins in the program's module,
+// and if it does, that module went on to another line. A traceback below which a line ends with a colon does not count
+// either: then both tracebacks are parts of one message.
 func EndOfAnother(log string, end int) (e Exception) {
 	text, at := LastTraceback(log[:end])
 	if at < 0 || strings.HasSuffix(strings.TrimSpace(log[:end]), ":") {
@@ -170,7 +174,8 @@ func EndOfAnother(log string, end int) (e Exception) {
 	return ExceptionOf(text)
 }
 
-// LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised.
+// LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised, so
+// that the beginning of the traceback is missing.
 func LacksCause(text string) bool {
 	before, _, found := strings.Cut(text, directCause[len(directCause)/2:])
 	return found && !strings.Contains(before, TracebackStart) && !strings.Contains(before, "\n  File ")
@@ -179,10 +184,10 @@ func LacksCause(text string) bool {
 // ofFeeder matches the traceback that the thread of a queue prints, which has no heading.
 var ofFeeder = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]{1,300}/multiprocessing/queues\.py", line \d+, in _feed\n`)
 
-// asideHeading returns where the heading of the traceback at an offset begins, if its exception did not end its
-// process: the exception was raised by a destructor, by a function of atexit, by a record that could not be logged, by
-// a thread, or by a coroutine that nothing waits for. thread says that it was one of the last two. It returns -1 for
-// all other tracebacks.
+// asideHeading returns the offset of the heading above a traceback whose exception did not end its process: a
+// destructor, a function of atexit, a record that could not be logged, a thread, or a coroutine for which nothing waits
+// raised it. at is the offset of the traceback. thread says that it was one of the last two. heading is -1 for all
+// other tracebacks.
 func asideHeading(log string, at int) (heading int, thread bool) {
 	if ofFeeder().MatchString(log[at:]) {
 		return at, false
@@ -205,7 +210,7 @@ func asideHeading(log string, at int) (heading int, thread bool) {
 	return -1, false
 }
 
-// LastThread returns the exception of the last thread or coroutine that failed; none if none did.
+// LastThread returns the exception of the last thread or coroutine that failed; the zero Exception if none did.
 func LastThread(log string) (what Exception) {
 	for end := len(log); ; {
 		from := tracebackBefore(log, end)
@@ -220,14 +225,15 @@ func LastThread(log string) (what Exception) {
 	}
 }
 
-// lineBefore returns the beginning and the end of the line before the one that begins at an offset.
+// lineBefore returns where the line before the one that begins at an offset begins and ends.
 func lineBefore(log string, at int) (from, to int) {
 	to = max(0, at-1)
 	return strings.LastIndexByte(log[:to], '\n') + 1, to
 }
 
-// withCauses returns a traceback together with the tracebacks before it that led to it, and where the first one begins.
-// That may be behind a worker's name: Ray puts it only before the first line of a message.
+// withCauses returns the traceback at an offset together with the tracebacks above it that led to it, and the offset at
+// which the first of them begins. That may be behind a worker's mark: Ray puts it only before the first line of a
+// message.
 func withCauses(log string, at int) (text string, from int) {
 	for {
 		before := strings.TrimRight(log[:at], "\r\n ")
@@ -238,7 +244,7 @@ func withCauses(log string, at int) (text string, from int) {
 			return log[cause:], cause
 		}
 		earlier := strings.LastIndex(before, TracebackStart)
-		if _, copied := lineOf(before, max(0, earlier)); !copied {
+		if _, copied := lineStart(before, max(0, earlier)); !copied {
 			earlier = tracebackBefore(log, len(before))
 		}
 		if earlier < 0 {
@@ -251,8 +257,9 @@ func withCauses(log string, at int) (text string, from int) {
 // named matches the beginning of a line that names an exception with its module.
 var named = lazyregexp.New(`^(?:\w+\.)+[A-Z]\w*: `)
 
-// causeAlone returns where the cause above the words about it begins, if it is a line without frames above it: it was
-// never raised, or a library took its traceback away. Else it returns -1.
+// causeAlone returns the offset of a cause that is only one line without frames: it was never raised, or a library took
+// its traceback away. log ends with the words that join a cause with what follows. It returns -1 if the cause has
+// frames.
 func causeAlone(log string) int {
 	above := strings.TrimRight(strings.TrimSuffix(log, directCause), "\r\n ")
 	at := strings.LastIndexByte(above, '\n') + 1
@@ -263,16 +270,16 @@ func causeAlone(log string) int {
 	return at
 }
 
-// lineOf returns where the line around an offset begins, and whether Ray copied it from a worker, as what is before the
-// offset says.
-func lineOf(log string, at int) (from int, copied bool) {
+// lineStart returns the offset at which the line that an offset is in begins, and whether Ray copied that line from a
+// worker, as the text before the offset says.
+func lineStart(log string, at int) (from int, copied bool) {
 	from = strings.LastIndexByte(log[:at], '\n') + 1
 	return from, marked().MatchString(log[from:at])
 }
 
-// tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the
-// start of a line, after what a launcher put before each line, or after something that was printed without a line end,
-// such as a progress bar.
+// tracebackBefore returns the offset of the last traceback before an offset; -1 if there is none. It may begin at the
+// start of a line, behind what a launcher put before each line, or behind something that was printed without a line
+// end, such as a progress bar.
 func tracebackBefore(log string, end int) int {
 	for {
 		at := strings.LastIndex(log[:end], TracebackStart)
@@ -281,23 +288,24 @@ func tracebackBefore(log string, end int) int {
 		}
 		// The end of the line is checked before its start is searched, because one line can contain thousands of these
 		// texts.
-		if next := below(log, at); next != "" && (unended(log, at, next) || marginOf(log, at, next) != "") {
+		if next := textBelow(log, at); next != "" && (unended(log, at, next) || marginOf(log, at, next) != "") {
 			return at
 		}
 		end = at
 	}
 }
 
-// unended reports whether a traceback begins in a line after something that was printed without a line end; next is the
-// text below that line. After a space the words are part of a message, unless the line contains the carriage returns of
-// a progress bar.
+// unended reports whether the traceback at an offset begins behind something that was printed without a line end; next
+// is the text below that line. If a space stands before the traceback's first words, they are part of a message, unless
+// the line has the carriage returns of a progress bar.
 func unended(log string, at int, next string) bool {
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(next, frame)
 }
 
-// below returns the text after the line that ends with the TracebackStart at an offset; "" if the line continues.
-func below(log string, at int) string {
+// textBelow returns the text below the line that ends with the TracebackStart at an offset; "" if the line goes on
+// behind it.
+func textBelow(log string, at int) string {
 	rest := log[at+len(TracebackStart):]
 	if next, ends := strings.CutPrefix(strings.TrimPrefix(rest, "\r"), "\n"); ends {
 		return next
@@ -307,9 +315,9 @@ func below(log string, at int) string {
 
 const maxMargin = 128
 
-// marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: ";
-// "" if there is nothing. next is the text below the traceback's first line. What Ray puts before workers' lines is no
-// margin, because such a traceback is not the driver's.
+// marginOf returns what a launcher put before each line of the traceback at an offset, such as "[rank0]: "; "" if there
+// is nothing. next is the text below the traceback's first line. A worker's mark is no margin, because such a traceback
+// is not the driver's.
 func marginOf(log string, at int, next string) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || marked().MatchString(margin) ||
@@ -319,8 +327,8 @@ func marginOf(log string, at int, next string) string {
 	return margin
 }
 
-// withoutMargin returns the last traceback in the lines that begin with a margin, without the margin, and the offset of
-// its first line in the log.
+// withoutMargin returns the last traceback in the lines of a log that begin with a margin, without the margin, and the
+// offset of its first line in the log.
 func withoutMargin(log, margin string) (text string, from int) {
 	var lines strings.Builder
 	var starts []int
@@ -338,8 +346,9 @@ func withoutMargin(log, margin string) (text string, from int) {
 	return text, starts[strings.Count(inner[:in], "\n")]
 }
 
-// CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers
-// to a driver's log: of a long message Ray's events keep only the end.
+// CopiedCause returns the exception from which one of the type wrapper was raised, as the lines tell that Ray copied
+// from workers to a driver's log; the zero Exception if there is none. Ray's events keep only the end of a long
+// message.
 func CopiedCause(log, wrapper string) Exception {
 	log = unmarked(log)
 	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
@@ -359,13 +368,13 @@ var (
 	boxStart    = lazyregexp.New(`(?m)^╭─+ Traceback \(most recent call last\) ─+╮$`)
 )
 
-// boxed reports whether a line is part of a box that the library rich draws around a traceback's frames.
+// boxed reports whether a line is part of a box that the library rich draws around the frames of a traceback.
 func boxed(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
-// otherTraceback returns the last traceback in another form than the usual one, and its offset: in a box, of a program
-// that cannot be compiled, or in a line of JSON. The offset is -1 if there is none.
+// otherTraceback returns the last traceback that is not in the usual form, and its offset: one in a box, one of a
+// program that cannot be compiled, or one in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
 	text, at = inJSON(log)
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil && boxes[len(boxes)-1][0] > at {
@@ -379,7 +388,8 @@ func otherTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// inJSON returns the traceback in the last line of JSON that has one, and where the line begins; -1 if none has.
+// inJSON returns the traceback in the last line of JSON that has one, and the offset of the line; "" and -1 if there is
+// none.
 func inJSON(log string) (text string, at int) {
 	at = strings.LastIndex(log, TracebackStart+`\n`)
 	if at < 0 {

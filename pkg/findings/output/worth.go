@@ -102,7 +102,8 @@ const (
 	worthLittle
 )
 
-// worthOf returns what a line is worth as a program's last one, and what it says.
+// worthOf returns what a line is worth as a program's last one, and what it says: without its header, its colours and a
+// progress bar.
 func worthOf(line string) (worth, string) {
 	said := cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
 	if rest := strings.TrimSpace(bar().ReplaceAllString(said, "")); letters().MatchString(rest) {
@@ -110,29 +111,28 @@ func worthOf(line string) (worth, string) {
 	} else if rest != said {
 		return worthLittle, said // a bar alone
 	}
-	plain := address().ReplaceAllString(said, "")
-	plain = noError().ReplaceAllString(plain, "")
+	words := noError().ReplaceAllString(address().ReplaceAllString(said, ""), "") // those that may speak of an error
 	message := withoutPlace(said)
 	nothing := saysNothing().MatchString(message)
-	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) &&
-		!nothing && !strings.HasSuffix(said, ":") // the heading of what follows
+	heading := strings.HasSuffix(said, ":") // of what follows
+	isError := (saysError().MatchString(words) || refuses().MatchString(words)) && !nothing && !heading
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
-		speaks = true // an exception without a traceback
+		isError = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
 	case level == logline.Unknown && nothing, ofCUDA().MatchString(message), ofPython().MatchString(said),
 		level != logline.Unknown && (noMessage().MatchString(said) || strings.HasSuffix(said, TracebackStart)),
 		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
-	case counts().MatchString(plain):
+	case counts().MatchString(words):
 		return errorCount, said
-	case level == logline.Warning && speaks && nativeRecord().MatchString(line):
+	case level == logline.Warning && isError && nativeRecord().MatchString(line):
 		return warning, said // libraries warn as they start
-	case level == logline.Warning && speaks, level >= logline.Error && ToldAbove(said),
-		level == logline.Unknown && speaks && warns().MatchString(said):
+	case level == logline.Warning && isError, level >= logline.Error && ToldAbove(said),
+		level == logline.Unknown && isError && warns().MatchString(said):
 		return errorWarning, said
-	case level >= logline.Error && (speaks || letters().MatchString(plain)), level == logline.Unknown && speaks:
+	case level >= logline.Error && (isError || letters().MatchString(words)), level == logline.Unknown && isError:
 		if OnlyStatus(said) {
 			return stepFailed, said
 		}
@@ -147,7 +147,7 @@ func worthOf(line string) (worth, string) {
 	return worthLittle, said
 }
 
-// withoutPlace returns a line without the beginning of its record, if that names the place in the program.
+// withoutPlace returns what a line says without the beginning of its record, if that names the place in the program.
 func withoutPlace(said string) string { return said[len(placed().FindString(said)):] }
 
 // isPlainError reports whether a line that speaks of an error has no level, and is no exception.
@@ -157,7 +157,7 @@ func isPlainError(line string) bool {
 		logline.Parse([]byte(line), &logline.Clock{}).Level == logline.Unknown
 }
 
-// OnlyStatus reports whether a line says of a step or a program that it failed, and not why.
+// OnlyStatus reports whether a line says that a step or a program failed, and with which status, but not why.
 func OnlyStatus(line string) bool {
 	at := status().FindStringIndex(line)
 	return at != nil && !reason().MatchString(line[at[1]:])
@@ -166,22 +166,23 @@ func OnlyStatus(line string) bool {
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
 func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
 
-// Record returns the level of a record of a program's own, in Python; logline.Unknown of other lines.
-func Record(line string) logline.Level {
+// RecordLevel returns the level of a line that is a record which a program itself logged in Python; logline.Unknown for
+// all other lines.
+func RecordLevel(line string) logline.Level {
 	if OwnLines(line) == "" || OfRay(line) || nativeRecord().MatchString(line) {
 		return logline.Unknown
 	}
 	return logline.Parse([]byte(line), &logline.Clock{}).Level
 }
 
-// Plain reports whether a line of a program has no level, or is a warning, and tells of no error.
+// Plain reports whether a line of a program tells of no error: it has no level, or is a warning.
 func Plain(line string) bool {
 	worth, _ := worthOf(line)
 	return worth == ownLine || worth == warning || worth == stepWarning
 }
 
 // LogsError reports whether a text has a record at level error that says more than that its program ends, or that a
-// process failed.
+// process failed. Records of code in C++ do not count.
 func LogsError(text string) bool {
 	for whole := range strings.Lines(text) {
 		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
@@ -201,7 +202,7 @@ func LogsError(text string) bool {
 var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
 	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
 
-// ToldAbove reports whether a text refers to what was told before.
+// ToldAbove reports whether a text only refers to an error that was told before it.
 func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
 
 // AboutWaits reports whether a line tells of a wait.
@@ -210,8 +211,8 @@ func AboutWaits(line string) bool { return waits().MatchString(line) }
 // noNodeType matches what Ray prints of the autoscaler if no type of its nodes has what something waits for.
 var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[0m)? Error: (No available node types [^\n]*?\})`)
 
-// LastWaitOfRay returns the last line about a wait that Ray or its libraries printed into the log of a driver once it
-// was connected, as Tune does when the time for its trials is over; "" if there is none.
+// LastWaitOfRay returns the last line about a wait that Ray or one of its libraries printed into a driver's log after
+// the driver was connected, as Tune does when the time for its trials is over; "" if there is none.
 func LastWaitOfRay(log string) string {
 	log = log[max(0, len(log)-maxLastText):]
 	for _, line := range slices.Backward(strings.Split(log[max(0, strings.LastIndex(log, Connected)):], "\n")) {
