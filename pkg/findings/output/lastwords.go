@@ -339,8 +339,8 @@ const (
 // lines in turn, it returns the last of them that tells of an error, or else of a wait. Lines of Ray and of its workers
 // do not count.
 func Repeated(log string) (line string, times int) {
-	// Of lines without their numbers: the last one (last), and how often each is there (seen). turn are the lines as they
-	// are, from the end until the last one is there again.
+	// Of lines without their numbers: the last one (last), and how often each is there (seen). turn are the lines as
+	// they are, from the end until the last one is there again.
 	last, looked, turn, seen := "", 0, []string(nil), map[string]int{}
 	for said := range lastOwn(log) {
 		if rayError().MatchString(said) {
