@@ -40,7 +40,7 @@ func list(t *testing.T, data string) catalog.Listing {
 	store, err := local.Open(data)
 	must.OK(t, err)
 	listing, err := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Quiet: 10 * time.Minute,
-		Log: silent.Logger(), Registerer: prometheus.NewRegistry()}).Look(t.Context())
+		Log: silent.Logger(), Registerer: prometheus.NewRegistry()}).ReadAll(t.Context())
 	must.OK(t, err)
 	return listing
 }

@@ -37,7 +37,7 @@ var (
 // failedOutcome is the index of that outcome.
 var failedOutcome = codeOf(outcomes, Failed)
 
-// codeOf returns the index of a text in one of these lists, 0 if it is in none.
+// codeOf returns the index of a text in kinds or outcomes. It returns 0, the index of "", if the list does not have it.
 func codeOf(all []string, text string) uint8 {
 	for i, s := range all {
 		if s == text {
@@ -49,8 +49,8 @@ func codeOf(all []string, text string) uint8 {
 
 // block is a part of the list: sessions that follow each other in it. It does not change.
 type block struct {
-	rows []row
-	open []uint16 // rows without an end
+	rows    []row
+	unended []uint16 // indices of the rows without an end, which may be running
 	// text holds, for each row, its cause, its name and the text for searches, each followed by a newline.
 	text []byte
 
@@ -58,13 +58,13 @@ type block struct {
 	grams *grams // of the names and texts for searches; made by the first search, or before
 }
 
-// groups returns the groups of rows in which a word may occur.
+// groups returns the groups of rows in which a word may occur: bit i stands for the rows from i × groupRows on.
 func (b *block) groups(word []byte) uint32 {
 	b.prepare()
-	return b.grams.may(word)
+	return b.grams.candidates(word)
 }
 
-// prepare makes the data that searches need.
+// prepare makes the grams that searches need, once.
 func (b *block) prepare() {
 	b.once.Do(func() {
 		b.grams = new(grams)
@@ -77,7 +77,7 @@ func (b *block) prepare() {
 // Limits of what is kept of a session.
 const (
 	blockRows = 2048
-	groupRows = 64      // the rows of one number of a rowSet
+	groupRows = 64      // the rows of one uint64 of a rowSet
 	maxCause  = 1 << 10 // bytes
 	maxWords  = 8 << 10 // bytes of the text for searches
 	maxOwner  = 300     // bytes
@@ -144,7 +144,7 @@ func (b *block) add(n *names, r *record) {
 // added records that the last row was added.
 func (b *block) added() {
 	if last := len(b.rows) - 1; b.rows[last].end == 0 && last < blockRows {
-		b.open = append(b.open, uint16(last))
+		b.unended = append(b.unended, uint16(last))
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *block) copy(from *block, i int) {
 	b.added()
 }
 
-// details returns what is known of a row's session without the text for searches.
+// details returns what is known of a row's session, except the text for searches.
 func (b *block) details(n *names, i int) details {
 	r := &b.rows[i]
 	from := b.textFrom(i)
@@ -173,7 +173,7 @@ func (b *block) details(n *names, i int) details {
 	}
 }
 
-// record returns a row as the record from which it was made.
+// record returns the record from which a row was made, up to what add cut off.
 func (b *block) record(n *names, i int) record {
 	r := &b.rows[i]
 	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
@@ -190,7 +190,8 @@ func (b *block) searched(i int) string {
 	return string(b.text[b.nameFrom(i)+int(b.rows[i].nameLen)+1 : b.rows[i].textEnd-1])
 }
 
-// entry returns a row as the list shows it, without the text for searches. Callers may keep it.
+// entry returns a row as the list shows it at the time now (Unix µs), without the text for searches. It shares no
+// memory with the block.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
 	ref, s := n.ref(r.cluster, string(b.name(i))), session{marked: moment64(r.marked)}
@@ -200,15 +201,15 @@ func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	return s.entry(ref, moment64(now), quiet)
 }
 
-// written returns when the last object was stored, as far as is known.
+// written returns when the last object was stored or, if the session has no objects yet, its marker.
 func (r *row) written() int64 { return cmp.Or(r.lastWrite, r.marked) }
 
-// running says whether the session is running.
+// running says whether the session is running at the time now (Unix µs).
 func (r *row) running(now int64, quiet time.Duration) bool {
 	return lifetime.Runs(r.end, r.written(), now, quiet.Microseconds())
 }
 
-// duration is Entry.Duration in microseconds.
+// duration is Entry.Duration in microseconds; 0 if not known.
 func (r *row) duration(now int64, quiet time.Duration) int64 {
 	end := r.end
 	switch {

@@ -43,7 +43,7 @@ type Options struct {
 	// Packs, if set, hold the facts of ended sessions. They are read at the start instead of each session's objects.
 	// Start writes them if Facts is set.
 	Packs *packs.Packs
-	// Ending, if set, returns how an ended session ended; false if that is not known. It is asked again for sessions
+	// Ending, if set, returns how an ended session ended; false if that is not known. It is called again for sessions
 	// that somebody looks at, see ReadOutcomes.
 	Ending func(context.Context, Entry) (Ending, bool)
 	// Unlogged says that the callers of Refresh log failed listings.
@@ -147,21 +147,22 @@ func (c *Catalog) Start() {
 	}
 }
 
-// keepListing lists the sessions every interval, sooner after an error, until ctx ends.
+// keepListing lists the sessions every interval, sooner after an error, until ctx ends. Each round lists the recent
+// markers; it lists all markers only if that is due.
 func (c *Catalog) keepListing(ctx context.Context) {
-	c.begin(ctx)
+	c.fillFromPacks(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
-		if err := c.refresh(ctx, false); err != nil { // all markers only if that is due
+		if err := c.refresh(ctx, false); err != nil {
 			pause = min(pause, retry)
 		}
 		_ = backoff.Sleep(ctx, pause)
 	}
 }
 
-// begin fills the list from packs, and with sessions that began lately. All other sessions are found by listing all
-// markers, which may take minutes.
-func (c *Catalog) begin(ctx context.Context) {
+// fillFromPacks fills the list from packs, and with sessions that began lately. All other sessions are found by listing
+// all markers, which may take minutes.
+func (c *Catalog) fillFromPacks(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
 	}
@@ -176,7 +177,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	c.beginning = false
 	filled := c.table.rows > 0 && c.triedAll.IsZero()
 	if filled {
-		c.open()
+		c.endFirstWait()
 	}
 	c.mu.Unlock()
 	if filled {
@@ -185,8 +186,8 @@ func (c *Catalog) begin(ctx context.Context) {
 	}
 }
 
-// open ends the wait of callers for the first list; c.mu must be held.
-func (c *Catalog) open() {
+// endFirstWait ends the wait of List for the first listing, if it still waits; c.mu must be held.
+func (c *Catalog) endFirstWait() {
 	if c.tried.IsZero() {
 		c.tried, c.listed = time.Now(), time.Now()
 		close(c.first)
@@ -214,7 +215,9 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	})
 }
 
-// listOnce calls list when no other caller does, unless another one has listed while this one waited.
+// listOnce calls list while it holds token, which only one caller can. If another caller has listed while this one
+// waited for the token, it returns that caller's error instead. listed points to the time of the last such listing;
+// c.mu guards it.
 func (c *Catalog) listOnce(ctx context.Context, token chan struct{}, listed *time.Time, list func() error) error {
 	began := time.Now()
 	select {
@@ -241,16 +244,16 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	stop := c.keepListingRecent(ctx, since.Add(-recentMargin))
 	removed, pages, err := c.listAll(ctx)
 	stop()
-	heads, _ := c.listRecent(ctx, since.Add(-recentMargin)) // one request; without it further heads are noticed later
-	return c.listedNow(ctx, err, true, func() {
-		c.notice(heads)
+	heads, _ := c.listRecent(ctx, since.Add(-recentMargin)) // one request; if it fails, further heads are noticed later
+	return c.finishListing(ctx, err, true, func() {
+		c.rereadContinued(heads)
 		c.pages, c.triedAll = pages, time.Now()
 		if err != nil {
-			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(pages, min(retry, c.opts.Interval)))
+			c.fullErr, c.fullDue = err, time.Now().Add(c.pauseAfterAll(pages, min(retry, c.opts.Interval)))
 			return
 		}
-		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pause(pages, 0))
-		c.remove(removed)
+		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pauseAfterAll(pages, 0))
+		c.removeMissing(removed)
 	})
 }
 
@@ -258,7 +261,7 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
 	return c.listOnce(ctx, c.lately, &c.tried, func() error {
 		found, err := c.listRecent(ctx, since)
-		return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
+		return c.finishListing(ctx, err, false, func() { c.addRecent(found) }) // found is empty after an error
 	})
 }
 
@@ -278,9 +281,10 @@ func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop 
 	}
 }
 
-// listedNow takes the result of a listing, of all markers or of recent ones. Unless ctx has ended, it calls take with
-// c.mu held.
-func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func()) error {
+// finishListing records that a listing has ended with err: one of all markers, or else one of recent markers. take
+// applies what was found, and is called with c.mu held. If ctx has ended, nothing is recorded. The returned error is
+// why the list shown is not up to date.
+func (c *Catalog) finishListing(ctx context.Context, err error, all bool, take func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -313,15 +317,16 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 	return c.err
 }
 
-// remove removes the sessions from the list whose marker a listing of all markers did not have; c.mu must be held.
-func (c *Catalog) remove(removed []layout.Session) {
+// removeMissing removes the sessions whose marker a listing of all markers did not have from the list; c.mu must be
+// held. Sessions that were found since that listing began stay.
+func (c *Catalog) removeMissing(removed []layout.Session) {
 	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
 	for _, ref := range removed {
 		if _, recent := c.recent[ref]; recent {
 			continue // its marker may have been stored after the listing passed its place
 		}
 		if s, ok := c.table.get(ref); ok && s.details != nil {
-			c.forget(ref, s)
+			c.dropFacts(ref, s)
 		}
 		c.table.remove(ref)
 		delete(c.failed, ref)
@@ -330,16 +335,17 @@ func (c *Catalog) remove(removed []layout.Session) {
 	}
 }
 
-// forget also removes a session from the packs, which may have earlier facts than those that wait; c.mu must be held.
-func (c *Catalog) forget(ref layout.Session, s session) {
+// dropFacts discards the facts of a removed session that wait to be packed and, if packs may have facts of it, has them
+// removed from there; c.mu must be held.
+func (c *Catalog) dropFacts(ref layout.Session, s session) {
 	c.packed.drop(ref)
-	if c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
-		c.unpack(ref)
+	if c.wasQuiet(s) && s.details.readAt.Before(c.fullAt) {
+		c.removeFromPacks(ref)
 	}
 }
 
-// unpack makes the next Pack remove a session from the packs; c.mu must be held.
-func (c *Catalog) unpack(ref layout.Session) {
+// removeFromPacks has the next Pack remove a session from the packs; c.mu must be held.
+func (c *Catalog) removeFromPacks(ref layout.Session) {
 	if c.opts.Packs == nil {
 		return
 	}

@@ -27,9 +27,9 @@ type details struct {
 const (
 	// quietInterval is the longest time between two reads of an idle session's details: compaction may change its size.
 	quietInterval = 24 * time.Hour
-	// quietShare is the share of the time that a session has been idle, after which its details are read again: a
-	// further head may continue it. usedShare is that of a session that somebody looks at, usedInterval the shortest
-	// such time.
+	// The details of a session that was idle for t are read again after t / quietShare, because a further head may
+	// continue it. If somebody looks at the session, they are read again after t / usedShare, but not before
+	// usedInterval.
 	quietShare, usedShare = 2, 16
 	usedInterval          = time.Minute
 	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by
@@ -54,10 +54,10 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 	if age < 0 {
 		return true // the clock was set back
 	}
-	if c.isQuiet(s) { // the longer it has been quiet, the rarer it goes on
+	if c.wasQuiet(s) { // the longer a session has been quiet, the less likely it continues
 		return age > s.details.idle()/quietShare || age > quietInterval
 	}
-	// what takes long or many requests to list is listed less often
+	// A session that takes long or many requests to list is listed less often.
 	pages := min(time.Duration(s.details.Objects/pageObjects)*pagePause, maxPagesPause)
 	return age > max(max(c.opts.Interval, pages)-time.Second, pauseShare*s.details.took)
 }
@@ -65,24 +65,24 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 // idle is how long nothing had been stored of the session when its details were read.
 func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 
-// used says that somebody looks at a session. Its details are read again soon if it is idle and may have been continued
-// since; c.mu must be held.
-func (c *Catalog) used(ref layout.Session, s session) {
+// noteUse is called when somebody looks at a session. It requests to read the details if they were never read, or if
+// they are old and a further head may have continued the idle session since; c.mu must be held.
+func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
 	case s.details == nil:
 		if c.due(ref, s) {
 			c.schedule.request(ref)
 		}
-	case c.isQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
+	case c.wasQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
 		min(s.details.idle()/usedShare, quietInterval)):
 		c.changed[ref] = true
 		c.schedule.request(ref)
 	}
 }
 
-// isQuiet says whether nothing was stored of a session for some time before its details were read. Collectors store the
-// marker before all else.
-func (c *Catalog) isQuiet(s session) bool {
+// wasQuiet says whether nothing was stored of a session for Options.Quiet before its details were read. If only its
+// marker is stored, the marker's time counts.
+func (c *Catalog) wasQuiet(s session) bool {
 	written := s.details.lastWrite
 	if written.IsZero() {
 		written = s.marked
@@ -90,15 +90,16 @@ func (c *Catalog) isQuiet(s session) bool {
 	return s.details.readAt.Sub(written) > c.opts.Quiet
 }
 
-// Reread has the details of an ended session read again soon: more may be stored now, such as how it ended.
+// Reread has the details of an ended session read again soon, because more may be stored now, such as its outcome. It
+// does nothing without Options.Facts.
 func (c *Catalog) Reread(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reread(ref)
+	c.requestReread(ref)
 }
 
-// reread is Reread; c.mu must be held.
-func (c *Catalog) reread(ref layout.Session) {
+// requestReread is Reread; c.mu must be held.
+func (c *Catalog) requestReread(ref layout.Session) {
 	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
 		c.changed[ref] = true
 		c.schedule.request(ref)
@@ -108,9 +109,9 @@ func (c *Catalog) reread(ref layout.Session) {
 // described is what one reading found out about a session.
 type described struct {
 	*details
-	quiet bool         // nothing was stored for some time
+	quiet bool         // see wasQuiet
 	facts *packs.Facts // nil while the session runs
-	jobs  answer       // that was read; only while the session runs
+	jobs  answer       // from which FailedJobs was read; zero unless the session runs
 }
 
 // describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details
@@ -119,7 +120,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	c.mu.Lock()
 	before, _ := c.table.get(ref)
 	c.mu.Unlock()
-	found, err := c.look(ctx, ref, before.marked)
+	found, err := c.readSession(ctx, ref, before.marked)
 	if ctx.Err() != nil {
 		return
 	}
@@ -136,40 +137,41 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	delete(c.changed, ref)
 	c.packed.drop(ref)
 	if s, stored := c.table.get(ref); stored {
-		c.keep(ref, s, found, before)
+		c.putSession(ref, s, found, before)
 	}
 }
 
-// look reads what a session's objects say about it.
-func (c *Catalog) look(ctx context.Context, ref layout.Session, marked time.Time) (found described, err error) {
+// readSession reads what a session's objects say about it. marked is when its marker was stored.
+func (c *Catalog) readSession(ctx context.Context, ref layout.Session, marked time.Time) (found described, err error) {
 	began := time.Now()
 	d, from, err := c.readDetails(ctx, ref, began, marked)
 	if err != nil {
 		return found, err
 	}
-	found.details, found.quiet = d, c.isQuiet(session{marked, d})
+	found.details, found.quiet = d, c.wasQuiet(session{marked, d})
 	if d.end.IsZero() && !found.quiet {
-		found.jobs = c.learnJobs(ctx, ref, d, from)
+		found.jobs = c.readFailedJobs(ctx, ref, d, from)
 	} else if c.opts.Facts {
-		found.facts = c.learn(ctx, ref, d, from)
+		found.facts = c.readFacts(ctx, ref, d, from)
 	}
 	d.took = time.Since(began)
 	return found, nil
 }
 
-// keep keeps what was found out about a session, of which the list knows s, and knew before when reading began; c.mu
-// must be held.
-func (c *Catalog) keep(ref layout.Session, s session, found described, before session) {
+// putSession stores what a reading found out about a session in the list. s is what the list has of the session now,
+// before is what it had when the reading began; c.mu must be held.
+func (c *Catalog) putSession(ref layout.Session, s session, found described, before session) {
 	d, running := found.details, found.end.IsZero() && !found.quiet
 	if delete(c.jobs, ref); found.jobs.key != "" {
 		c.jobs[ref] = found.jobs
 	}
-	if running && before.details != nil && c.isQuiet(before) {
-		c.unpack(ref) // it continues
+	if running && before.details != nil && c.wasQuiet(before) {
+		c.removeFromPacks(ref) // the session continues: its packed end is wrong
 	}
 	if found.facts != nil {
 		row := *found.facts
-		// What was read now counts, whatever the clock was before, and whatever was removed.
+		// The facts that the list has may fill gaps in those read now, if nothing was stored in between. Without Seen
+		// they count as older, even if they were read before the clock was set back.
 		if known := s.details; known != nil && known.lastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
 			before := known.facts(ref)
 			before.Seen = time.Time{}
@@ -186,8 +188,8 @@ func (c *Catalog) keep(ref layout.Session, s session, found described, before se
 	c.table.put(ref, session{s.marked, d})
 }
 
-// readDetails lists all objects of a session and reads its metadata. It also returns the objects from which facts can
-// be read.
+// readDetails lists all objects of a session and reads its metadata. began is now, marked is when the session's marker
+// was stored. It also returns the objects from which facts can be read. After an error of metadata d is incomplete.
 func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details,
 	from sources, err error) {
 	d = &details{readAt: began}
@@ -226,7 +228,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	return d, from, failed
 }
 
-// damaged logs metadata that does not parse, which is ignored.
+// damaged logs that a metadata object does not parse; the object is ignored.
 func (c *Catalog) damaged(key string, err error) {
 	c.opts.Log.WithError(err).WithField("key", key).Warn("skipped damaged metadata of a session")
 }
@@ -238,7 +240,7 @@ func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) E
 	if !e.Running {
 		e.FailedJobs = 0
 		if e.Outcome == "" {
-			e.Cause = "" // of a job that had failed; how the session ended is not known yet
+			e.Cause = "" // it was about a job that failed while the session ran
 		}
 	}
 	return e

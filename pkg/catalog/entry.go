@@ -26,8 +26,8 @@ type Entry struct {
 // running session, Cause is what Ray says about the first job that failed.
 type Summary = packs.Summary
 
-// LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if
-// nobody has looked yet.
+// LastOfEnded returns when the last object of an ended session was stored. It is zero while the session runs, because
+// more may be stored, and while its objects are not listed yet.
 func (e *Entry) LastOfEnded() time.Time {
 	if e.Running || e.End.IsZero() {
 		return time.Time{}
@@ -43,8 +43,8 @@ func (e Entry) Latest() time.Time {
 	return e.End
 }
 
-// IsNotKnownYet says whether the session has ended, and nobody has found out how.
-func (e Entry) IsNotKnownYet() bool {
+// LacksOutcome says whether the session has ended and its outcome is not determined yet (NotKnownYet).
+func (e Entry) LacksOutcome() bool {
 	return e.Described && !e.Running && e.Objects > 0 && e.Outcome == ""
 }
 
@@ -67,7 +67,7 @@ const (
 	RayService = "RayService"
 )
 
-// Kinds are all of these.
+// Kinds are all kinds of owners.
 var Kinds = []string{RayCluster, RayJob, RayService}
 
 // Kind returns a kind in the spelling of Kubernetes, from any upper or lower case ("rayjob", "RayJob"); "" if it is

@@ -126,7 +126,8 @@ func (f *Filter) Form() url.Values {
 	})
 }
 
-// labels reads names, or names and values, with commas between them.
+// labels returns a parser of labels, which are names, or names and values, with commas between them. It returns false,
+// and leaves into nil, if one is empty or if there are too many.
 func labels(into *[]string) func(string) bool {
 	return func(s string) bool {
 		for label := range strings.SplitSeq(strings.ToLower(s), ",") {
@@ -141,8 +142,8 @@ func labels(into *[]string) func(string) bool {
 	}
 }
 
-// moment returns a parser of times. A small number is refused: it is a year or Unix seconds, and as milliseconds it
-// would select everything.
+// moment returns a parser of times. It returns false for text that is no time, and for small numbers: they are years or
+// Unix seconds, and read as milliseconds they would select everything.
 func moment(into *time.Time, parse func(string) (time.Time, bool)) func(string) bool {
 	return func(s string) bool {
 		at, ok := parse(s)
@@ -185,8 +186,9 @@ func size(into *int64) func(string) bool {
 	}
 }
 
-// in says whether the filter selects sessions of a namespace, which is given in full.
-func (f *Filter) in(namespace string) bool {
+// selectsNamespace says whether the filter selects sessions of a namespace, which is given with the name of its
+// Kubernetes cluster at its end, if it has one.
+func (f *Filter) selectsNamespace(namespace string) bool {
 	if f.KubernetesCluster == "" {
 		return f.Namespace == "" || f.Namespace == namespace
 	}

@@ -80,7 +80,8 @@ func (s Selector) check() error {
 	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
 }
 
-// named looks up a session of our layout by its name, without a search. Most requests name one.
+// named looks up a session of our layout by its exact name, without a search. Most requests name one. ok is false for
+// aliases, owners' names and sessions of other layouts, which search finds.
 func (c *Catalog) named(s Selector) (Entry, bool) {
 	if kind := Kind(s.Kind); kind == RayJob || kind == RayService {
 		return Entry{}, false
@@ -92,7 +93,7 @@ func (c *Catalog) named(s Selector) (Entry, bool) {
 	return known.entry(ref, time.Now(), c.opts.Quiet), ok
 }
 
-// search finds the newest session that matches.
+// search finds the newest session of a list that matches; false if there is none.
 func (s Selector) search(l Listing) (Entry, bool) {
 	if l.list == nil {
 		return Entry{}, false
@@ -102,11 +103,11 @@ func (s Selector) search(l Listing) (Entry, bool) {
 	for p := range l.list.all() {
 		r := l.list.row(p)
 		c := n.clusters[r.cluster]
-		named := n.texts[c.name] == s.Name
+		matches := n.texts[c.name] == s.Name
 		if kind == RayJob || kind == RayService {
-			named = r.kind == owner && (named || n.texts[r.owner] == s.Name)
+			matches = r.kind == owner && (matches || n.texts[r.owner] == s.Name)
 		}
-		if !named || n.texts[c.namespace] != s.Namespace {
+		if !matches || n.texts[c.namespace] != s.Namespace {
 			continue
 		}
 		if IsAlias(s.Session) || s.Session == string(l.list.blocks[p.block].name(int(p.row))) {
@@ -116,7 +117,8 @@ func (s Selector) search(l Listing) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Growing says whether more of a session may have been stored since the given time.
+// Growing says whether more of a session may have been stored since the given time; false for a session that is not in
+// the list. It counts as a use of the session, see noteUse.
 func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +126,7 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	if !ok {
 		return false
 	}
-	c.used(ref, s)
+	c.noteUse(ref, s)
 	e := s.entry(ref, time.Now(), c.opts.Quiet)
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
 }
@@ -137,7 +139,7 @@ func Earlier(entries iter.Seq[Entry], than Entry) []Entry {
 		owned := e.OwnerKind == than.OwnerKind && e.OwnerName == than.OwnerName && than.OwnerName != "" &&
 			than.OwnerKind != RayCluster
 		if e.Ref.Namespace == than.Ref.Namespace && (e.Ref.Cluster == than.Ref.Cluster || owned) &&
-			e.Start.Before(than.Start) && e.Ref.Name != Live { // nothing is stored of that
+			e.Start.Before(than.Start) && e.Ref.Name != Live { // of a live session nothing is stored
 			found = append(found, e)
 		}
 	}

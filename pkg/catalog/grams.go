@@ -11,7 +11,7 @@ const (
 	gramLen  = 4
 )
 
-// add adds a part of a text.
+// add adds a part of the text with this number, 0 to 31.
 func (g *grams) add(part []byte, text int) {
 	for i := 0; i+gramLen <= len(part); i++ {
 		g[gramHash(part[i:])] |= 1 << text
@@ -23,8 +23,9 @@ func gramHash(text []byte) uint32 {
 	return binary.LittleEndian.Uint32(text) * 0x9e3779b1 >> (32 - gramBits)
 }
 
-// may returns the texts in which a word may occur. For a word of less than four bytes these are all texts.
-func (g *grams) may(word []byte) (all uint32) {
+// candidates returns the texts in which a word may occur: bit i stands for text i. For a word of less than four bytes
+// these are all texts.
+func (g *grams) candidates(word []byte) (all uint32) {
 	all = ^uint32(0)
 	for i := 0; i+gramLen <= len(word) && all != 0; i++ {
 		all &= g[gramHash(word[i:])]

@@ -19,7 +19,7 @@ type Group struct {
 // maxNewest is how many sessions a group names.
 const maxNewest = 10
 
-// sum is a group without its names; these come from its newest row.
+// sum is a group without its names, which group takes from the group's newest row.
 type sum struct {
 	newest                    place
 	sessions, running, failed int32
@@ -36,6 +36,7 @@ const sumsPage = 1024
 
 func (s *sums) at(i int) *sum { return &s.pages[i/sumsPage][i%sumsPage] }
 
+// add begins a new sum.
 func (s *sums) add(newest place) {
 	if s.len%sumsPage == 0 {
 		s.pages = append(s.pages, new([sumsPage]sum))
@@ -55,7 +56,7 @@ const (
 // failed sessions), start (of the newest session), duration (the total), sessions and size.
 func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	all := l.sums(q, found)
-	p.Found, p.From = all.len, q.from(all.len)
+	p.Found, p.From = all.len, q.firstOf(all.len)
 	compare := l.compareSums(q)
 	first := top[int]{limit: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
 		c := compare(all.at(i), all.at(j))
@@ -67,16 +68,17 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	for i := range all.len {
 		first.add(i)
 	}
-	shown := first.sorted()[min(p.From, all.len):]
-	p.Groups = make([]Group, 0, len(shown))
-	for _, i := range shown {
+	numbers := first.sorted()[min(p.From, all.len):] // of the groups that are shown
+	p.Groups = make([]Group, 0, len(numbers))
+	for _, i := range numbers {
 		p.Groups = append(p.Groups, l.group(q, all.at(i)))
 	}
-	l.addNewest(q, found, shown, p.Groups)
+	l.addNewest(q, found, numbers, p.Groups)
 	return p
 }
 
-// numberOf returns a function that returns the number of a row's group; next is the number for a new group.
+// numberOf returns a function that returns the number of a row's group. Groups are numbered in the order in which the
+// function meets them; it gives a new group the number next. Two passes over the same rows number them alike.
 func (l *list) numberOf(q *Query) func(r *row, next int) int {
 	if q.Group == "owner" {
 		return l.byOwner()
@@ -84,28 +86,28 @@ func (l *list) numberOf(q *Query) func(r *row, next int) int {
 	return l.byCluster()
 }
 
-// addNewest adds the newest sessions of some groups, which have these numbers. It ends when it has them all.
+// addNewest fills Newest of some groups, whose numbers are those of numberOf. It ends when it has all wanted sessions.
 func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group) {
-	at, wanted := make(map[int]*Group, len(groups)), 0
+	byNumber, wanted := make(map[int]*Group, len(groups)), 0
 	for i := range groups {
-		at[numbers[i]] = &groups[i]
+		byNumber[numbers[i]] = &groups[i]
 		wanted += min(groups[i].Sessions, maxNewest)
 	}
 	numberOf, next := l.numberOf(q), 0
-	for place := range places(found) {
+	for at := range places(found) {
 		if wanted == 0 {
 			return
 		}
-		i := numberOf(l.row(place), next)
+		i := numberOf(l.row(at), next)
 		next = max(next, i+1)
-		if g := at[i]; g != nil && len(g.Newest) < maxNewest {
-			g.Newest = append(g.Newest, l.entry(place, q.Now.UnixMicro()))
+		if g := byNumber[i]; g != nil && len(g.Newest) < maxNewest {
+			g.Newest = append(g.Newest, l.entry(at, q.Now.UnixMicro()))
 			wanted--
 		}
 	}
 }
 
-// sums adds up the found rows, in the order of the groups' newest sessions.
+// sums adds up the found rows by group. The groups are in the order of their newest sessions.
 func (l *list) sums(q *Query, found []rowSet) (all sums) {
 	numberOf := l.numberOf(q)
 	now := q.Now.UnixMicro()
@@ -127,7 +129,7 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 
 // byCluster is numberOf for clusters. Sessions of a cluster in both layouts have the same group.
 func (l *list) byCluster() func(r *row, next int) int {
-	numbers := make([]int32, len(l.names.clusters)) // of the clusters' groups, plus one; 0: none yet
+	numbers := make([]int32, len(l.names.clusters)) // the number of each cluster's group, plus one; 0: none yet
 	return func(r *row, next int) int {
 		number := &numbers[l.names.clusters[r.cluster].plain]
 		if *number == 0 {
@@ -139,14 +141,14 @@ func (l *list) byCluster() func(r *row, next int) int {
 
 // byOwner is numberOf for owners, which have one name, namespace and kind.
 func (l *list) byOwner() func(r *row, next int) int {
-	places := make(map[uint64]int)
+	numbers := make(map[uint64]int)
 	return func(r *row, next int) int {
-		// 30 bits of the owner's name, 32 of its namespace's, 2 of its kind
+		// The key has 30 bits for the owner's name, 32 for its namespace and 2 for its kind.
 		key := uint64(r.owner)<<34 | uint64(l.names.clusters[r.cluster].namespace)<<2 | uint64(r.kind)
-		i, ok := places[key]
+		i, ok := numbers[key]
 		if !ok {
 			i = next
-			places[key] = i
+			numbers[key] = i
 		}
 		return i
 	}
@@ -173,7 +175,7 @@ func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	return l.names.texts[c.namespace], l.names.texts[c.name]
 }
 
-// compareSums returns the ascending order by a column.
+// compareSums returns the ascending order of sums by q.Sort; any other value is by start.
 func (l *list) compareSums(q *Query) func(a, b *sum) int {
 	switch q.Sort {
 	case "cluster":

@@ -14,9 +14,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
-// learnJobs reads the newest answer about a running session's jobs, once, and keeps what it says. It returns the answer
-// that was read last. A damaged answer changes nothing.
-func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
+// readFailedJobs sets how many jobs of a running session have failed, the first cause, and the text for searches in its
+// details d. It reads the newest stored answer about jobs, unless that was read before: then what the list has is
+// copied. It returns the answer that was read last. A damaged answer changes nothing, and is not read again.
+func (c *Catalog) readFailedJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
 	c.mu.Lock()
 	known, _ := c.table.get(ref)
 	read = c.jobs[ref]
@@ -43,8 +44,8 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 }
 
 // FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list
-// of jobs, as far as the catalog knows, and an identifier of that list. A later call with this identifier as after
-// sends no request and returns no jobs unless there is a newer list.
+// of jobs, as far as the catalog knows. last identifies that list. A later call with last as after sends no request and
+// returns no jobs unless there is a newer list.
 func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string,
 	err error) {
 	c.mu.Lock()
@@ -64,8 +65,9 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !failed(j) }), last, nil
 }
 
-// failures returns how many jobs have failed, and in one line what Ray says about the first of them. Ray's message ends
-// with the end of the driver's log (ray/dashboard/modules/job/job_supervisor.py), whose last line says most.
+// failures returns how many jobs have failed, and in one line what Ray says about the one that failed first. Ray's
+// message ends with the end of the driver's log (ray/dashboard/modules/job/job_supervisor.py), so its last line is the
+// most useful one.
 func failures(jobs []packs.Job) (n int, cause string) {
 	var first *packs.Job
 	for i := range jobs {

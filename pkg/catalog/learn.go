@@ -18,7 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Ending is how a session ended. It comes from the session's kept findings.
+// Ending is how a session ended, from the session's stored findings.
 type Ending struct {
 	Outcome, Cause string
 	Version        int // of the rules by which that was found out
@@ -34,7 +34,7 @@ const (
 	maxAnswer = 8 << 20 // bytes
 	maxValue  = 2 << 20 // bytes about one job or node
 	maxListed = 10_000  // jobs, nodes
-	// usualAnswer is how many bytes an answer may have that is read beside others. Larger ones are read one at a time.
+	// usualAnswer is the size in bytes up to which answers are read in parallel. Larger ones are read one at a time.
 	usualAnswer = 256 << 10
 )
 
@@ -44,17 +44,17 @@ type answer struct {
 	size      int64
 }
 
-// sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means
-// none. Of a list that was saved under several addresses, the newest counts that has all columns and, where that is not
-// known, the one with the most rows.
+// sources are what facts are read from: the session's labels, and its newest stored answers; zero means none. The list
+// of nodes may be saved under several addresses. Of those with all columns the newest counts and, of equally new ones
+// or if their times are not known, the one with the most rows.
 type sources struct {
 	jobs, nodes answer
-	nodesBy     []int64 // when nodes was saved, and how many rows it may have
+	nodesBy     []int64 // when nodes was saved (Unix ms; 0: not known), and how many rows it may have
 	labels      map[string]string
-	ahead       time.Duration // of the answers' times, see lifetime.Life
+	ahead       time.Duration // how far the clock of the answers' times is ahead, see lifetime.Life
 }
 
-// add adds an object, in the order of keys.
+// add takes a listed object into account, in the order of keys: a later one replaces an earlier one.
 func (s *sources) add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind != layout.Snapshot {
 		return
@@ -74,8 +74,8 @@ func (s *sources) add(parsed layout.Object, o blob.Object) {
 // errDamaged says that an answer is not one of Ray's, or is longer than maxAnswer.
 var errDamaged = errors.New("damaged")
 
-// readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next
-// attempt may succeed.
+// readAnswer reads facts from a stored answer with decode, into the facts. Any error but errDamaged comes from the
+// store, so the next attempt may succeed. Errors are logged, except that the answer was removed.
 func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answer,
 	decode func(*jsonstream.Reader, *packs.Facts) error, into *packs.Facts) error {
 	key := from.key
@@ -101,9 +101,9 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 	return err
 }
 
-// learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays
-// unknown.
-func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
+// readFacts completes the details of an ended session to its facts: it reads its jobs, its hours and how it ended. What
+// cannot be read or is damaged stays unknown.
+func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, Summary: e.Summary, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
@@ -122,7 +122,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	for i := range f.Jobs {
 		for _, at := range []*int64{&f.Jobs[i].Start, &f.Jobs[i].End} {
-			*at = max(0, max(0, *at)-from.ahead.Milliseconds()) // 0: not known
+			*at = max(0, max(0, *at)-from.ahead.Milliseconds()) // 0, which means not known, stays 0
 		}
 	}
 	if c.opts.Ending != nil && d.Objects > 0 {
@@ -137,7 +137,8 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	return &f
 }
 
-// facts are the details as a row of a pack, without what the list does not hold.
+// facts returns the details as a row of a pack. Findings, jobs, hours and labels are nil, as the list does not hold
+// them.
 func (d *details) facts(ref layout.Session) packs.Facts {
 	return packs.Facts{
 		Ref: ref, Seen: d.readAt, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite,
@@ -145,7 +146,7 @@ func (d *details) facts(ref layout.Session) packs.Facts {
 	}
 }
 
-// detailsOf are the facts that the list needs.
+// detailsOf returns the part of the facts that the list holds.
 func detailsOf(f *packs.Facts) *details {
 	return &details{Summary: f.Summary, readAt: f.Seen, lastWrite: f.LastWrite, start: f.Start, end: f.End,
 		explained: f.Version, text: f.Text}
@@ -175,7 +176,7 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 			Start: int64(j.StartTime), End: int64(j.EndTime),
 			User: text(j.Metadata.User), Name: cmp.Or(text(j.Metadata.JobName), text(j.Metadata.Name)),
 		}
-		if failed(job) {
+		if failed(job) { // of others the message says nothing that the status does not
 			job.Message = j.Message
 		}
 		jobs = append(jobs, job)
@@ -194,7 +195,8 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time.
+// readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time. It
+// sets f.Hours only if the list is complete and the times of all nodes are known.
 func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	type node struct {
 		StartTime float64            `json:"start_time_ms"`
@@ -218,7 +220,7 @@ func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 			end = min(end, n.EndTime-ahead)
 		}
 		hours := max(0, end-start) / float64(time.Hour.Milliseconds())
-		known = known && n.StartTime > 0 // of all nodes
+		known = known && n.StartTime > 0
 		offered := packs.AmountsOf(hours, func(resource string) float64 { return n.Resources[resource] })
 		sum.AddNode(n.Labels, offered)
 		return nil

@@ -20,13 +20,13 @@ type list struct {
 	quiet  time.Duration
 
 	once    sync.Once
-	counted summary
+	counted summary // made by the first call of summary
 }
 
 // summary holds the counts that a list computes once.
 type summary struct {
 	namespaces []namespaceCounts
-	twice      map[place]bool
+	duplicates map[place]bool // rows that are not shown, because another one is of the same session
 }
 
 // namespaceCounts are the counts for a namespace with sessions. A session that is stored in both layouts counts once.
@@ -42,15 +42,16 @@ type place struct{ block, row int32 }
 // the row is shown that their address opens, which is that of the older layout, or else the first.
 func (l *list) summary() *summary {
 	l.once.Do(func() {
-		s := summary{twice: make(map[place]bool)}
+		s := summary{duplicates: make(map[place]bool)}
 		clusters := l.names.clusters
 		stored := make([]bool, len(clusters))
 		for _, r := range l.everyRow() {
 			stored[r.cluster] = true
 		}
-		ways := make([]int, len(clusters)) // in which sessions of a cluster are stored, by its plain number
+		// A cluster has a number for each form of its keys. Only one that is stored under several can have duplicates.
+		forms := make([]int, len(clusters)) // by the cluster's plain number
 		for number, c := range clusters {
-			ways[c.plain] += boolToInt(stored[number])
+			forms[c.plain] += boolToInt(stored[number])
 		}
 		type session struct {
 			plain uint32
@@ -59,16 +60,16 @@ func (l *list) summary() *summary {
 		sessions, shown := make([]int, len(clusters)), make(map[session]place)
 		for p, r := range l.everyRow() {
 			c := &clusters[r.cluster]
-			if ways[c.plain] > 1 {
+			if forms[c.plain] > 1 {
 				key := session{c.plain, string(l.blocks[p.block].name(int(p.row)))}
 				other, known := shown[key]
 				switch {
 				case !known:
 					shown[key] = p
 				case c.version == layout.V16:
-					shown[key], s.twice[other] = p, true
+					shown[key], s.duplicates[other] = p, true
 				default:
-					s.twice[p] = true
+					s.duplicates[p] = true
 				}
 				if known {
 					continue
@@ -95,7 +96,8 @@ func (l *list) everyRow() iter.Seq2[place, *row] {
 	}
 }
 
-// countNamespaces adds up, for each namespace, numbers that are given for each cluster.
+// countNamespaces counts the clusters and sessions of each namespace. sessions has the number of sessions of each
+// cluster, by the cluster's number; clusters without sessions do not count.
 func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 	places := make(map[uint32]int)
 	for number, n := range sessions {
@@ -118,9 +120,9 @@ func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 // all returns the positions of all rows, without the second rows of sessions that are stored in both layouts.
 func (l *list) all() iter.Seq[place] {
 	return func(yield func(place) bool) {
-		twice := l.summary().twice
+		duplicates := l.summary().duplicates
 		for p := range l.everyRow() {
-			if (len(twice) == 0 || !twice[p]) && !yield(p) {
+			if (len(duplicates) == 0 || !duplicates[p]) && !yield(p) {
 				return
 			}
 		}
@@ -145,18 +147,18 @@ func (l *list) parallel(work func(at int)) {
 	}
 	workers.Wait()
 	if err := errors.Join(failed...); err != nil {
-		panic(err) // in the caller's goroutine, where it ends only one request
+		panic(err) // in the goroutine of the caller, where a panic ends only one request
 	}
 }
 
 // running returns the rows of running sessions. It looks at few other rows.
 func (l *list) running(now int64) iter.Seq[place] {
 	return func(yield func(place) bool) {
-		twice := l.summary().twice
+		duplicates := l.summary().duplicates
 		for at, b := range l.blocks {
-			for _, i := range b.open {
+			for _, i := range b.unended {
 				p := place{int32(at), int32(i)}
-				if b.rows[i].running(now, l.quiet) && !twice[p] && !yield(p) {
+				if b.rows[i].running(now, l.quiet) && !duplicates[p] && !yield(p) {
 					return
 				}
 			}
@@ -179,7 +181,7 @@ func (l *list) entry(p place, now int64) Entry {
 	return l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
 }
 
-// behind returns the position of the first row after a key.
+// behind returns the position of the first row after a key; a block beyond the last one if there is none.
 func (l *list) behind(k key) place {
 	for at, b := range l.blocks {
 		if compareRow(&l.names, b, len(b.rows)-1, k) > 0 {

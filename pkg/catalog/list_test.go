@@ -33,7 +33,7 @@ func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 			f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
 		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
 		f.Kind != "" && s.OwnerKind != f.Kind,
-		f.Outcome == NotKnownYet && !s.IsNotKnownYet(),
+		f.Outcome == NotKnownYet && !s.LacksOutcome(),
 		f.Outcome != "" && f.Outcome != NotKnownYet && s.Outcome != f.Outcome,
 		f.RayVersion != "" && s.RayVersion != f.RayVersion && !strings.HasPrefix(s.RayVersion, f.RayVersion+"."),
 		!f.From.IsZero() && s.Start.Before(f.From), !f.To.IsZero() && !s.Start.Before(f.To),
@@ -133,7 +133,7 @@ func (l simple) part(q *Query, allowed map[string]bool) (entries []Entry, found 
 		}
 		return c
 	})
-	from := q.from(len(all))
+	from := q.firstOf(len(all))
 	for _, s := range all[min(from, len(all)):min(from+q.Limit, len(all))] {
 		entries = append(entries, s.Entry)
 	}

@@ -100,30 +100,32 @@ func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.S
 	return found, nil
 }
 
-// pause returns the time from one listing of all markers to the next.
-func (c *Catalog) pause(pages int, least time.Duration) time.Duration {
+// pauseAfterAll returns the time from one listing of all markers, which took so many requests, to the next. It is at
+// least least, and keeps to Options.FullRequests.
+func (c *Catalog) pauseAfterAll(pages int, least time.Duration) time.Duration {
 	return max(least, time.Duration(pages)*(24*time.Hour/time.Duration(c.opts.FullRequests)))
 }
 
-// findCluster looks for sessions of a cluster that are not known yet. Listing recent markers does not find all of them:
+// findCluster looks in the store for sessions of a cluster that the list lacks, and adds them. It lists all markers if
+// that is cheap, otherwise the cluster's own markers and the recent ones. Recent markers alone are not enough:
 // KubeRay's sessions have no time-ordered ones.
 func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) error {
 	c.mu.Lock()
 	cheap := max(c.pages, c.table.rows/pageKeys) <= cheapPages
 	since := c.fullAt
-	// all: every marker was listed just now; recent: those of late sessions were
-	all := c.fullErr == nil && time.Since(c.triedAll) <= missAge
-	recent := c.err == nil && time.Since(c.listed) <= missAge
+	allListed := c.fullErr == nil && time.Since(c.triedAll) <= missAge // every marker was listed just now
+	recentListed := c.err == nil && time.Since(c.listed) <= missAge    // at least the recent markers were
 	c.mu.Unlock()
 	switch {
-	case all:
+	case allListed:
 		return nil
 	case cheap:
 		return c.refresh(ctx, true) // lists all markers
 	}
-	// Who asks again and again for what is not stored takes nothing away from others.
+	// Results are remembered for missAge, so somebody who requests the same missing cluster again and again does not
+	// use up the limit of all.
 	_, err := c.missed.Load(ctx, [2]string{namespace, cluster}, func(ctx context.Context) (none struct{}, err error) {
-		if recent && !c.misses.Allow() {
+		if recentListed && !c.misses.Allow() {
 			return none, budget.ErrBusy
 		}
 		found := make(map[layout.Session]time.Time)
@@ -133,10 +135,10 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.add(found)
+		c.addRecent(found)
 		return none, nil
 	})
-	if err != nil || recent {
+	if err != nil || recentListed {
 		return err
 	}
 	if since.IsZero() {
@@ -145,24 +147,25 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	return c.refreshRecent(ctx, since.Add(-recentMargin))
 }
 
-// add adds markers that were found between two listings of all markers; c.mu must be held.
-func (c *Catalog) add(found map[layout.Session]time.Time) {
+// addRecent adds markers that were found between two listings of all markers; c.mu must be held.
+func (c *Catalog) addRecent(found map[layout.Session]time.Time) {
 	for ref, at := range found {
 		if !c.table.has(ref) {
 			c.table.put(ref, session{marked: at})
 		}
 		c.recent[ref] = time.Now()
 	}
-	c.notice(found)
+	c.rereadContinued(found)
 }
 
-// notice looks for sessions whose time-ordered marker is newer than what is known of them: that of a further head,
-// which continues the session. They are read again at once. The head stores its marker before all else, so for some
-// time after it a reading may have found nothing of the head yet. c.mu must be held.
-func (c *Catalog) notice(found map[layout.Session]time.Time) {
+// rereadContinued requests to read the details of sessions again that a further head continues: their time-ordered
+// marker, which the head stored before all else, is newer than their details. Details that were read within
+// Options.Quiet after the marker count as older, because the head may have stored nothing else by then. c.mu must be
+// held.
+func (c *Catalog) rereadContinued(found map[layout.Session]time.Time) {
 	for ref, at := range found {
 		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) &&
-			c.isQuiet(s) {
+			c.wasQuiet(s) {
 			c.changed[ref] = true
 			c.schedule.request(ref)
 		}

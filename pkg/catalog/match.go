@@ -38,21 +38,21 @@ func (s *rowSet) count() (n int) {
 type matcher struct {
 	*list
 	f        *Filter
-	every    bool   // without words, all rows pass
+	every    bool   // words are the only condition
 	now      int64  // Unix microseconds
-	clusters []bool // the clusters that may pass, by number; nil: all
-	owners   []bool // the same for texts; nil: all
-	versions []bool
+	clusters []bool // whether a cluster's rows may pass, by its number; nil: all
+	owners   []bool // whether an owner's rows may pass, by the number of its name; nil: all
+	versions []bool // likewise, by the number of the Ray version
 	kind     uint8
 	outcome  uint8
-	from, to int64
+	from, to int64 // Unix microseconds; 0: no limit
 	words    []wordMatch
 }
 
 // wordMatch says where a word occurs.
 type wordMatch struct {
 	word            []byte
-	tag             bool   // only a line with a kind of finding, a user or a label counts
+	tag             bool   // word is a line, or its beginning, among the tags of the text for searches
 	clusters, texts []bool // by number; nil: none
 	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
 }
@@ -60,7 +60,7 @@ type wordMatch struct {
 // matcher makes a matcher for the sessions of some namespaces; nil: of all.
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
-	columns := *f // without the conditions that become words
+	columns := *f // the conditions that do not become words
 	columns.Words, columns.Labels, columns.User, columns.Finding, columns.Submission = nil, nil, "", "", ""
 	m := &matcher{
 		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
@@ -68,13 +68,13 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		from:    micros(f.From), to: micros(f.To),
 	}
 	if allowed != nil || f.KubernetesCluster+f.Namespace+f.Cluster != "" {
-		shown := n.matching(func(text string) bool {
-			return (allowed == nil || allowed[text]) && f.in(text)
+		namespaces := n.matching(func(text string) bool {
+			return (allowed == nil || allowed[text]) && f.selectsNamespace(text)
 		})
-		named := n.matching(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
+		clusters := n.matching(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
 		m.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
-			m.clusters[i] = shown[c.namespace] && named[c.name]
+			m.clusters[i] = namespaces[c.namespace] && clusters[c.name]
 		}
 	}
 	if f.Owner != "" {
@@ -100,8 +100,8 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	return m
 }
 
-// tags are the lines, or their beginnings, that the first part of the text for searches must have, see packs.Facts. No
-// name contains newlines.
+// tags returns the lines, or beginnings of lines, that the tags of the text for searches must have, each after a
+// newline; see packs.Facts.Text. No name contains newlines.
 func (f *Filter) tags() (lines []string) {
 	if f.User != "" {
 		lines = append(lines, "\n"+packs.UserTag+f.User+"\n")
@@ -119,7 +119,7 @@ func (f *Filter) tags() (lines []string) {
 	return lines
 }
 
-// match says in which names a word in lower case occurs.
+// match finds the names, kinds and outcomes in which a word in lower case occurs.
 func (n *names) match(word string) wordMatch {
 	w := wordMatch{word: []byte(word), kinds: containing(kinds, word), outcomes: containing(outcomes, word)}
 	if w.texts = n.containing(w.word); w.texts != nil {
@@ -167,26 +167,27 @@ func (n *names) matching(condition func(string) bool) []bool {
 	return is
 }
 
-// match returns the selected rows, by block. Of a session stored in both layouts only the row that is shown is.
-func (m *matcher) match() []rowSet {
+// matchingRows returns the selected rows, by block, without the duplicates of sessions that are stored in both layouts.
+func (m *matcher) matchingRows() []rowSet {
 	found := make([]rowSet, len(m.blocks))
-	twice := m.summary().twice
-	m.parallel(func(at int) { m.block(m.blocks[at], &found[at]) })
-	for p := range twice {
+	duplicates := m.summary().duplicates
+	m.parallel(func(at int) { m.addMatching(m.blocks[at], &found[at]) })
+	for p := range duplicates {
 		found[p.block][p.row/64] &^= 1 << (p.row % 64)
 	}
 	return found
 }
 
-// block adds the selected rows of a block.
-func (m *matcher) block(b *block, found *rowSet) {
-	left := 0
+// addMatching adds the selected rows of a block: those that meet all other conditions, and then of these, word by word,
+// those in which the word occurs.
+func (m *matcher) addMatching(b *block, found *rowSet) {
+	left := 0 // rows in found
 	if m.every {
 		left = len(b.rows)
 		found.addFirst(left)
 	} else {
 		for i := range b.rows {
-			if m.columns(&b.rows[i]) {
+			if m.matchesColumns(&b.rows[i]) {
 				found.add(i)
 				left++
 			}
@@ -211,10 +212,10 @@ func (m *matcher) block(b *block, found *rowSet) {
 	}
 }
 
-// columns says whether a row matches all conditions except words.
-func (m *matcher) columns(r *row) bool {
+// matchesColumns says whether a row matches all conditions except words.
+func (m *matcher) matchesColumns(r *row) bool {
 	f := m.f
-	// Outcomes are those of ended sessions. One that is not described has no size yet.
+	// A running session has no outcome. A session that is not described has no size, so it is not smaller than any.
 	switch {
 	case m.clusters != nil && !m.clusters[r.cluster],
 		f.Kind != "" && r.kind != m.kind,
@@ -234,7 +235,8 @@ func (m *matcher) columns(r *row) bool {
 	return true
 }
 
-// tagged returns those of some rows, from the first one on, whose text has a line before its empty line.
+// tagged returns those of some rows whose tags (packs.Facts.Text before its empty line) contain a line. Bit i of rows
+// and of the result stands for row first + i.
 func (b *block) tagged(line []byte, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
@@ -250,7 +252,7 @@ func (b *block) tagged(line []byte, first int, rows uint64) (has uint64) {
 // fewRows is the number of a group's rows up to which it is faster to search in each row.
 const fewRows = 16
 
-// search adds those of some rows in whose name or text a word occurs.
+// search adds those of some rows to has in whose name or text a word occurs.
 func (b *block) search(word []byte, some, has *rowSet) {
 	for groups := b.groups(word); groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros32(groups)
@@ -265,7 +267,7 @@ func (b *block) search(word []byte, some, has *rowSet) {
 	}
 }
 
-// searchGroup returns the rows of a group in which a word occurs.
+// searchGroup returns the rows of a group in whose name or text a word occurs: bit i stands for row first + i.
 func (b *block) searchGroup(word []byte, first int) (has uint64) {
 	text := b.text[:b.rows[min(first+groupRows, len(b.rows))-1].textEnd]
 	from := b.nameFrom(first)
@@ -278,7 +280,7 @@ func (b *block) searchGroup(word []byte, first int) (has uint64) {
 		for int(b.rows[i].textEnd) <= at {
 			i++
 		}
-		if begin := b.nameFrom(i); at < begin { // the text contains the cause too
+		if begin := b.nameFrom(i); at < begin { // the word is in the row's cause, which is not searched
 			from = begin
 			continue
 		}

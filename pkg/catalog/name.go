@@ -21,11 +21,13 @@ type Name struct {
 // ErrName says that a text is no name, or not one of a session where one is wanted.
 var ErrName = errors.New("names no session")
 
-// nameForms says what ParseName takes.
+// nameForms is the part of an error that lists the forms that ParseName reads.
 const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session " +
 	"may be latest"
 
-// ParseName reads a name.
+// ParseName reads a name in one of the forms of Name. One part is a session if it begins with session_, otherwise a
+// cluster; of two parts the second is a session if it begins so or is Latest, otherwise a cluster. An empty part, or
+// one of dots, is refused with ErrName.
 func ParseName(text string) (Name, error) {
 	parts := strings.Split(text, "/")
 	for _, part := range parts {
@@ -55,11 +57,12 @@ func ParseName(text string) (Name, error) {
 // String is the name as it was given.
 func (n Name) String() string { return n.text }
 
-// Lookup lists the sessions that a filter passes, newest first. Of the filter only Words, Namespace, Cluster and Owner
-// are set.
+// Lookup lists the sessions that a filter selects, newest first. Callers set only Words, Namespace, Cluster and Owner
+// of the filter.
 type Lookup func(Filter) ([]Entry, error)
 
-// In looks sessions up among some entries.
+// In returns a Lookup among some entries, which are sorted newest first. Words are searched only in the names of
+// sessions and owners.
 func In(entries []Entry) Lookup {
 	return func(f Filter) ([]Entry, error) {
 		var found []Entry
@@ -83,16 +86,16 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 		found, err := lookup(Filter{Words: []string{n.Session}})
 		found = slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Ref.Name != n.Session })
 		if err == nil && len(found) == 0 {
-			err = n.missing("")
+			err = n.notFound("")
 		}
 		return found, err
 	}
-	// Of all namespaces, so that an error can say where the cluster is.
+	// The lookup is for all namespaces, so that an error can say where the cluster is.
 	everywhere, err := lookup(Filter{Cluster: n.Cluster})
 	if err != nil {
 		return nil, err
 	}
-	found, place := n.in(everywhere), clusterOf
+	found, place := n.inNamespace(everywhere), clusterOf
 	if len(found) == 0 {
 		owned, err := lookup(Filter{Owner: n.Cluster})
 		if err != nil {
@@ -100,7 +103,7 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 		}
 		everywhere, place = append(everywhere, owned...),
 			func(e Entry) string { return e.Ref.Namespace + "/" + e.OwnerName }
-		found = n.in(owned)
+		found = n.inNamespace(owned)
 	}
 	if places := distinct(found, place); len(places) > 1 {
 		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), listed(places))
@@ -117,12 +120,12 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 		return found, nil
 	}
 	if n.Cluster != "" && len(cluster) > 0 {
-		return nil, n.missing("; it has " + listed(distinct(cluster, sessionOf)))
+		return nil, n.notFound("; it has " + listed(distinct(cluster, sessionOf)))
 	}
 	if places := distinct(everywhere, clusterOf); len(places) > 0 {
-		return nil, n.missing("; stored are sessions of " + listed(places))
+		return nil, n.notFound("; stored are sessions of " + listed(places))
 	}
-	return nil, n.missing(n.Suggestion(lookup))
+	return nil, n.notFound(n.Suggestion(lookup))
 }
 
 // One returns the session that has the name: of a cluster the latest.
@@ -140,20 +143,22 @@ func (n Name) One(lookup Lookup) (Entry, error) {
 	return found[0], nil
 }
 
-// in are the entries of the namespace.
-func (n Name) in(entries []Entry) []Entry {
+// inNamespace returns the entries of the name's namespace; all of them if the name has none.
+func (n Name) inNamespace(entries []Entry) []Entry {
 	return slices.DeleteFunc(slices.Clone(entries),
 		func(e Entry) bool { return n.Namespace != "" && n.Namespace != e.Ref.Namespace })
 }
 
-// missing is the error about a name that nothing has; like says what is like it.
-func (n Name) missing(like string) error {
-	return fmt.Errorf("%w: %s%s; `historyserver ls` lists the stored sessions", ErrNoSession, n, like)
+// notFound is the error about a name that no session has. hint follows the name in its text; "" if there is none.
+func (n Name) notFound(hint string) error {
+	return fmt.Errorf("%w: %s%s; `historyserver ls` lists the stored sessions", ErrNoSession, n, hint)
 }
 
-// Suggestion says which cluster or owner is spelled nearly like the one that is named, or else in which clusters
-// sessions have the name otherwise, as that of a job; "" if there are none.
+// Suggestion returns the end of an error about a name that nothing has. It says which cluster or owner has nearly the
+// same spelling, or else which clusters have sessions where the name occurs elsewhere, such as in a job. It returns ""
+// if there is nothing to suggest.
 func (n Name) Suggestion(lookup Lookup) string {
+	// In NAMESPACE/latets the namespace may be a cluster's name, and latest may be misspelled.
 	if n.Namespace != "" && n.Session == "" && human.Nearest(n.Cluster, []string{Latest}) != "" {
 		return human.DidYouMean(n.Namespace + "/" + Latest)
 	}
@@ -166,10 +171,10 @@ func (n Name) Suggestion(lookup Lookup) string {
 	return ""
 }
 
-// Nearest is the cluster or owner that is spelled nearly like the one that is named; "" if there is none, or if it is
-// the very name, as that of an owner of another kind.
+// Nearest returns the cluster or owner whose spelling is nearest to the name's cluster. It returns "" if none is near,
+// or if one has the very same name, such as an owner of another kind.
 func (n Name) Nearest(lookup Lookup) string {
-	// Who mistypes a name has one half of it right.
+	// A mistyped name usually has one half right, so the candidates contain either half.
 	word := strings.ToLower(n.Cluster)
 	alike := append(search(lookup, word[:len(word)/2]), search(lookup, word[len(word)/2:])...)
 	near := human.Nearest(n.Cluster, append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
@@ -180,13 +185,14 @@ func (n Name) Nearest(lookup Lookup) string {
 	return near
 }
 
-// search are the sessions in which all words of a text are found.
+// search returns the sessions in which all words of a text are found; none if text is empty or if lookup fails, because
+// the result is only used for suggestions.
 func search(lookup Lookup, text string) []Entry {
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return nil
 	}
-	found, _ := lookup(Filter{Words: words}) // what cannot be listed is not suggested
+	found, _ := lookup(Filter{Words: words})
 	return found
 }
 
@@ -194,7 +200,7 @@ func sessionOf(e Entry) string { return e.Ref.Name }
 
 func clusterOf(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
 
-// distinct are the texts of entries, in their order, each once.
+// distinct returns text of each entry, in the order of entries, each value once.
 func distinct(entries []Entry, text func(Entry) string) (all []string) {
 	seen := map[string]bool{}
 	for _, e := range entries {
@@ -206,7 +212,7 @@ func distinct(entries []Entry, text func(Entry) string) (all []string) {
 	return all
 }
 
-// listed writes the first of some names.
+// listed returns the first ten names, separated by commas, and how many more there are.
 func listed(all []string) string {
 	const limit = 10
 	text := strings.Join(all[:min(limit, len(all))], ", ")

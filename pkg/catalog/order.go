@@ -22,7 +22,7 @@ func compareLayouts(a, b *layout.Session) int {
 		cmp.Compare(a.OwnerName, b.OwnerName))
 }
 
-// compareRow compares a row with a position in the list.
+// compareRow compares the position of a row with k, in the order of compareKeys.
 func compareRow(n *names, b *block, i int, k key) int {
 	r := &b.rows[i]
 	if r.start != k.start {
@@ -35,7 +35,8 @@ func compareRow(n *names, b *block, i int, k key) int {
 	)
 }
 
-// compareBy returns the ascending order by a column, for rows with the numbers of their blocks; nil: by start.
+// compareBy returns the ascending order of rows by a column of Query.Sort at the time now (Unix µs); nil for start and
+// for unknown columns.
 func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 	n := &l.names
 	switch column {

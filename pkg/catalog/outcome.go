@@ -21,7 +21,7 @@ const (
 	Running    = "running"    // the session has not ended
 	// NotKnownYet is for filters and counts: the session has ended, and nobody has found out how. Where one session is
 	// stored or sent, its outcome is then "".
-	NotKnownYet = "not-known-yet"
+	NotKnownYet = "not-known-yet" // see Entry.LacksOutcome
 )
 
 // Ended is, beside Running, the state of a session.
@@ -42,17 +42,19 @@ var Outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 var FilterOutcomes = append(slices.Clip(Outcomes), NotKnownYet)
 
 const (
-	// maxOutcomes is how many outcomes may wait to be read; pages show fewer sessions. outcomeReads are read at a time.
+	// maxOutcomes is how many outcomes may wait to be read; pages show fewer sessions. outcomeReads is how many are
+	// read at a time.
 	maxOutcomes, outcomeReads = 500, 8
-	// maxLooked is how many sessions are remembered whose outcome was looked for, outcomeAge for how long.
+	// After an outcome was looked for, it is not looked for again for outcomeAge. That is remembered of maxLooked
+	// sessions.
 	maxLooked, outcomeAge = 10_000, time.Minute
 	// outcomeTime bounds reading one outcome.
 	outcomeTime = 10 * time.Second
 )
 
-// endings reads how sessions ended where that was stored after their details were read.
+// endings is for outcomes that were stored after the details of their sessions were read.
 type endings struct {
-	slots   *turns.Slots                     // for namespaces
+	slots   *turns.Slots                     // namespaces take turns
 	looked  *cache.Cache[lookedAt, struct{}] // sessions whose outcome was looked for
 	reading map[layout.Session]chan struct{} // closed when the outcome is read; the catalog's mutex guards it
 }
@@ -63,8 +65,8 @@ type lookedAt struct {
 	lastWrite int64
 }
 
-// ReadOutcomes completes the entries of ended sessions of which it is not known yet how they ended, if that is stored
-// by now. It waits until ctx ends; reading continues after that.
+// ReadOutcomes looks for the outcomes of those entries that lack one, and changes these entries in place if outcomes
+// are stored by now. It waits no longer than ctx; reading continues in the background after that.
 func (c *Catalog) ReadOutcomes(ctx context.Context, entries []Entry) {
 	var reads []<-chan struct{}
 	for _, e := range entries {
@@ -82,7 +84,7 @@ func (c *Catalog) ReadOutcomes(ctx context.Context, entries []Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, e := range entries {
-		if !e.IsNotKnownYet() {
+		if !e.LacksOutcome() {
 			continue
 		}
 		if s, ok := c.table.get(e.Ref); ok {
@@ -98,10 +100,10 @@ func (c *Catalog) ReadsOutcome(ref layout.Session) bool {
 	return c.endings.reading[ref] != nil
 }
 
-// readOutcome begins to read how a session ended, once for all who wait, unless that is known or was looked for lately:
-// then it returns nil. Otherwise what it returns is closed at the end.
+// readOutcome begins to read how a session ended in the background, once for all who wait, and returns a channel that
+// is closed when that is done. It returns nil if the outcome is known or was looked for lately, or if too many wait.
 func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
-	if !e.IsNotKnownYet() || c.opts.Ending == nil {
+	if !e.LacksOutcome() || c.opts.Ending == nil {
 		return nil
 	}
 	looked := lookedAt{e.Ref, micros(e.LastWrite)}
@@ -132,7 +134,7 @@ func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
 	return done
 }
 
-// endingOf reads how a session ended when it is the namespace's turn.
+// endingOf reads how a session ended when it is the namespace's turn; false if that is not known.
 func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
 	ctx, done, err := c.endings.slots.Take(context.Background(), e.Ref.Namespace, 0)
 	if err != nil {
@@ -144,8 +146,8 @@ func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
 	return c.opts.Ending(ctx, e)
 }
 
-// takeOutcome keeps how a session ended until its details are read again, which then have the findings, too; c.mu must
-// be held.
+// takeOutcome puts how a session ended into the list, unless the session was written to since, and requests to read its
+// details again, which completes its facts; c.mu must be held.
 func (c *Catalog) takeOutcome(of lookedAt, ending Ending) {
 	s, _ := c.table.get(of.ref)
 	if s.details == nil || micros(s.details.lastWrite) != of.lastWrite {
@@ -154,5 +156,5 @@ func (c *Catalog) takeOutcome(of lookedAt, ending Ending) {
 	d := *s.details
 	d.Outcome, d.Cause, d.explained = ending.Outcome, packs.Line(ending.Cause), ending.Version
 	c.table.put(of.ref, session{s.marked, &d})
-	c.reread(of.ref)
+	c.requestReread(of.ref)
 }

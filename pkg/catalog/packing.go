@@ -33,16 +33,16 @@ const (
 // packing is what the catalog knows about packs; c.mu guards it.
 type packing struct {
 	read     map[string]bool                 // keys of packs that were read, or that cannot be read
-	off      bool                            // nothing is packed: of commands
+	disabled bool                            // nothing is packed: of commands
 	denied   blob.Denied                     // packs must not be written
 	unjoined blob.Denied                     // packs must not be removed, so they are not joined
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
 	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There
 	// are at most maxUnpacked.
 	fresh   map[layout.Session]*packs.Facts
-	removed map[time.Time]map[layout.Session]bool
-	full    map[time.Time]int // how many packs a day has after its last joining, besides one: each holds what it can
-	wake    chan struct{}     // has a token when many facts wait
+	removed map[time.Time]map[layout.Session]bool // by day: removed sessions that packs may still have
+	full    map[time.Time]int                     // by day: how many packs its last joining left, minus one
+	wake    chan struct{}                         // has a token when many facts wait
 }
 
 // keepPacking packs until ctx ends.
@@ -60,12 +60,13 @@ func (c *Catalog) keepPacking(ctx context.Context) {
 	}
 }
 
-// Packed returns a list of ended sessions from packs: those that began from one moment to before another, and some
-// more. It reads neither markers nor the sessions' own objects.
+// Packed reads the packs of some days, and returns a list of the ended sessions in them: those that began at or after
+// from and before to, and some more. It reads neither markers nor the sessions' own objects.
 func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, error) {
 	const day = 24 * time.Hour
 	_, err := c.readPacks(ctx, func(packed time.Time) bool {
-		// The day in a session's name is in its head's local time. Names without a day are under the first day.
+		// The day in a session's name is in its head's local time, hence a day more at either end. Names without a day
+		// are under the first day of Unix time.
 		return packed.Unix() == 0 || packed.After(from.Add(-2*day)) && packed.Before(to.Add(day))
 	})
 	return c.Cached(), err
@@ -74,9 +75,9 @@ func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, erro
 // allDays selects all packs.
 func allDays(time.Time) bool { return true }
 
-// readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot
-// be used is logged and skipped: its sessions are found by their markers. It returns all stored packs, also those that
-// it did not read.
+// readPacks reads the packs of the selected days into the list, the newest day first. Packs that were read before are
+// skipped. A pack that cannot be used is logged and skipped: its sessions are found by their markers. It returns all
+// stored packs, also those that it did not read.
 func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
@@ -112,23 +113,24 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 					}
 					c.table.applyChanges()
 					if c.table.rows >= firstRows { // the newest sessions are known: callers need not wait for the rest
-						c.open()
+						c.endFirstWait()
 					}
 					return nil
 				})
 			case errors.Is(err, packs.ErrDamaged):
 				c.opts.Log.WithError(err).Warn("skipped a pack of sessions; its sessions are read again")
-			case !errors.Is(err, os.ErrNotExist):
-				delete(c.packed.read, pack.Key)
-				return err
+				return nil
+			case errors.Is(err, os.ErrNotExist):
+				return nil // it was joined into another pack since it was listed
 			}
-			return nil
+			delete(c.packed.read, pack.Key) // the next call reads it again
+			return err
 		})
 	}
 	return all, g.Wait()
 }
 
-// forgetRemoved forgets the packs that are not stored any more: they were joined.
+// forgetRemoved forgets which packs were read that are not stored any more, because they were joined into others.
 func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 	keys := make(map[string]bool, len(stored))
 	for _, pack := range stored {
@@ -139,13 +141,13 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 	maps.DeleteFunc(c.packed.read, func(key string, _ bool) bool { return !keys[key] })
 }
 
-// adopt merges a row of a pack into the list; c.mu must be held. A row that says nothing new changes nothing: of a
-// session's rows a later one may say less, because its writer could not read how the session ended.
+// adopt merges a row of a pack into the list by the rules of packs.Merge; c.mu must be held. A row that adds nothing to
+// what the list has changes nothing. A session that was removed after the row was written is not listed again.
 func (c *Catalog) adopt(f *packs.Facts) {
 	s, listed := c.table.get(f.Ref)
 	if !listed {
 		if c.fullAt.After(f.Seen) {
-			return // the session was removed: the listing of all markers since did not have it
+			return // the session was removed: a listing of all markers after the row was read did not have it
 		}
 		s.marked = f.LastWrite
 	}
@@ -160,16 +162,16 @@ func (c *Catalog) adopt(f *packs.Facts) {
 		}
 	}
 	if merged.Seen.Equal(f.Seen) && merged.Outcome == f.Outcome && merged.Version == f.Version {
-		c.packed.drop(f.Ref) // what waits to be packed is older, and says no more
+		c.packed.drop(f.Ref) // the facts that wait to be packed are older and have nothing more
 	}
 	delete(c.jobs, f.Ref)
 	s.details = adopted
 	c.table.put(f.Ref, s)
 }
 
-// Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there
-// are many or if they have removed sessions. If packs must not be written, it does nothing more; if they must not be
-// removed, it joins none. It logs either at most once an hour.
+// Pack reads the packs that other writers have added, writes the facts that wait, and joins the packs of a day if they
+// are many or if they have removed sessions. If the store refuses to write packs, it ends there; if the store refuses
+// to remove packs, it joins none. Either is logged, and not tried again for an hour.
 func (c *Catalog) Pack(ctx context.Context) error {
 	existing, err := c.readPacks(ctx, allDays)
 	if err != nil {
@@ -212,7 +214,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			c.packed.unjoined.Set()
 			return nil
 		} else if err != nil {
-			return err // the next Pack removes the sessions
+			return err // the sessions stay in removed, so the next Pack tries again
 		}
 	}
 	return nil
@@ -228,7 +230,7 @@ func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	}
 	left, err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
 	if errors.Is(err, packs.ErrBusy) {
-		return nil // the next Pack removes the sessions
+		return nil // the sessions stay in removed, so the next Pack tries again
 	}
 	if err != nil {
 		return err
@@ -243,7 +245,7 @@ func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	return nil
 }
 
-// unpackedByDay returns the facts that wait to be packed, by day.
+// unpackedByDay returns the facts that wait to be packed, by layout.PackDay.
 func (c *Catalog) unpackedByDay() map[time.Time][]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,11 +266,11 @@ func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 	return all
 }
 
-// toPack has the facts of an ended session wait to be packed. Of one that is not quiet more may be stored; c.mu must be
-// held.
+// toPack has the facts of an ended session wait to be packed. Those of a session that is not quiet are only kept as
+// fresh, because more of it may be stored; c.mu must be held.
 func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
 	switch {
-	case c.opts.Packs == nil || c.packed.off || c.packed.denied.Holds():
+	case c.opts.Packs == nil || c.packed.disabled || c.packed.denied.Holds():
 	case !quiet && len(c.packed.fresh) < maxUnpacked:
 		c.packed.fresh[f.Ref] = f
 	case quiet:
@@ -280,13 +282,14 @@ func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
 	}
 }
 
-// drop forgets the facts of a session.
+// drop discards the facts of a session that wait to be packed.
 func (p *packing) drop(ref layout.Session) {
 	delete(p.unpacked, ref)
 	delete(p.fresh, ref)
 }
 
-// markPacked records that facts are packed. Newer facts of the same session still wait.
+// markPacked removes facts that are packed now from those that wait. If newer facts of a session came meanwhile, they
+// still wait.
 func (c *Catalog) markPacked(all []*packs.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +300,8 @@ func (c *Catalog) markPacked(all []*packs.Facts) {
 	}
 }
 
-// deny ends packing for a while. What is not packed until then is read again from the sessions.
+// deny records and logs that the store refused a pack: nothing is packed for an hour. The facts that wait are
+// discarded, and read again from the sessions when they are needed.
 func (c *Catalog) deny(err error) {
 	c.opts.Log.WithError(err).Warn(
 		"the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the " +

@@ -91,7 +91,7 @@ func pack(t *testing.T, store *storetest.Store) (*Catalog, *looks) {
 // restarted is a server's catalog that has read the packs.
 func restarted(t *testing.T, store *storetest.Store) (*Catalog, *looks) {
 	c, looked := server(store)
-	c.begin(t.Context())
+	c.fillFromPacks(t.Context())
 	return c, looked
 }
 
@@ -452,7 +452,7 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 	for start, want := range []int{1, 0} { // the first joins what was packed since the packs were joined
 		again, looked := server(store)
 		looked.refused = storetest.Delete
-		again.begin(t.Context())
+		again.fillFromPacks(t.Context())
 		fresh(t, again)
 		must.OK(t, again.Pack(t.Context()))
 		if looked.created != want {

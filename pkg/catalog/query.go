@@ -55,7 +55,7 @@ type Totals struct{ Clusters, Sessions, Running int }
 // Len is the number of sessions.
 func (l Listing) Len() int { return l.Totals(time.Now()).Sessions }
 
-// Within returns the list without the sessions of other namespaces.
+// Within returns the list with only the sessions of these namespaces; nil: of all.
 func (l Listing) Within(namespaces map[string]bool) Listing {
 	l.allowed = namespaces
 	return l
@@ -75,12 +75,12 @@ func (l Listing) Namespaces() []string {
 	return all
 }
 
-// shows says whether the sessions of a namespace are in the list.
+// shows says whether the list has the sessions of a namespace, which is given by its number in names.
 func (l Listing) shows(namespace uint32) bool {
 	return l.allowed == nil || l.allowed[l.list.names.texts[namespace]]
 }
 
-// Totals counts the list.
+// Totals counts the clusters and sessions of the list, and which of these run at the time now.
 func (l Listing) Totals(now time.Time) (t Totals) {
 	if l.list == nil {
 		return t
@@ -154,16 +154,16 @@ func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []strin
 	return Entry{}, nil, false
 }
 
-// taggedSessions is of how many sessions the users, labels and kinds of findings are offered.
+// taggedSessions is from how many of the newest sessions Tags are taken.
 const taggedSessions = 1000
 
-// Tags are what the list offers to be filtered by, in lower case, the most frequent ones first.
+// Tags are values that the list offers to filter by, in lower case, the most frequent ones first.
 type Tags struct {
 	Users, Labels []string
 	Findings      []string // kinds
 }
 
-// Tags returns those of the newest sessions, of each at most limit.
+// Tags returns the users, labels and kinds of findings of the newest sessions, at most limit of each.
 func (l Listing) Tags(limit int) (t Tags) {
 	if l.list == nil {
 		return t
@@ -197,8 +197,8 @@ func (l Listing) Tags(limit int) (t Tags) {
 	return t
 }
 
-// Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which
-// this was found out by rules of an earlier version.
+// Unexplained returns the ended sessions without an outcome, newest first, and then those whose outcome was determined
+// by rules of an earlier version than the given one.
 func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if l.list == nil {
@@ -217,15 +217,15 @@ func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// match returns the rows that a filter selects, by block.
+// match returns the rows that a filter selects and the list shows, by block; nil for an empty list.
 func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {
 		return nil
 	}
-	return l.list.matcher(f, l.allowed, now).match()
+	return l.list.matcher(f, l.allowed, now).matchingRows()
 }
 
-// places returns the rows in order.
+// places returns the positions of the rows in the sets of all blocks, in the order of the list.
 func places(found []rowSet) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for at := range found {
@@ -240,7 +240,8 @@ func places(found []rowSet) iter.Seq[place] {
 	}
 }
 
-// why returns what a row's text for searches has of words that nothing shown of the session has: a line for each.
+// why says why words found a session: for each word that is in nothing the list shows of e, the line of the text for
+// searches that contains it; "" if all words are in what is shown. e is the entry of the row p.
 func (l *list) why(p place, e *Entry, words []string) string {
 	var shown, text string
 	var lines []string
@@ -265,10 +266,11 @@ func (l *list) why(p place, e *Entry, words []string) string {
 	return strings.Join(lines, " · ")
 }
 
-// exact returns those of the found rows whose cluster or owner has the one word of a query as its name, in upper or
-// lower case, to be shown first. It is nil if none come first: in another order, of several words, after a filter by
-// one of these names, whose rows are all alike, and in a part by After.
-func (l *list) exact(q *Query, found []rowSet) []rowSet {
+// exactRows returns those of the found rows that a Ranked query shows first: their cluster or owner has exactly the
+// query's word as its name, in upper or lower case. It returns nil if no rows come first: if the order is not newest
+// first, if there is not exactly one word, if a filter by cluster or owner makes all rows alike, or if the part begins
+// at After.
+func (l *list) exactRows(q *Query, found []rowSet) []rowSet {
 	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
 	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
 		return nil
@@ -291,16 +293,17 @@ func (l *list) exact(q *Query, found []rowSet) []rowSet {
 	return rows
 }
 
-// exactFirst returns the found rows, the exact ones first, and skips the first from rows.
+// exactFirst returns the found rows, the exact ones first. It leaves out the first rows of this order, as many as from
+// says.
 func exactFirst(exact, found []rowSet, from int) iter.Seq[place] {
-	rest := slices.Clone(found)
+	rest := slices.Clone(found) // without the exact ones
 	for i := range found {
 		for group := range found[i] {
 			rest[i][group] &^= exact[i][group]
 		}
 	}
 	return func(yield func(place) bool) {
-		n := 0
+		n := 0 // rows so far
 		for _, rows := range [][]rowSet{exact, rest} {
 			for p := range places(rows) {
 				if n++; n > from && !yield(p) {
@@ -311,7 +314,7 @@ func exactFirst(exact, found []rowSet, from int) iter.Seq[place] {
 	}
 }
 
-// Part answers a query. It fails only if After is not the Next of a part.
+// Part answers a query. It fails only if q.After is not the Next of an earlier part.
 func (l Listing) Part(q Query) (p Part, err error) {
 	if l.list == nil {
 		return p, nil
@@ -331,10 +334,10 @@ func (l Listing) Part(q Query) (p Part, err error) {
 		}
 		skip = l.list.behind(k)
 	}
-	p.From = q.from(p.Found)
+	p.From = q.firstOf(p.Found)
 	now := q.Now.UnixMicro()
 	order := l.list.ordered(&q, found, p.From, skip)
-	if exact := l.list.exact(&q, found); exact != nil {
+	if exact := l.list.exactRows(&q, found); exact != nil {
 		order = exactFirst(exact, found, p.From)
 	}
 	for at := range order {
@@ -350,16 +353,18 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	return p, nil
 }
 
-// from returns where the part begins; if the query's From is after the end, this is the last part.
-func (q *Query) from(found int) int {
+// firstOf returns which of the found results is the first of the part: the query's From or, if that is after the end,
+// the first of the last part.
+func (q *Query) firstOf(found int) int {
 	if q.From < found || q.Limit == 0 {
 		return q.From
 	}
 	return max(0, found-1) / q.Limit * q.Limit
 }
 
-// ordered returns the found rows in the order of the query. It skips the first from rows, and returns at least one row
-// more than the query's Limit if there are so many.
+// ordered returns the found rows in the order of the query. It leaves out the first rows of this order, as many as from
+// says and, if the order is newest first, those before the position skip. It may end after one row more than the
+// query's Limit.
 func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
 	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
 	if compare == nil {
@@ -392,12 +397,12 @@ func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[
 	return slices.Values(all[min(from, len(all)):])
 }
 
-// top keeps the first of many things: limit of them, at least one.
+// top keeps the first limit of many things, in the order of compare.
 type top[T any] struct {
-	limit   int
+	limit   int // at least 1
 	compare func(a, b T) int
 	kept    []T
-	full    bool // kept[limit-1] is the last of those that count
+	full    bool // kept[limit-1] is the last of the first limit so far
 }
 
 // add keeps x if it may be among the first. It sorts only when twice as many as are wanted are kept.
@@ -411,6 +416,7 @@ func (t *top[T]) add(x T) {
 	}
 }
 
+// sorted sorts what is kept, forgets all but the first limit, and returns these. More may be added afterwards.
 func (t *top[T]) sorted() []T {
 	slices.SortFunc(t.kept, t.compare)
 	if len(t.kept) >= t.limit {
@@ -419,13 +425,13 @@ func (t *top[T]) sorted() []T {
 	return t.kept
 }
 
-// after returns a token for an entry's position in the list. It stays valid when sessions come and go.
+// after returns a Query.After for the position behind an entry. It stays valid when sessions come and go.
 func after(e *Entry) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(micros(e.Start), 10) + " " + e.Ref.String()))
 }
 
-// readAfter reads a token of after. The version is above all others, so that the position is behind the session in
-// every layout.
+// readAfter reads a token made by after. The key's version is above all others, so that its position is behind the
+// session in every layout.
 func readAfter(token string) (k key, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	micros, ref, ok := strings.Cut(string(text), " ")
@@ -446,8 +452,8 @@ type Picked struct {
 	now    int64
 }
 
-// ByPackDay returns the sessions that a filter selects by the day in their names (layout.PackDay). Packs of facts are
-// stored by that day, so a report reads them day by day.
+// ByPackDay returns the sessions that a filter selects, grouped by the day in their names (layout.PackDay). Packs of
+// facts are stored by that day, so a report reads them day by day.
 func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	days := make(map[time.Time]Picked)
 	for p := range places(l.match(&f, now)) {

@@ -7,11 +7,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// withRunning keeps the last list with running clusters, because the next request is likely to need the same.
+// withRunning caches the last list that WithRunning made, because the next request is likely to need the same.
 type withRunning struct {
-	of      *list
-	running []Entry
-	at      time.Time
+	stored  *list     // the list without running clusters
+	running []Entry   // the clusters that were added
+	at      time.Time // when it was made
 	list    *list
 }
 
@@ -27,17 +27,18 @@ func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The list that is kept gets old, too: a stored session that ran may have become quiet since then.
-	if w := &c.live; w.of != l.list || now.Sub(w.at) > c.opts.Quiet/2 || !slices.Equal(w.running, running) {
+	// The cached list is made again after half of Quiet, because a stored session that ran may have ended since then.
+	if w := &c.live; w.stored != l.list || now.Sub(w.at) > c.opts.Quiet/2 || !slices.Equal(w.running, running) {
 		c.live = withRunning{l.list, slices.Clone(running), now, c.table.names.withRunning(l.list, running, now)}
 	}
 	l.list = c.live.list
 	return l
 }
 
-// withRunning makes a list from another one and the clusters that are running now.
+// withRunning returns a list that also has those running clusters that have no running session in l; l itself if there
+// are none. Their names are added to n.
 func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
-	stored := make(map[layout.Session]bool) // clusters
+	stored := make(map[layout.Session]bool) // clusters with a running session in l; only namespace and cluster are set
 	for p := range l.running(now.UnixMicro()) {
 		ref := l.names.ref(l.row(p).cluster, "")
 		stored[layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster}] = true

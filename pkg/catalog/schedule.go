@@ -28,7 +28,7 @@ const maxRequested = 64
 
 // schedule decides which sessions' details are read next. The catalog's mutex guards all fields except the channel.
 type schedule struct {
-	requested   []layout.Session        // in use, and their details are not read yet
+	requested   []layout.Session        // to be read before all others
 	undescribed []layout.Session        // their details were never read; the newest first
 	rereads     []layout.Session        // to be read again; the one that was read longest ago first
 	endedBudget int                     // how many ended sessions may still be read again until the next reset
@@ -42,7 +42,7 @@ func newSchedule() schedule {
 	return schedule{reading: make(map[layout.Session]bool), wake: make(chan struct{}, 1)}
 }
 
-// reset makes the order be computed again, because the markers were listed.
+// reset has the order computed again by the next plan. It is called after each successful listing of markers.
 func (s *schedule) reset() {
 	s.undescribed, s.rereads, s.endedBudget, s.listed = nil, nil, maxEndedReads, true
 	background.Signal(s.wake)
@@ -56,8 +56,9 @@ func (s *schedule) request(ref layout.Session) {
 	}
 }
 
-// next takes the next session; false if there is none. Requested sessions come first. Then those without details take
-// turns with those whose details are to be read again, so neither kind waits until the other is done.
+// next removes the next session from the schedule and returns it; false if there is none. Requested sessions come
+// first. Then those without details take turns with those whose details are to be read again, so neither kind waits
+// until the other is done.
 func (s *schedule) next() (ref layout.Session, ok bool) {
 	from := &s.undescribed
 	switch {
@@ -74,7 +75,7 @@ func (s *schedule) next() (ref layout.Session, ok bool) {
 	return ref, true
 }
 
-// nextDue takes the session whose details should be read next; false if none is due.
+// nextDue returns the session whose details should be read next, and marks it as being read; false if none is due.
 func (c *Catalog) nextDue() (layout.Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,31 +175,32 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 	}
 }
 
-// Look lists the markers and reads the details of every session once; for sessions in Packs it takes the details from
-// there. It is for commands; servers use Start. A session whose details cannot be read is not Described. The error says
-// why the store could not be listed.
-func (c *Catalog) Look(ctx context.Context) (Listing, error) {
+// ReadAll lists the markers and reads the details of every session once; for sessions in Packs it takes the details
+// from there. It is for commands; servers use Start. A session whose details cannot be read is not Described. The error
+// says why the store could not be listed, or that ctx ended.
+func (c *Catalog) ReadAll(ctx context.Context) (Listing, error) {
 	c.mu.Lock()
-	c.packed.off = true
+	c.packed.disabled = true
 	c.mu.Unlock()
 	if err := c.Refresh(ctx); err != nil {
 		return Listing{}, err
 	}
-	c.begin(ctx)
+	c.fillFromPacks(ctx)
 	if c.opts.Packs != nil {
-		// of sessions that continue; what fails is shown as packed
+		// This finds packed sessions that a further head continues. If it fails, they are shown as they were packed.
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin))
 	}
 	c.describeAll(ctx)
 	return c.Cached(), ctx.Err()
 }
 
-// endedLately is how long after its end a packed session is read again by Look, because a further head may have
+// endedLately is how long after its end a packed session is read again by ReadAll, because a further head may have
 // continued it.
 const endedLately = time.Hour
 
-// Lookup looks up sessions in the store, all names among the same. It is for commands. Who made a cluster is known from
-// its sessions' details, which are read only if an owner is looked up: of a name that no cluster has.
+// Lookup returns a Lookup for commands, which lists the store once, for all names. Owners of clusters are known only
+// from the details of their sessions. All of these are read when a filter first has an owner: for a name that no
+// cluster has.
 func (c *Catalog) Lookup(ctx context.Context) Lookup {
 	list := sync.OnceValues(func() ([]Entry, error) {
 		if err := c.Refresh(ctx); err != nil {
@@ -206,9 +208,9 @@ func (c *Catalog) Lookup(ctx context.Context) Lookup {
 		}
 		return slices.Collect(c.Cached().All()), nil
 	})
-	look := sync.OnceValues(func() ([]Entry, error) {
+	readAll := sync.OnceValues(func() ([]Entry, error) {
 		c.opts.Log.Info("no cluster has this name: reading of all sessions who made their clusters")
-		l, err := c.Look(ctx)
+		l, err := c.ReadAll(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +219,7 @@ func (c *Catalog) Lookup(ctx context.Context) Lookup {
 	return func(f Filter) ([]Entry, error) {
 		read := list
 		if f.Owner != "" {
-			read = look
+			read = readAll
 		}
 		entries, err := read()
 		if err != nil {
@@ -261,8 +263,8 @@ func (c *Catalog) describeEach(ctx context.Context, refs []layout.Session) {
 	_ = g.Wait()
 }
 
-// describeAll reads the details of all sessions that were never read, that grow, or about which more may be stored, the
-// newest first.
+// describeAll reads the details of those sessions that are due, newest first: they were never read, or more was stored
+// lately or may be stored. Of packed sessions that ended long ago the packs are enough.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var due []layout.Session
 	l := c.Cached().list
@@ -271,7 +273,7 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		ref := l.ref(p)
 		s, _ := c.table.get(ref)
 		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
-		if c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.isQuiet(s)) {
+		if c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.wasQuiet(s)) {
 			due = append(due, ref)
 		}
 	}

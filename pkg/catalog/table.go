@@ -8,7 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// table holds all sessions of the catalog, and changes. Readers take its list, which does not change.
+// table holds all sessions of the catalog, in blocks, and the changes since the blocks were made. Readers take its
+// list, which does not change.
 type table struct {
 	names  names
 	blocks []*block // in the order of the list
@@ -17,7 +18,7 @@ type table struct {
 	// two sessions had the same hash, one would be lost; this does not happen even among millions.
 	starts map[uint64]int64
 	seed   maphash.Seed
-	// changes are the changes that are not in the blocks yet; nil: removed.
+	// changes has the sessions that changed since the blocks were made; nil: the session was removed.
 	changes map[layout.Session]*session
 	current *list // the list of the blocks; nil: not made yet
 }
@@ -71,6 +72,7 @@ func (t *table) remove(ref layout.Session) {
 	t.changed()
 }
 
+// changed applies the changes if many wait.
 func (t *table) changed() {
 	if len(t.changes) >= max(minChanges, t.rows/changeShare) {
 		t.applyChanges()
@@ -85,13 +87,14 @@ type key struct {
 	ref   layout.Session
 }
 
-// change is a change at a position of the list.
+// change is a change at a position of the list. A session whose start changes has two: it is removed from the old
+// position, and put at the new one.
 type change struct {
 	key
 	record *record // nil: the session is removed from this position
 }
 
-// applyChanges applies the changes to the blocks. Blocks that change are made again.
+// applyChanges applies the changes that wait. Blocks do not change, so each one with a change is replaced by a new one.
 func (t *table) applyChanges() {
 	if len(t.changes) == 0 {
 		return
@@ -118,13 +121,14 @@ func (t *table) applyChanges() {
 	}
 }
 
-// merge makes the blocks of a list with changes applied.
+// merge returns the blocks of a list with changes applied; blocks without a change are shared. It sorts all in place,
+// and adds names to n. Small blocks that follow each other are joined.
 func merge(n *names, blocks []*block, all []change) []*block {
 	slices.SortFunc(all, func(a, b change) int {
 		if c := compareKeys(a.key, b.key); c != 0 {
 			return c
 		}
-		return boolToInt(a.record != nil) - boolToInt(b.record != nil)
+		return boolToInt(a.record != nil) - boolToInt(b.record != nil) // first the removal, then the new record
 	})
 	if len(all) == 0 {
 		return blocks
@@ -134,7 +138,7 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		blocks = []*block{{}}
 	}
 	for at, b := range blocks {
-		// The changes that belong before the next block.
+		// This block gets the changes before the first row of the next block; the last block gets all others.
 		end := len(all)
 		if at+1 < len(blocks) {
 			next := blocks[at+1]
@@ -159,7 +163,7 @@ func merge(n *names, blocks []*block, all []change) []*block {
 	return out
 }
 
-// join makes one block of two.
+// join returns a block with the rows of both.
 func join(a, b *block) *block {
 	both := &block{rows: make([]row, 0, len(a.rows)+len(b.rows)), text: make([]byte, 0, len(a.text)+len(b.text))}
 	for _, from := range []*block{a, b} {
@@ -170,7 +174,8 @@ func join(a, b *block) *block {
 	return both
 }
 
-// apply makes blocks from a block and changes, which are in the order of the list.
+// apply returns the blocks, at most blockRows rows each, that a block becomes with changes, which are in the order of
+// the list.
 func (b *block) apply(n *names, changes []change) []*block {
 	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
 	i := 0
@@ -196,11 +201,11 @@ func (b *block) apply(n *names, changes []change) []*block {
 		count := (len(all.rows) + blockRows - 1) / blockRows
 		size = (len(all.rows) + count - 1) / max(1, count)
 	}
-	return all.parts(size)
+	return all.split(size)
 }
 
-// parts cuts a block into blocks of so many rows and a rest.
-func (b *block) parts(size int) []*block {
+// split cuts a block into blocks of size rows; the last one has the rest. A block without rows becomes none.
+func (b *block) split(size int) []*block {
 	var out []*block
 	for from := 0; from < len(b.rows); from += size {
 		to := min(from+size, len(b.rows))
@@ -213,7 +218,7 @@ func (b *block) parts(size int) []*block {
 	return out
 }
 
-// find returns the position of a session: its block, and its row in that.
+// find returns the position of a session in the blocks: the index at of its block, and the index i of its row in it.
 func (t *table) find(k key) (at, i int, found bool) {
 	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int {
 		return compareRow(&t.names, b, len(b.rows)-1, k)
@@ -226,7 +231,7 @@ func (t *table) find(k key) (at, i int, found bool) {
 	return at, i, found
 }
 
-// searchRows returns the index of the first row that is not before a key.
+// searchRows returns the index of the first row that is not before a key, and whether that row has the key.
 func searchRows(n *names, b *block, k key) (i int, found bool) {
 	from, to := 0, len(b.rows)
 	for from < to {
@@ -240,7 +245,8 @@ func searchRows(n *names, b *block, k key) (i int, found bool) {
 	return from, from < len(b.rows) && compareRow(n, b, from, k) == 0
 }
 
-// list returns the state of a table, without changes that wait. The list does not change.
+// list applies the changes that wait and returns the table's rows as a list, which does not change. quiet is
+// Options.Quiet.
 func (t *table) list(quiet time.Duration) *list {
 	t.applyChanges()
 	if t.current == nil {

@@ -68,7 +68,7 @@ func RowOf(e catalog.Entry, now time.Time) Row {
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: at(e.Start), EndTime: at(e.End), LastWrite: at(e.LastWrite),
 		Session: e.Ref.Name, State: catalog.State(e.Running), Seconds: e.Duration(now).Seconds(),
-		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: e.Ref.Path(),
+		Summary: e.Summary, NotKnownYet: e.LacksOutcome(), Path: e.Ref.Path(),
 	}
 	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {

@@ -37,7 +37,7 @@ type listed struct {
 
 func newListed(e catalog.Entry) listed {
 	return listed{
-		named: nameOf(e.Ref), Summary: e.Summary, Running: e.Running, NotKnownYet: e.IsNotKnownYet(),
+		named: nameOf(e.Ref), Summary: e.Summary, Running: e.Running, NotKnownYet: e.LacksOutcome(),
 		Start: e.Start, End: e.End, LastWrite: e.LastWrite,
 	}
 }
@@ -187,7 +187,7 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 // outcomeOf is how a session ended; of one that runs, how many of its jobs have failed, else that it runs.
 func outcomeOf(e catalog.Entry) string {
 	switch {
-	case e.IsNotKnownYet():
+	case e.LacksOutcome():
 		return "not known yet"
 	case e.FailedJobs > 0:
 		return fmt.Sprintf("failed jobs: %d", e.FailedJobs)

@@ -204,7 +204,7 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
 	c := o.catalog()
 	if len(names) == 0 {
-		l, err := c.Look(ctx)
+		l, err := c.ReadAll(ctx)
 		return slices.Collect(l.All()), err
 	}
 	found, err := catalog.SelectSessions(c.Lookup(ctx), names)
@@ -222,7 +222,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if f.Narrows() {
 		sessions = o.catalogWithFacts() // what the filter asks about
 	}
-	l, err := sessions.Look(ctx)
+	l, err := sessions.ReadAll(ctx)
 	if err != nil {
 		return nil, err
 	}

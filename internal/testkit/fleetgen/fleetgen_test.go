@@ -22,7 +22,7 @@ func TestGeneratedFleetIsListed(t *testing.T) {
 		Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 		Packs: &packs.Packs{Store: store, Root: "log"},
 	})
-	l, err := c.Look(t.Context())
+	l, err := c.ReadAll(t.Context())
 	if err != nil || l.Len() != o.Sessions {
 		t.Fatalf("%d sessions, %v", l.Len(), err)
 	}

@@ -16,8 +16,9 @@ import (
 // Tables are the names of a report's tables.
 var Tables = []string{"days", "causes", "namespaces", "owners", "jobs", "users", "slower", "sessions"}
 
-// WriteCSV writes one of Tables, with a line of names first. Times are RFC 3339, shares empty where they are not known.
-// A text that a spreadsheet would take for a formula begins with an apostrophe.
+// WriteCSV writes one of Tables, with a line of the columns' names first. Times are RFC 3339; a share that is not known
+// is an empty cell. A text that a spreadsheet would take for a formula begins with an apostrophe. The error is a
+// *param.Error for another table.
 func (r *Report) WriteCSV(w io.Writer, table string) error {
 	out := csv.NewWriter(w)
 	write := func(cells ...any) {
@@ -25,16 +26,16 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		for _, c := range cells {
 			record = append(record, cellsOf(c)...)
 		}
-		_ = out.Write(record) // Error says so at the end
+		_ = out.Write(record) // out.Error returns the error at the end
 	}
-	figures, hours := Figures(r.Currency != ""), ""
+	figures, hourColumns := Figures(r.Currency != ""), ""
 	for _, f := range figures {
-		hours += "," + f.csv
+		hourColumns += "," + f.csv
 		if _, use := f.Of(&Hours{}); use != nil {
-			hours += strings.ReplaceAll(",X_measured,X_used,X_unused", "X", f.By)
+			hourColumns += strings.ReplaceAll(",X_measured,X_used,X_unused", "X", f.By)
 		}
 	}
-	used := func(h Hours) (cells []string) {
+	hourCells := func(h Hours) (cells []string) {
 		for _, f := range figures {
 			amount, use := f.Of(&h)
 			cells = append(cells, cellsOf(amount)...)
@@ -44,7 +45,7 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		}
 		return cells
 	}
-	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
+	header := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
 		head := "day,sessions"
@@ -54,7 +55,7 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		if r.Currency != "" {
 			head += ",cost"
 		}
-		names(head)
+		header(head)
 		for _, d := range r.Days {
 			cells := []any{d.Day, d.Sessions, d.Counts}
 			if r.Currency != "" {
@@ -63,39 +64,39 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 			write(cells...)
 		}
 	case "causes":
-		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
+		header("signature,kind,title,sessions,first,last,namespace,cluster,session")
 		for _, c := range r.Causes {
 			write(c.Signature, c.Kind, c.Title, c.Sessions, c.First, c.Last, c.Latest)
 		}
 	case "namespaces":
-		names("namespace,sessions,failed" + hours)
+		header("namespace,sessions,failed" + hourColumns)
 		for _, u := range r.Namespaces {
-			write(u.Namespace, u.Runs, u.Failed, used(u.Hours))
+			write(u.Namespace, u.Runs, u.Failed, hourCells(u.Hours))
 		}
 	case "owners":
-		names("namespace,kind,name,sessions,failed" + hours)
+		header("namespace,kind,name,sessions,failed" + hourColumns)
 		for _, u := range r.Owners {
-			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, used(u.Hours))
+			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, hourCells(u.Hours))
 		}
 	case "jobs":
-		names("namespace,job,runs,failed" + hours)
+		header("namespace,job,runs,failed" + hourColumns)
 		for _, u := range r.Jobs {
-			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
+			write(u.Namespace, u.Name, u.Runs, u.Failed, hourCells(u.Hours))
 		}
 	case "users":
-		names("namespace,user,runs,failed" + hours)
+		header("namespace,user,runs,failed" + hourColumns)
 		for _, u := range r.Users {
-			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
+			write(u.Namespace, u.Name, u.Runs, u.Failed, hourCells(u.Hours))
 		}
 	case "slower":
-		names("namespace,job,runs_before,mean_seconds_before,runs_after,mean_seconds_after,ratio")
+		header("namespace,job,runs_before,mean_seconds_before,runs_after,mean_seconds_after,ratio")
 		for _, s := range r.Slower {
 			write(s.Namespace, s.Name, s.Before.Runs, s.Before.Mean, s.After.Runs, s.After.Mean, s.Ratio)
 		}
 	case "sessions":
-		names("namespace,cluster,session,owner,start,seconds,outcome" + hours)
+		header("namespace,cluster,session,owner,start,seconds,outcome" + hourColumns)
 		for _, s := range r.Sessions {
-			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, used(s.Hours))
+			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, hourCells(s.Hours))
 		}
 	default:
 		return &param.Error{Name: "table", Value: table, Want: "one of " + strings.Join(Tables, ", ")}
@@ -104,8 +105,8 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	return out.Error()
 }
 
-// Cell returns a text as a cell, without control characters: one that a spreadsheet would take for a formula begins
-// with an apostrophe.
+// Cell returns a text as a cell, without control characters. It puts an apostrophe before a text that a spreadsheet
+// would take for a formula.
 func Cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		text = "'" + text
@@ -113,7 +114,7 @@ func Cell(text string) string {
 	return human.Printable(text)
 }
 
-// cellsOf returns the cells of a value; a struct has several.
+// cellsOf returns the cells of a value of one of the types that rows have; Counts and Place have several.
 func cellsOf(v any) []string {
 	switch v := v.(type) {
 	case string:

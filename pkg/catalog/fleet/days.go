@@ -32,7 +32,8 @@ type dayRows map[layout.Session]packs.Facts
 // listed.
 const maxLists = 3
 
-// readDay returns the merged facts of a day's packs, in memory that is charged until release is called.
+// readDay returns the merged facts of a day's packs, which are listed. Their memory is charged to f.Memory until the
+// caller calls release. If packs are joined meanwhile, it lists and reads them again.
 func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, release func(),
 	err error) {
 	for tries := 1; ; tries++ {
@@ -50,8 +51,8 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack)
 	}
 }
 
-// readPacks reads a day's packs for readDay. removed says that one of them was removed since it was listed: another
-// pack has its facts.
+// readPacks reads a day's packs for readDay, or takes their facts from the cache. removed says that one of the packs
+// was removed since it was listed: another pack has its facts, so the rows may be incomplete.
 func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool,
 	release func(), err error) {
 	if len(listed) == 0 {
@@ -65,13 +66,14 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 	for _, pack := range listed {
 		stored, largest = stored+pack.Size, max(largest, pack.Size)
 	}
-	columns := largest + min(packGrowth*largest, maxColumns) // of one pack
+	columns := largest + min(packGrowth*largest, maxColumns) // memory to decode one pack
+	// limit is the memory for the rows. If they take more, they are read again with twice the limit.
 	for limit := min(packGrowth*stored, maxDay); ; limit = min(2*limit, maxDay) {
 		if release, err = f.Memory.Reserve(ctx, budget.Work, columns+limit); err != nil {
 			return nil, false, nil, err
 		}
 		read := cachedDay{version: version, rows: make(dayRows)}
-		removed, damaged, err := f.readRows(ctx, listed, &read, limit)
+		removed, damaged, err := f.mergePacks(ctx, listed, &read, limit)
 		if err == nil && !removed && !damaged {
 			f.rowsOfDays().Put(day, read)
 		}
@@ -85,14 +87,15 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 	}
 }
 
-// readRows merges the rows of packs into those of a day, which may take limit bytes. removed says that a pack was
-// removed, damaged that one is, and is skipped: the catalog reads its sessions again.
-func (f *Fleet) readRows(ctx context.Context, listed []packs.Pack, day *cachedDay, limit int64) (removed, damaged bool,
-	err error) {
+// mergePacks merges the rows of packs into those of a day. The error is errTooLarge if these take more than limit
+// bytes. removed says that a pack was removed since it was listed. damaged says that a pack is damaged; it is skipped,
+// and the catalog reads its sessions again.
+func (f *Fleet) mergePacks(ctx context.Context, listed []packs.Pack, day *cachedDay, limit int64) (removed,
+	damaged bool, err error) {
 	shared := make(texts)
 	for _, pack := range listed {
 		err := f.Packs.Read(ctx, pack, func(row *packs.Facts) error {
-			facts := shared.summed(row)
+			facts := shared.reduced(row)
 			if before, ok := day.rows[row.Ref]; ok {
 				facts = packs.Merge(before, facts)
 			}
@@ -119,7 +122,7 @@ const maxDay = 256 << 20
 
 var errTooLarge = errors.New("the day has more sessions and jobs than the server can add up")
 
-// versionOf changes when the packs do.
+// versionOf returns a text that identifies the packs and their contents.
 func versionOf(listed []packs.Pack) string {
 	var b strings.Builder
 	for _, pack := range listed {
@@ -132,8 +135,8 @@ func versionOf(listed []packs.Pack) string {
 // others.
 type texts map[string]string
 
-// intern returns the one copy of a text, so that the larger text that it was a part of is not kept in memory. In packs
-// that the server wrote, no text is longer than maxText bytes.
+// intern returns the one copy of a text, so that the larger text that it was a part of is not kept in memory. It is cut
+// to maxText bytes; in packs that the server wrote, no text is longer.
 func (t texts) intern(text string) string {
 	text = text[:min(len(text), maxText)]
 	if shared, ok := t[text]; ok {
@@ -146,15 +149,16 @@ func (t texts) intern(text string) string {
 
 const maxText = 300
 
-// summed returns the parts of a row that are added up.
-func (t texts) summed(f *packs.Facts) packs.Facts {
+// reduced returns a copy of a row with only the parts that a report adds up, in texts of t. Of the findings it has the
+// first error.
+func (t texts) reduced(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
 		Summary: packs.Summary{Outcome: t.intern(f.Outcome)}, Version: f.Version, Hours: t.hours(f.Hours)}
 	k.Ref.Namespace, k.Ref.Cluster = t.intern(f.Ref.Namespace), t.intern(f.Ref.Cluster)
 	k.Ref.Name = strings.Clone(f.Ref.Name)
 	k.Ref.OwnerKind, k.Ref.OwnerName = t.intern(f.Ref.OwnerKind), t.intern(f.Ref.OwnerName)
 	if f.Findings != nil {
-		k.Findings = []packs.Finding{}
+		k.Findings = []packs.Finding{} // known, as for packs.Merge nil is not
 	}
 	for _, finding := range f.Findings {
 		if finding.Severity == "error" {
@@ -174,7 +178,8 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	return k
 }
 
-// hours returns hours whose labels are interned. Hours of labels that no price can be of are left out.
+// hours returns hours with labels in texts of t. Labels that prices cannot depend on are left out, and so are the hours
+// of kinds of nodes that are no sane amounts.
 func (t texts) hours(h *packs.Hours) *packs.Hours {
 	if h == nil || len(h.Nodes) == 0 {
 		return h
@@ -192,7 +197,7 @@ func (t texts) hours(h *packs.Hours) *packs.Hours {
 		}
 		copied.AddNode(labels, n.Amounts)
 	}
-	copied.Amounts, copied.Used = h.Amounts, h.Used // the sum of all nodes
+	copied.Amounts, copied.Used = h.Amounts, h.Used // replaces the sum of AddNode, which lacks nodes without labels
 	return &copied
 }
 
@@ -207,7 +212,7 @@ type cachedDay struct {
 	bytes   int64
 }
 
-// rowsOfDays are the rows of the days that were used last.
+// rowsOfDays returns the cache of the rows of the days that were used last.
 func (f *Fleet) rowsOfDays() *cache.Cache[time.Time, cachedDay] {
 	f.once.Do(func() {
 		f.cache = cache.New[time.Time](maxCached, 0, func(d cachedDay) int64 { return d.bytes })

@@ -56,7 +56,8 @@ const ServerMaxSessions = 1_000_000
 const concurrentDays = 3
 
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
-// packs. The time before is left out if its sessions are too many for one report together with the others.
+// packs. Report.Before is nil if its sessions and the others are together too many for one report. The error is a
+// *TooManyError if the sessions without those are too many.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
 	if q.By == ByCost && f.Prices == nil {
 		return nil, &param.Error{Name: "by", Value: q.By, Want: "another resource: the server has no --prices"}
@@ -67,12 +68,13 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if f.MaxSessions > 0 && n > f.MaxSessions {
 		return nil, &TooManyError{n, f.MaxSessions}
 	}
-	// Before the packs are listed: facts that are packed meanwhile are then in both and merged, not in neither.
+	// The unpacked facts are taken before the packs are listed. So facts that are packed meanwhile are in both, and
+	// merged; in the other order they could be in neither.
 	unpacked := unpackedFacts{texts: make(texts)}
 	if f.Unpacked != nil {
 		unpacked.facts = f.Unpacked()
 	}
-	packed, err := f.listed(ctx, len(days)+len(daysBefore) > 0)
+	packed, err := f.packsByDay(ctx, len(days)+len(daysBefore) > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if err := f.addDays(ctx, earlier, daysBefore, packed, unpacked); err != nil {
 		return nil, err
 	}
-	report.Before = earlier.before()
+	report.Before = earlier.totalBefore()
 	return report, nil
 }
 
@@ -100,7 +102,7 @@ func count(days map[time.Time]catalog.Picked) (n int) {
 	return n
 }
 
-// addDays adds the sessions of days, a few days at a time.
+// addDays adds the sessions of days with their facts, which are packed or unpacked, to the sums, a few days at a time.
 func (f *Fleet) addDays(ctx context.Context, sums *sums, days map[time.Time]catalog.Picked,
 	packed map[time.Time][]packs.Pack, unpacked unpackedFacts) error {
 	var sumsMu sync.Mutex
@@ -119,9 +121,9 @@ func (f *Fleet) addDays(ctx context.Context, sums *sums, days map[time.Time]cata
 			return guard.CatchPanic("the sessions of "+day.Format(time.DateOnly), func() error {
 				for e := range days[day].All() {
 					if e.Running {
-						sums.add(&e, nil) // it has no facts yet
+						sums.add(&e, nil) // a running session has no facts
 					} else {
-						sums.add(&e, unpacked.merge(rows, e.Ref))
+						sums.add(&e, unpacked.factsOf(rows, e.Ref))
 					}
 				}
 				return nil
@@ -137,8 +139,9 @@ type unpackedFacts struct {
 	texts texts
 }
 
-// merge returns the facts of a session, from packs, unpacked, or merged from both; nil: there are none.
-func (u *unpackedFacts) merge(rows dayRows, ref layout.Session) *packs.Facts {
+// factsOf returns the facts of a session, merged from rows, which come from packs, and the unpacked ones; nil if
+// neither has any.
+func (u *unpackedFacts) factsOf(rows dayRows, ref layout.Session) *packs.Facts {
 	packed, isPacked := rows[ref]
 	unpacked := u.facts[ref]
 	switch {
@@ -147,15 +150,15 @@ func (u *unpackedFacts) merge(rows dayRows, ref layout.Session) *packs.Facts {
 	case unpacked == nil:
 		return &packed
 	}
-	all := u.texts.summed(unpacked)
+	all := u.texts.reduced(unpacked)
 	if isPacked {
 		all = packs.Merge(packed, all)
 	}
 	return &all
 }
 
-// listed returns all packs by day, if any are needed.
-func (f *Fleet) listed(ctx context.Context, needed bool) (map[time.Time][]packs.Pack, error) {
+// packsByDay lists all packs, by their day. It returns none without a request if needed is false.
+func (f *Fleet) packsByDay(ctx context.Context, needed bool) (map[time.Time][]packs.Pack, error) {
 	byDay := make(map[time.Time][]packs.Pack)
 	if f.Packs == nil || !needed {
 		return byDay, nil

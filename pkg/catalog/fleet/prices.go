@@ -44,7 +44,7 @@ type Budget struct {
 // maxCurrency bounds the name of the currency, in characters.
 const maxCurrency = 12
 
-// ReadPrices reads a YAML file; without a name there are no prices, nil.
+// ReadPrices reads prices from the YAML file with this name; nil, for no prices, if the name is "".
 func ReadPrices(name string) (*Prices, error) {
 	if name == "" {
 		return nil, nil
@@ -63,7 +63,9 @@ func ReadPrices(name string) (*Prices, error) {
 	return p, nil
 }
 
-// check refuses prices that cannot be used, and says what is wanted instead.
+// check returns an error that says what is wanted instead if the prices cannot be used: without a currency of printable
+// characters, with a price that is negative or huge, with labels that are not packs.PriceLabels, with a wrong budget,
+// or if all prices are 0.
 func (p *Prices) check() error {
 	if n := utf8.RuneCountInString(p.Currency); n == 0 || n > maxCurrency {
 		return fmt.Errorf("currency: %q: want a word of at most %d characters, such as USD", p.Currency, maxCurrency)
@@ -76,7 +78,7 @@ func (p *Prices) check() error {
 	sum := 0.0
 	for _, nodePrice := range append([]NodePrice{{Price: p.Price}}, p.Nodes...) {
 		for _, v := range nodePrice.Each() {
-			if !(*v >= 0 && *v < 1e9) {
+			if !(*v >= 0 && *v < 1e9) { // also true for NaN
 				return fmt.Errorf("%v: want a price per hour, 0 or more", *v)
 			}
 			sum += *v
@@ -125,7 +127,8 @@ func (p *Prices) Of(labels map[string]string, a packs.Amounts) (cost float64) {
 	return cost
 }
 
-// Costs returns what ended sessions cost, as far as it is known; none without prices.
+// Costs returns what ended sessions cost, by the prices. Sessions whose hours are not known are left out; without
+// prices the map is empty.
 func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Session]float64, error) {
 	costs := make(map[layout.Session]float64)
 	if f.Prices == nil || f.Packs == nil {
@@ -139,7 +142,7 @@ func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Se
 	for _, ref := range refs {
 		days[layout.PackDay(ref)] = append(days[layout.PackDay(ref)], ref)
 	}
-	for day, of := range days {
+	for day, sessions := range days {
 		listed, err := f.Packs.ListDay(ctx, day)
 		if err != nil {
 			return nil, err
@@ -148,8 +151,8 @@ func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Se
 		if err != nil {
 			return nil, err
 		}
-		for _, ref := range of {
-			facts := unpacked.merge(rows, ref)
+		for _, ref := range sessions {
+			facts := unpacked.factsOf(rows, ref)
 			if _, known := hoursOf(facts); known {
 				costs[ref] = f.Prices.cost(facts.Hours)
 			}
@@ -169,9 +172,10 @@ func (n NodePrice) matches(labels map[string]string) bool {
 	return true
 }
 
-// cost returns what the nodes of a session cost. Hours of nodes whose labels are not known have the price of all nodes.
+// cost returns what the nodes of a session cost. The part of the hours that h.Nodes does not have, because the labels
+// of its nodes are not known, is counted at the price for nodes without labels. An infinite sum becomes 0.
 func (p *Prices) cost(h *packs.Hours) (sum float64) {
-	rest := h.Amounts
+	rest := h.Amounts // without those of h.Nodes
 	for _, n := range h.Nodes {
 		sum += p.Of(n.Labels, n.Amounts)
 		known := n.Each()
@@ -196,7 +200,8 @@ func (p *Prices) budget(namespace string) float64 {
 	return 0
 }
 
-// monthsOf returns how many months there are from one time to another: each day is its part of its month.
+// monthsOf returns how many months there are from one time to another: of a month in part, its share of the month
+// counts.
 func monthsOf(from, to time.Time) (months float64) {
 	for at := from.UTC(); at.Before(to); {
 		first := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)

@@ -52,7 +52,8 @@ func (q *Query) Form() url.Values {
 	return form
 }
 
-// Bounded sets the days that are not given.
+// Bounded returns the query with defaults for From and To where they are zero; the error is a *param.Error if From is
+// not before To.
 func (q Query) Bounded() (Query, error) {
 	const day = 24 * time.Hour
 	if q.To.IsZero() {
@@ -68,13 +69,13 @@ func (q Query) Bounded() (Query, error) {
 	return q, nil
 }
 
-// Before is the same query for as many days before.
+// Before returns the same query for the span of equal length that ends at From.
 func (q Query) Before() Query {
 	q.From, q.To = q.From.Add(q.From.Sub(q.To)), q.From
 	return q
 }
 
-// period returns the first and the last day.
+// period returns the first and the last day in UTC, such as 2026-11-20. To itself is not in the period.
 func (q Query) period() (from, to string) {
 	return q.From.UTC().Format(time.DateOnly), q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly)
 }

@@ -81,7 +81,8 @@ func (c Counts) Each() iter.Seq2[string, int] {
 	}
 }
 
-// add counts a session by its outcome. What is none of an ended session is not known yet.
+// add counts a session by its outcome. An outcome of an ended session that is not one of catalog.Outcomes, such as "",
+// counts as not known yet.
 func (c *Counts) add(running bool, outcome string) {
 	switch {
 	case running:
@@ -201,7 +202,7 @@ type Session struct {
 	Hours   Hours     `json:"hours"`
 }
 
-// finish sets the fields that are computed from sums.
+// finish sets Unused of each resource, which is computed when all is added up.
 func (h *Hours) finish() {
 	for _, r := range h.resources() {
 		if r.Measured > 0 {

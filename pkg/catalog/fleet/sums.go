@@ -26,11 +26,11 @@ type sums struct {
 
 	namespaces, owners, users map[usageKey]*Usage
 	jobs                      map[usageKey]*job
-	sessions                  []Session // those that used most, and some more
-	leftOut                   map[string]int
+	sessions                  []Session      // those that used most, and some more
+	leftOut                   map[string]int // Report.LeftOut
 }
 
-// usageKey is what the runs of a row have in common.
+// usageKey identifies a row of a table; fields that the table's rows do not have are "".
 type usageKey struct{ namespace, kind, name string }
 
 // job is a row about a job, with how long its successful runs took in the first and in the second half of the days.
@@ -39,6 +39,7 @@ type job struct {
 	before, after pace
 }
 
+// pace is the number of runs and the sum of their seconds.
 type pace struct {
 	runs    int
 	seconds float64
@@ -54,7 +55,7 @@ func newSums(q Query, prices *Prices) *sums {
 	}
 }
 
-// add adds a session, with its facts from packs, or nil.
+// add adds a session to the total and, unless totalOnly, to all tables. f has its facts; nil if they are not known.
 func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	outcome := e.Outcome
 	if f != nil {
@@ -99,7 +100,7 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 }
 
-// hoursOf returns the hours in packs; false if there are none, or if they are not possible.
+// hoursOf returns the hours in facts, which may be nil; false if they are not known or no sane amounts.
 func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false
@@ -141,7 +142,8 @@ func (u *Usage) add(failed bool, hours *Hours, share float64) {
 
 func (k usageKey) usage() Usage { return Usage{Namespace: k.namespace, Kind: k.kind, Name: k.name} }
 
-// rowOf returns the row of a key, a new one if there is none; nil if the table is full.
+// rowOf returns the row of a key in a table. If there is none, it adds empty as a new row. If the table is full, it
+// counts the row as left out and returns nil.
 func rowOf[K comparable, R any](s *sums, table string, rows map[K]*R, key K, empty R) *R {
 	row := rows[key]
 	if row == nil {
@@ -172,17 +174,18 @@ func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
 	}
 }
 
-// addJobs divides a session's hours among its jobs, in proportion to how long each ran; equally if that is not known.
+// addJobs adds the jobs of a session to the tables of jobs and users. The session's hours are divided among its jobs in
+// proportion to how long each ran, or equally if that is not known of any.
 func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
-	var all float64 // seconds
+	var allSeconds float64
 	for i := range f.Jobs {
-		all += secondsOf(&f.Jobs[i], f.End)
+		allSeconds += secondsOf(&f.Jobs[i], f.End)
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
 		seconds, share := secondsOf(j, f.End), 1/float64(len(f.Jobs))
-		if all > 0 {
-			share = seconds / all
+		if allSeconds > 0 {
+			share = seconds / allSeconds
 		}
 		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
 			if row := rowOf(s, "users", s.users, user, user.usage()); row != nil {
@@ -209,7 +212,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 // secondsOf returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
 func secondsOf(j *packs.Job, end time.Time) float64 {
 	until := j.End
-	// the clock of its node may have been ahead
+	// No job ran longer than its session: the clock of its node may have been ahead.
 	if last := end.UnixMilli(); !end.IsZero() && (until == 0 || until > last) {
 		until = last
 	}
@@ -219,7 +222,8 @@ func secondsOf(j *packs.Job, end time.Time) float64 {
 	return max(0, float64(until-j.Start)/1000)
 }
 
-// addSession adds a session to those that used most; from time to time cutSessions removes the others.
+// addSession adds a session to those that may be among the ones that used most. When there are many, cutSessions
+// removes those that are not.
 func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 	if hours.Node == 0 { // its hours are not known, so it has no rank
 		return
@@ -228,7 +232,8 @@ func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(),
 		Outcome: outcome, Hours: *hours,
 	})
-	// Without Query.By the report chooses the resource after all are added, so those that used most of each one stay.
+	// If Query.By is "", report chooses the resource after all sessions are added, so sessions are kept for each
+	// resource.
 	if len(s.sessions) >= 2*len(Resources)*s.q.Top {
 		s.cutSessions()
 	}
@@ -274,15 +279,16 @@ func (p Place) compare(q Place) int {
 		cmp.Compare(p.Session, q.Session))
 }
 
-// before makes the part of a report about the time before.
-func (s *sums) before() *Before {
+// totalBefore returns the sums as Report.Before, if they are those of the time before.
+func (s *sums) totalBefore() *Before {
 	b := &Before{Total: s.total}
 	b.From, b.To = s.q.period()
 	b.Total.Hours.finish()
 	return b
 }
 
-// report makes the report of what was added.
+// report makes the report of what was added: it completes the rows, sorts each table, and cuts it to the requested
+// number of rows.
 func (s *sums) report() *Report {
 	r := &Report{
 		By: s.q.By, Total: s.total, Currency: s.prices.currency(),
@@ -325,15 +331,17 @@ func (s *sums) report() *Report {
 	for i := range r.Sessions {
 		r.Sessions[i].Hours.finish()
 	}
-	r.Causes, r.Slower, r.Sessions = top(s, "causes", r.Causes), top(s, "slower", r.Slower),
-		top(s, "sessions", r.Sessions)
+	r.Causes = top(s, "causes", r.Causes)
+	r.Slower = top(s, "slower", r.Slower)
+	r.Sessions = top(s, "sessions", r.Sessions)
 	r.Users = top(s, "users", r.Users)
-	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners),
-		top(s, "jobs", r.Jobs)
+	r.Namespaces = top(s, "namespaces", r.Namespaces)
+	r.Owners = top(s, "owners", r.Owners)
+	r.Jobs = top(s, "jobs", r.Jobs)
 	return r
 }
 
-// valuesOf returns rows in no order; a list without any is not nil.
+// valuesOf returns the rows of a table in no order. The result is never nil, so JSON has a list.
 func valuesOf[K comparable, R any](rows map[K]*R) []R {
 	all := make([]R, 0, len(rows))
 	for _, row := range rows {
@@ -353,7 +361,8 @@ func allBudgets(namespaces []Usage) (sum float64) {
 	return sum
 }
 
-// slower compares a job's runs; false unless those of the second half of the days took longer on average.
+// slower compares a job's successful runs in both halves of the days; false unless those of the second half took longer
+// on average.
 func (j *job) slower() (Slower, bool) {
 	if j.before.runs == 0 || j.after.runs == 0 || j.before.seconds == 0 {
 		return Slower{}, false
@@ -365,7 +374,8 @@ func (j *job) slower() (Slower, bool) {
 
 func (p pace) pace() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }
 
-// top cuts a ranked table; an empty one is not nil.
+// top cuts a ranked table to Query.Top rows, and counts the others as left out. The result is never nil, so JSON has a
+// list.
 func top[T any](s *sums, table string, rows []T) []T {
 	n := min(s.q.Top, len(rows))
 	if len(rows) > n {

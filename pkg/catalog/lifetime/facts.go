@@ -34,12 +34,13 @@ type Facts struct {
 	root         string
 	first        time.Time // when the oldest object was stored
 	starts, ends []mark
-	joined       mark
-	nodes        map[rayid.Node]*writes // of the node nil: what belongs to no node
-	named        time.Time              // the latest time in an object's name
-	until        time.Time              // likewise, but of an hour its end
-	// ahead is how long before they were taken answers were stored: the clock of their head is ahead. Its recorded
-	// start does not tell that: it is made of the session's name, which may have the local time of another zone.
+	joined       mark                   // what compaction recorded; zero: nothing
+	nodes        map[rayid.Node]*writes // the zero ID is for objects that belong to no node
+	named        time.Time              // the latest time in an object's name; for an hour, its start
+	until        time.Time              // likewise; for an hour, its end
+	// ahead is how far the head's clock is ahead of the store's: by so much answers seem to be stored before they were
+	// taken. The head's recorded start does not show this: it is made from the session's name, which may have the local
+	// time of another zone.
 	ahead time.Duration
 }
 
@@ -59,13 +60,14 @@ type writes struct {
 	grown time.Time
 }
 
-// NewFacts returns facts of a session of which nothing is listed yet.
+// NewFacts returns the facts of a session of which no object is listed yet. marked is when its marker was stored.
 func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 	return &Facts{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
 }
 
-// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned
-// an error: then no collector wrote it, but a console that shows folders, say, or a program that mounts the bucket.
+// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key. If it is zero, as
+// after an error, no collector wrote the object, and it does not count: it may be the folder of a console, or a file of
+// a program that mounts the bucket.
 func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind == 0 || parsed.Derived() {
 		return
@@ -78,7 +80,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
 		taken := valid(time.UnixMilli(parsed.Offset))
 		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
-		if ahead := taken.Sub(o.ModTime); ahead >= time.Second { // stores leave out what is less than a second
+		if ahead := taken.Sub(o.ModTime); ahead >= time.Second { // stores may cut times to whole seconds
 			f.ahead = max(f.ahead, ahead)
 		}
 	case !parsed.Hour.IsZero():
@@ -99,7 +101,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	}
 }
 
-// joins says whether compaction joins the chunks of such objects into the first one.
+// joins says whether compaction joins the chunks of streams of this kind into the first chunk.
 func joins(kind layout.Kind) bool {
 	switch kind {
 	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
@@ -108,7 +110,7 @@ func joins(kind layout.Kind) bool {
 	return false
 }
 
-// addMark keeps a metadata object by what its key says: a start, an end, or what compaction joined.
+// addMark adds a metadata object to the starts, to the ends, or as joined, by its key.
 func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
 	m := mark{key: o.Key, stored: o.ModTime, version: parsed.Offset}
 	switch parsed.Stream {
@@ -121,7 +123,8 @@ func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
 	}
 }
 
-// addMark adds a mark. Of too many it keeps the first and the newest.
+// addMark adds a mark, in the order in which the marks were stored. If there are more than maxMarks, it keeps the first
+// and the newest.
 func addMark(all []mark, m mark) []mark {
 	all = append(all, m)
 	slices.SortFunc(all, func(a, b mark) int {
@@ -134,8 +137,8 @@ func addMark(all []mark, m mark) []mark {
 	return all
 }
 
-// at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was
-// stored.
+// at returns when the head ended: by its own clock or, if that is not known or later than the store's, when the mark
+// was stored.
 func (m mark) at() time.Time {
 	end := m.recordedEnd()
 	if end.IsZero() || end.After(m.stored) {
@@ -152,14 +155,14 @@ func (m mark) recordedEnd() time.Time {
 	return valid(time.UnixMilli(m.version))
 }
 
-// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by
-// when they were stored. damaged, if set, is called for objects that cannot be parsed; of these only their existence
-// counts. After an error of the store the rest is read.
+// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life uses
+// when they were stored. damaged, if set, is called for objects that cannot be parsed; of these only the time when they
+// were stored counts. After an error of the store it reads the others, and returns all errors.
 func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
 	return f.read(ctx, store, damaged, f.starts)
 }
 
-// ReadLife reads only what Life needs: usually one object, the first start or the end.
+// ReadLife reads only the objects that Life needs: usually one, the first start or the end.
 func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	switch {
 	case f.hasJoined() && len(f.ends) == 0:
@@ -167,7 +170,8 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	case len(f.ends) == 0:
 		return f.read(ctx, store, nil, f.starts[:min(1, len(f.starts))])
 	}
-	// An end repeats the start of the first head. Later heads may have continued the session.
+	// An end has the start of the first head, too, so only the starts of later heads are read, which may have continued
+	// the session. Starts are in the order in which they were stored.
 	later := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
 	if later < 0 {
 		later = len(f.starts)
@@ -175,7 +179,7 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	return f.read(ctx, store, nil, f.starts[later:])
 }
 
-// read reads some start markers, all end markers, and what compaction stored, into f.
+// read reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves.
 func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
@@ -212,7 +216,7 @@ func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key st
 	return failed
 }
 
-// mergeStarts returns the first start, with the values that it lacks from a later one.
+// mergeStarts returns the first start, with values from a later one where it has none.
 func mergeStarts(first, later layout.StartMetadata) layout.StartMetadata {
 	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind),
 		cmp.Or(first.OwnerName, later.OwnerName)

@@ -26,23 +26,23 @@ import (
 // Idle is the time without writes after which a session without an end counts as ended, unless a flag says otherwise.
 const Idle = 10 * time.Minute
 
-// late is how long after the times in their names the objects of a session may all have been stored first that nobody
-// copied: some collectors store an hour's events when it is over.
+// late is how long after the latest time in their names the first object of a session may be stored that was not
+// copied: some collectors store an hour's events when the hour is over.
 const late = time.Hour
 
-// grace is how long after a session's end the nodes that had written before may store their last data: the pods of a
-// cluster end within seconds of each other.
+// grace is how long after a session's end known nodes may store their last data without continuing the session: the
+// pods of a cluster end within seconds of each other.
 const grace = time.Minute
 
 // Life is what is stored about a session's life.
 type Life struct {
-	// Start is when its first head started; zero: not known. Recorded says that metadata tell it: a name has the head's
-	// local time.
+	// Start is when its first head started; zero: not known. Recorded says that Start comes from metadata. Otherwise it
+	// may come from the session's name, which has the head's local time.
 	Start    time.Time
 	Recorded bool
 	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask State.
 	End time.Time
-	// Ahead is how much later than the store's the times are that the head tells, because its clock is ahead.
+	// Ahead is how far the head's clock, and so the times that it records, is ahead of the store's.
 	Ahead time.Duration
 }
 
@@ -78,9 +78,9 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 	return recorded
 }
 
-// Life says when the session started and whether it has ended, and when. Where only the times of objects tell that it
-// ended and that they are those of a copy, more may come of it: then it has not ended before nothing was stored for
-// quiet, nor for Idle.
+// Life says when the session started, and whether and when it ended. A session without an end marker whose objects all
+// seem to be a copy ended at the latest time in their names, but only if nothing was stored for quiet and Idle: until
+// then more of the copy may come.
 func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	if life, untimed := f.untimed(now); untimed {
 		return life
@@ -97,7 +97,7 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	case f.continued(end, stored):
 		return life
 	}
-	if end.Before(life.Start) { // by a clock that was behind
+	if end.Before(life.Start) { // the head's clock was behind
 		end = f.LastWrite
 	}
 	life.End = end
@@ -107,8 +107,9 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 // maxZone is how far local times are ahead of UTC, and more.
 const maxZone = 15 * time.Hour
 
-// untimed returns what names and metadata tell, if the store's times mean nothing: everything seems to be stored before
-// the session began, as after a copy that gives all objects one time. Times after now are not believed.
+// untimed returns the life that names and metadata show, if the store's times are meaningless: then untimed is true.
+// They are meaningless if everything seems to be stored before the session began, as after a copy that gives all
+// objects the same time. Times after now do not count.
 func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	named, known := layout.NamedStart(f.ref.Name)
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
@@ -128,7 +129,7 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	}
 	for _, m := range ends {
 		recorded := m.recordedEnd()
-		if recorded.Before(life.Start) || recorded.After(now) { // it says only that a head ended
+		if recorded.Before(life.Start) || recorded.After(now) { // the mark shows that a head ended, but not when
 			recorded = life.Start
 		}
 		life.End = latest(life.End, recorded)
@@ -167,7 +168,9 @@ func (f *Facts) newestEnd() (end, stored time.Time) {
 	return end, stored
 }
 
-// continued says whether the session went on after its newest end.
+// continued says whether the session went on after its newest end; end and stored are from newestEnd. It went on if a
+// further head started, if a new node wrote, or if a known node wrote later than grace after the end. Of copied objects
+// only the times in names and metadata count.
 func (f *Facts) continued(end, stored time.Time) bool {
 	if f.copied(end) {
 		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.at().After(end) })
@@ -178,7 +181,7 @@ func (f *Facts) continued(end, stored time.Time) bool {
 	for node, w := range f.nodes {
 		written := w.last
 		if f.joined.stored.Equal(stored) {
-			written = w.grown // a first chunk may be a joined one
+			written = w.grown // compaction may have written first chunks after the end
 		}
 		newNode := !node.Nil() && w.first.After(stored) && written.After(stored)
 		if newNode || written.After(stored.Add(grace)) {
@@ -188,13 +191,13 @@ func (f *Facts) continued(end, stored time.Time) bool {
 	return false
 }
 
-// copied says whether everything was stored after the session's end, so by somebody who copied it.
+// copied says whether everything was stored after the session's end, so that it must be a copy.
 func (f *Facts) copied(end time.Time) bool {
 	return f.first.After(end.Add(grace))
 }
 
-// copiedUntil is the latest time that names of a session without an end tell, if all that is stored of it was stored
-// long after that: by somebody who copied it, or by a collector that the store did not answer for hours.
+// copiedUntil returns the latest time in the names of objects, if all of them were stored long after that: by a copy,
+// or by a collector that could not reach the store for hours. It returns zero otherwise.
 func (f *Facts) copiedUntil() time.Time {
 	if f.until.IsZero() || !f.first.After(f.until.Add(late)) {
 		return time.Time{}
@@ -204,8 +207,8 @@ func (f *Facts) copiedUntil() time.Time {
 
 func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
 
-// startedAfter says whether a further head started, after a moment that later knows. A collector that was restarted
-// tells again of its node, which had written before; that is no new head.
+// startedAfter says whether a further head started for whose mark later returns true. A start mark of a node that had
+// written before is of a restarted collector, not of a further head.
 func (f *Facts) startedAfter(later func(mark) bool) bool {
 	for _, m := range f.starts {
 		node := f.nodes[m.node]

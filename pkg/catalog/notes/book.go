@@ -24,7 +24,7 @@ import (
 // because removal reads them from the store.
 const maxNotes = 10_000
 
-// maxWait is how long a change waits for those of others.
+// maxWait is how long a change waits for other changes of the same namespace.
 const maxWait = 10 * time.Second
 
 // BookOptions are the options of a Book.
@@ -42,24 +42,25 @@ type BookOptions struct {
 type Book struct {
 	opts BookOptions
 	work background.Worker
-	// changes has one slot: of several who create the same version of a note, all but one have to begin again.
+	// changes has one slot, so changes run one at a time. In parallel they could create the same version of a note, and
+	// all but one would have to begin again.
 	changes *turns.Slots
 
 	mu     sync.Mutex
-	pages  map[layout.Session]page
+	notes  map[layout.Session]cachedNote
 	writes int // number of writes by this process: a listing that began before a write is older
 }
 
-type page struct {
+type cachedNote struct {
 	note Note
 	etag string // "" where this process wrote it
 }
 
-// NewBook makes an empty one. Start fills it.
+// NewBook makes an empty Book. Start fills it.
 func NewBook(opts BookOptions) *Book {
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
 	opts.Max = cmp.Or(opts.Max, maxNotes)
-	return &Book{opts: opts, changes: turns.New(1, 0), pages: make(map[layout.Session]page)}
+	return &Book{opts: opts, changes: turns.New(1, 0), notes: make(map[layout.Session]cachedNote)}
 }
 
 // Start reads the notes in the background until Close.
@@ -83,53 +84,54 @@ func (b *Book) Start() {
 	})
 }
 
-// Close ends what Start began.
+// Close stops reading, and waits until it has stopped.
 func (b *Book) Close() { b.work.Close() }
 
-// Refresh lists the notes, and reads those that are new.
+// Refresh lists the notes, and reads those that have changed. A note that cannot be read stays as it was; the error
+// says so of one. Nothing changes if this process wrote a note meanwhile, because the listing may lack it.
 func (b *Book) Refresh(ctx context.Context) error {
 	b.mu.Lock()
-	known, writes := b.pages, b.writes
+	known, writes := b.notes, b.writes
 	b.mu.Unlock()
-	listed, failed := b.list(ctx)
+	listed, failed := b.listNewest(ctx)
 	if listed == nil {
 		return failed
 	}
-	pages := make(map[layout.Session]page)
+	notes := make(map[layout.Session]cachedNote)
 	for ref, object := range listed {
 		before, seen := known[ref]
 		if seen && before.etag == object.ETag && object.ETag != "" {
-			pages[ref] = before
+			notes[ref] = before
 			continue
 		}
 		found, err := read(ctx, b.opts.Store, object.Key)
 		note := found.Note
-		if errors.Is(err, os.ErrNotExist) { // there is a later one by now, or none
+		if errors.Is(err, os.ErrNotExist) { // since the listing a later version has replaced it, or it was removed
 			note, err = Read(ctx, b.opts.Store, b.opts.Root, ref)
 		}
 		switch {
 		case err == nil:
-			pages[ref] = page{note, object.ETag}
+			notes[ref] = cachedNote{note, object.ETag}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:
 			failed = err // one error is enough to report
 			if seen {
-				pages[ref] = before
+				notes[ref] = before
 			}
 		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.writes == writes { // else the listing may lack a note that was written meanwhile
-		b.pages = pages
+	if b.writes == writes {
+		b.notes = notes
 	}
 	return failed
 }
 
-// list returns the newest version of each note, together with an error if there are more than are known. Without any it
-// is an error of the store.
-func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
+// listNewest returns the newest version of each note. If there are more than Options.Max notes, it returns so many and
+// an error. After an error of the store the map is nil.
+func (b *Book) listNewest(ctx context.Context) (map[layout.Session]version, error) {
 	listed := make(map[layout.Session]version)
 	var failed error
 	for o, err := range b.opts.Store.List(ctx, layout.NotesPrefix(b.opts.Root), blob.ListOptions{}) {
@@ -156,7 +158,7 @@ func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
 func (b *Book) Of(ref layout.Session) Note {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pages[ref].note
+	return b.notes[ref].note
 }
 
 // Read reads the note on a session from the store.
@@ -179,7 +181,7 @@ func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writes++
-	b.pages = maps.Clone(b.pages) // the old one may be read by Refresh
-	b.pages[ref] = page{note: n}
+	b.notes = maps.Clone(b.notes) // the old one may be read by Refresh
+	b.notes[ref] = cachedNote{note: n}
 	return n, err
 }

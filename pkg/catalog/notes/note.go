@@ -35,7 +35,7 @@ type Note struct {
 	Damaged bool `json:"damaged,omitempty"`
 }
 
-// check cleans what a person wrote, and refuses what is too long.
+// check removes what is not text from a note that a person wrote; the error is ErrTooLong if its text is too long.
 func (n *Note) check() error {
 	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
 	if len([]rune(n.Text)) > MaxText {
@@ -47,13 +47,13 @@ func (n *Note) check() error {
 // Empty says that there is neither a pin nor a text.
 func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
 
-// Edit is what a person changes of a note; nil: nothing. The server takes it as JSON.
+// Edit is what a person changes in a note; a nil field stays as it is. The server reads it as JSON.
 type Edit struct {
 	Pinned *bool   `json:"pinned,omitempty"`
 	Text   *string `json:"text,omitempty"`
 }
 
-// Apply changes a note, now and in the person's name.
+// Apply makes the changes in a note, and sets its time to now and its author to by.
 func (e Edit) Apply(n *Note, by string) {
 	if e.Pinned != nil {
 		n.Pinned = *e.Pinned
@@ -86,9 +86,10 @@ type stored struct {
 	After []string `json:"after,omitempty"`
 }
 
-// read reads a stored note. A damaged one counts as pinned, so that retention does not remove its session.
+// read reads a stored note. An object that is not a valid note counts as a pinned one with Damaged set, so that
+// retention does not remove its session.
 func read(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
-	var found *stored // nil for null, which says nothing
+	var found *stored // stays nil if the object is the JSON null, which is no note
 	err = blob.ReadJSON(ctx, store, key, maxObject, &found)
 	switch {
 	case err != nil && !errors.Is(err, blob.ErrMalformed):
@@ -101,7 +102,7 @@ func read(ctx context.Context, store blob.Reader, key string) (n stored, err err
 	return n, nil
 }
 
-// clean removes characters that are not text.
+// clean removes control characters, except newlines and tabs, and replaces invalid UTF-8.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {

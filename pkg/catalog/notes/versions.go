@@ -25,14 +25,14 @@ type versions struct {
 	keys    []string
 }
 
-// version is a stored version of a note; without a key it is none.
+// version is a stored version of a note; the zero value, without a key, stands for none.
 type version struct {
 	blob.Object
 	number int64
 }
 
-// follows says whether a version is newer than another. One without a number that was stored later is of an earlier
-// version of the program.
+// follows says whether a version is newer than another, which may be the zero version. Versions have numbers; earlier
+// versions of the program wrote one without a number (0). Beside such a one, the time when they were stored decides.
 func (v version) follows(other version) bool {
 	if v.number == 0 || other.number == 0 {
 		return other.Key == "" || v.ModTime.After(other.ModTime) || v.ModTime.Equal(other.ModTime) &&
@@ -68,7 +68,8 @@ func Read(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return n.Note, err
 }
 
-// current returns the newest version of a note.
+// current reads the newest version of a note, and returns it with all versions that were listed; the zero value if
+// there is none. The error is ErrContended if others replaced each version before it was read.
 func current(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions,
 	err error) {
 	for range maxTries {
@@ -83,9 +84,9 @@ func current(ctx context.Context, store blob.Reader, root string, ref layout.Ses
 	return n, v, ErrContended
 }
 
-// Change reads the note on a session, lets change modify it, and stores it; an empty note means that there is none. If
-// somebody else changes the note meanwhile, change gets their note, so no change is lost. After ErrBusy the note is
-// stored.
+// Change reads the note on a session, which is empty if there is none, lets change modify it, and stores it. If
+// somebody else changes the note meanwhile, change is called again with their note, so no change is lost. The note is
+// stored also if the error is ErrBusy.
 func Change(ctx context.Context, store blob.Store, root string, ref layout.Session, change func(*Note) error) (Note,
 	error) {
 	for range maxTries {
@@ -108,7 +109,9 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	return Note{}, ErrContended
 }
 
-// create stores a note as the next version. os.ErrExist: there is another one.
+// create stores a note as the version after v, and removes all earlier versions. It returns os.ErrExist if somebody
+// else has created that version: then nothing is stored. If the note pins a session that is being removed, it returns
+// ErrBusy.
 func create(ctx context.Context, store blob.Store, root string, ref layout.Session, n *stored, v versions) error {
 	if err := n.check(); err != nil {
 		return err

@@ -124,7 +124,7 @@ func AmountsOf(hours float64, amount func(resource string) float64) Amounts {
 		Memory: hours * amount("memory") / (1 << 30)}
 }
 
-// Each are all of these: first that of nodes, then those of resources, in the order of Used.Each.
+// Each returns pointers to all amounts: first to that of nodes, then to those of resources, in the order of Used.Each.
 func (a *Amounts) Each() []*float64 { return []*float64{&a.Node, &a.CPU, &a.GPU, &a.Memory} }
 
 func (a *Amounts) add(b Amounts) {
@@ -142,7 +142,7 @@ var PriceLabels = []string{"ray.io/accelerator-type", "ray.io/market-type", "ray
 // PriceLabel says whether a label is one of PriceLabels.
 func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
 
-// AddNode adds the hours of a node with these labels.
+// AddNode adds the hours of a node with these labels, of which only PriceLabels count.
 func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	h.Amounts.add(a)
 	priced := make(map[string]string)
@@ -167,7 +167,7 @@ type Used struct {
 	Memory float64 `json:"memory"` // GiB
 }
 
-// Each are the parts of all resources.
+// Each returns pointers to the amounts of all resources.
 func (u *Used) Each() []*float64 { return []*float64{&u.CPU, &u.GPU, &u.Memory} }
 
 // Limits of what is written for one session. What exceeds them is cut off.
@@ -184,9 +184,9 @@ const (
 	maxTags   = 1 << 10 // bytes of its lines with kinds of findings, users and labels
 )
 
-// Merge combines two rows of the same session, in any order. The row counts that was read when more was stored, by the
-// store's clock; of two of the same moment the one that was seen later. For what that one does not know, or knows by
-// earlier rules, the other one counts, if nothing was stored in between.
+// Merge combines two rows of the same session; their order does not matter. The row with the later LastWrite counts, or
+// the one that was seen later if both are equal. If LastWrite is equal, gaps of that row are filled from the other one,
+// and an outcome that was determined by earlier rules is replaced.
 func Merge(a, b Facts) Facts {
 	if a.compare(&b) < 0 {
 		a, b = b, a
@@ -195,38 +195,39 @@ func Merge(a, b Facts) Facts {
 		return a
 	}
 	longer := len(b.Text) > len(a.Text)
-	text := false // whether b knows more of what is in the text for searches
+	replaceText := false // b's text for searches is the better one
 	if b.Outcome != "" && (a.Outcome == "" || a.Version < b.Version) {
-		text = longer || b.known() >= a.known() // later rules may find less
+		replaceText = longer || b.countKnown() >= a.countKnown() // later rules may find less, so b's may be shorter
 		a.Outcome, a.Cause, a.Findings, a.Version = b.Outcome, b.Cause, b.Findings, b.Version
-		if a.Hours != nil && b.Hours != nil { // it comes from the same findings
+		if a.Hours != nil && b.Hours != nil { // Used is computed with the findings
 			hours := *a.Hours
 			hours.Used, a.Hours = cmp.Or(b.Hours.Used, hours.Used), &hours
 		}
 	}
 	if a.Jobs == nil && b.Jobs != nil {
-		a.Jobs, text = b.Jobs, text || longer
+		a.Jobs, replaceText = b.Jobs, replaceText || longer
 	}
 	if a.Labels == nil && b.Labels != nil {
-		a.Labels, text = b.Labels, text || longer
+		a.Labels, replaceText = b.Labels, replaceText || longer
 	}
 	if a.Hours == nil {
 		a.Hours = b.Hours
 	}
-	if text {
+	if replaceText {
 		a.Text = b.Text
 	}
 	return a
 }
 
-// compare orders rows of a session. When they were seen comes late: the clocks of servers may be wrong.
+// compare orders rows of a session by which one counts more. Seen comes after LastWrite, because the clocks of servers
+// may be wrong.
 func (f *Facts) compare(other *Facts) int {
 	return cmp.Or(cmp.Compare(f.LastWrite.UnixMilli(), other.LastWrite.UnixMilli()),
-		f.Seen.Compare(other.Seen), cmp.Compare(f.known(), other.known()))
+		f.Seen.Compare(other.Seen), cmp.Compare(f.countKnown(), other.known()))
 }
 
-// known counts the parts that are known, to decide between rows of the same moment.
-func (f *Facts) known() (n int) {
+// countKnown returns how many parts of the facts are known: outcome, jobs, hours and labels.
+func (f *Facts) countKnown() (n int) {
 	for _, known := range []bool{f.Outcome != "", f.Jobs != nil, f.Hours != nil, f.Labels != nil} {
 		if known {
 			n++
@@ -235,7 +236,8 @@ func (f *Facts) known() (n int) {
 	return n
 }
 
-// Bounded cuts facts to the limits, and makes Text. Slices are not changed in place.
+// Bounded returns facts that are cut to the limits of packs, with Text made from the other fields. What f refers to is
+// not changed.
 func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = Line(f.OwnerKind), Line(f.OwnerName), Line(f.RayVersion)
@@ -271,12 +273,12 @@ func (f Facts) Bounded() Facts {
 		}
 		f.Labels = labels
 	}
-	f.Text = f.search()
+	f.Text = f.searchText()
 	return f
 }
 
-// search makes Text. What people search for most comes first, in case the end is cut off.
-func (f *Facts) search() string {
+// searchText returns Text. What people search for most comes first, because the end may be cut off.
+func (f *Facts) searchText() string {
 	var b strings.Builder
 	for _, tag := range f.tags() {
 		if b.Len()+len(tag) < maxTags {
@@ -308,7 +310,7 @@ func (f *Facts) search() string {
 	return human.FirstBytes(b.String(), maxSearch)
 }
 
-// tags are the lines of Text for kinds of findings, users and labels.
+// tags returns the lines of Text for kinds of findings, users and labels, in lower case.
 func (f *Facts) tags() (tags []string) {
 	for i := range f.Findings {
 		tags = append(tags, strings.ToLower(FindingTag+f.Findings[i].Kind))
@@ -332,7 +334,7 @@ const (
 	FindingTag = "finding="
 )
 
-// Tags are the lines for kinds of findings, users and labels of a Text.
+// Tags returns the lines of a Text for kinds of findings, users and labels, such as user=ana.
 func Tags(text string) []string {
 	tags, _, ok := strings.Cut(text, "\n\n")
 	if !ok {
@@ -358,10 +360,10 @@ func (f *Facts) size() int {
 	return n
 }
 
-// amount limits a number to the range that packs allow: metadata may contain any number.
+// amount limits a number to the range 0 to maxNumber that packs allow, because metadata may contain any number.
 func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
 
-// Sane says whether all are amounts that can be added up, and that JSON can hold.
+// Sane says whether all amounts can be added up and written as JSON: they are neither negative, nor huge, nor NaN.
 func Sane(amounts []*float64) bool {
 	for _, v := range amounts {
 		if !(*v >= 0 && *v < 1e15) {
@@ -371,7 +373,8 @@ func Sane(amounts []*float64) bool {
 	return true
 }
 
-// millis converts a time to one that packs can hold; any other becomes unknown.
+// millis cuts a time to the milliseconds that packs hold. A time that they cannot hold becomes zero, which means not
+// known.
 func millis(t time.Time) time.Time {
 	if ms := t.UnixMilli(); ms <= 0 || ms >= latest {
 		return time.Time{}
@@ -379,8 +382,8 @@ func millis(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// Line cuts a text to one line of valid UTF-8, as long as packs allow, without characters that take six times as many
-// bytes in JSON.
+// Line cuts a text to maxShort bytes of valid UTF-8 in one line. Control characters, which take six bytes each in JSON,
+// become spaces.
 func Line(text string) string {
 	text = human.FirstBytes(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {

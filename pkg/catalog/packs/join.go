@@ -18,13 +18,13 @@ import (
 // ErrBusy says that another writer joins the packs of the same day.
 var ErrBusy = errors.New("another writer joins the packs of the day")
 
-// maxJoined limits the memory for the facts of one pack that is to be joined, in bytes; one with more stays.
+// maxJoined limits the memory in bytes for the facts of one pack that is to be joined. A pack with more is not joined.
 const maxJoined = 256 << 20
 
 // Join makes one pack from all packs of a day, or a few if one cannot hold that much, and removes those that it joined.
-// What would be stored and is there already, in a later pack than those that go, as after a Join that could not remove,
-// stays instead. Removed sessions are left out. Damaged packs are removed; packs of other versions stay. It returns how
-// many packs the day has then. After ErrBusy, removed sessions may still be in packs.
+// Sessions for which removed returns true are left out. A pack with exactly the content of a new one, which an earlier
+// Join stored before it could not remove packs, stays instead of the new one. Damaged packs are removed; packs of other
+// versions stay. It returns how many packs the day has then. After ErrBusy, removed sessions may still be in packs.
 func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) (left int, err error) {
 	all, err := p.ListDay(ctx, day)
 	if err != nil || len(all) == 0 {
@@ -39,20 +39,21 @@ func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Sess
 	return j.left, j.store(ctx)
 }
 
-// joiner makes packs of others.
+// joiner collects the rows of a day's packs, and stores them in new packs.
 type joiner struct {
 	packs  Packs
 	day    time.Time
-	stored []Pack // those of the day at first
-	last   int    // the number of the day's last pack
-	left   int    // packs of the day
+	stored []Pack // the packs of the day when Join began
+	last   int    // the highest number of a pack of the day
+	left   int    // how many packs the day has now
 
-	rows map[layout.Session]Facts
-	size int // bytes of the rows
-	of   []Pack
+	rows   map[layout.Session]Facts
+	size   int    // bytes of the rows
+	joined []Pack // the packs that rows are from
 }
 
-// read adds a pack's rows. If there is no room for them, it first stores those that it has.
+// read adds a pack's rows to j.rows. If these would become too many for one pack, it first stores the rows that it has.
+// A pack of another version, or with too many facts, is skipped.
 func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
 	rows, size := make(map[layout.Session]Facts), 0
 	err := j.packs.Read(ctx, pack, func(f *Facts) error {
@@ -68,9 +69,9 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 	})
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return ErrBusy
+		return ErrBusy // another writer has joined it
 	case errors.Is(err, errVersion) || errors.Is(err, errTooLarge):
-		return nil
+		return nil // it stays
 	case errors.Is(err, ErrDamaged): // the rows before the damage count
 	case err != nil:
 		return err
@@ -86,11 +87,11 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 	for _, row := range rows {
 		merge(j.rows, row)
 	}
-	j.size, j.of = j.size+size, append(j.of, pack)
+	j.size, j.joined = j.size+size, append(j.joined, pack)
 	return nil
 }
 
-// merge adds a row to those of its session. The text for searches is made again of what both know.
+// merge adds a row to rows. If there is a row of its session, both become one, whose text for searches is made again.
 func merge(rows map[layout.Session]Facts, row Facts) {
 	if before, ok := rows[row.Ref]; ok {
 		row = Merge(before, row).Bounded()
@@ -98,15 +99,16 @@ func merge(rows map[layout.Session]Facts, row Facts) {
 	rows[row.Ref] = row
 }
 
-// store stores the rows, as one pack if they fit, removes those that they are from, and begins again.
+// store stores j.rows as one pack, or several if they do not fit, removes the packs that the rows are from, and begins
+// with no rows again.
 func (j *joiner) store(ctx context.Context) error {
-	rows, of := j.rows, j.of
-	j.rows, j.size, j.of = nil, 0, nil
+	rows, joined := j.rows, j.joined
+	j.rows, j.size, j.joined = nil, 0, nil
 	all := slices.SortedFunc(maps.Values(rows), func(a, b Facts) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
 	})
 	var parts [][]byte
-	var same []Pack // of the day, with a part's content; zero: there is none
+	var same []Pack // for each part the stored pack that has its content; zero: there is none
 	for len(all) > 0 {
 		part := all[:fitting(all)]
 		all = all[len(part):]
@@ -120,17 +122,18 @@ func (j *joiner) store(ctx context.Context) error {
 		}
 		parts, same = append(parts, data), append(same, stored)
 	}
-	// Rows only move to packs of higher numbers. Otherwise a second writer, who does not know that a session was
-	// removed, could remove the pack that stays here, because a later one has its rows, and that one is removed here.
-	moved := 0
-	for _, pack := range of {
+	// Rows only move to packs of higher numbers. Otherwise rows could be lost with a second writer, who does not know
+	// that a session was removed: it removes the pack that stays here, because a later pack has its rows, while this
+	// writer removes that later pack.
+	moved := 0 // the highest number of a pack that is removed
+	for _, pack := range joined {
 		if !slices.Contains(same, pack) {
 			moved = max(moved, pack.N)
 		}
 	}
 	for i, data := range parts {
 		if same[i].N > moved {
-			of = slices.DeleteFunc(of, func(pack Pack) bool { return pack == same[i] })
+			joined = slices.DeleteFunc(joined, func(pack Pack) bool { return pack == same[i] })
 			continue
 		}
 		j.last++
@@ -143,7 +146,7 @@ func (j *joiner) store(ctx context.Context) error {
 		}
 		j.left++
 	}
-	return j.remove(ctx, of)
+	return j.remove(ctx, joined)
 }
 
 // find returns the day's pack that has this content, the newest if there are several; zero if there is none.
@@ -163,7 +166,7 @@ func (j *joiner) find(ctx context.Context, content []byte) (Pack, error) {
 	return Pack{}, nil
 }
 
-// remove removes packs whose rows are in others.
+// remove removes packs whose rows are stored in others.
 func (j *joiner) remove(ctx context.Context, joined []Pack) error {
 	for _, pack := range joined {
 		if err := j.packs.Store.Delete(ctx, pack.Key); err != nil {

@@ -28,7 +28,7 @@ type Pack struct {
 	blob.Object
 }
 
-// ErrDamaged says that a pack cannot be used: it is damaged, or too large.
+// ErrDamaged says that a pack cannot be used: it is damaged, too large, or of another version.
 var ErrDamaged = errors.New("the pack cannot be used")
 
 // List lists the packs, the newest day first. Other objects below their prefix are skipped.
@@ -68,7 +68,7 @@ func (p Packs) ReadBrief(ctx context.Context, pack Pack, visit func(*Facts) erro
 	return p.readRows(ctx, pack, false, visit)
 }
 
-// readRows is Read, or ReadBrief without details.
+// readRows is Read with details, and ReadBrief without. An error of visit is returned as it is.
 func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
@@ -77,7 +77,7 @@ func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func
 	if err != nil {
 		return err
 	}
-	var stopped error
+	var stopped error // of visit
 	err = guard.CatchPanic(pack.Key, func() error {
 		return decode(data, details, func(f *Facts) error {
 			stopped = visit(f)
@@ -107,8 +107,8 @@ func fitting(all []Facts) (n int) {
 	return n
 }
 
-// Append stores facts of sessions of one day, except those that the packs of other writers already hold. existing are
-// the packs that the caller has read. The error is blob.ErrPermission if packs must not be written.
+// Append stores facts of sessions of one day in new packs. existing are the packs that the caller has read; facts that
+// another writer has packed since are left out. The error is blob.ErrPermission if packs must not be written.
 func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all []Facts) error {
 	read := make(map[string]bool)
 	last := 0
@@ -139,7 +139,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 		if !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("store a pack of sessions: %w", err)
 		}
-		tries++
+		tries++ // another writer took the number: read what it has packed, and try the next free number
 		packs, err := p.ListDay(ctx, day)
 		if err != nil {
 			return err
@@ -157,9 +157,10 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 	return fmt.Errorf("store a pack of sessions of %s: other writers took every number", day.Format(time.DateOnly))
 }
 
-// without returns the facts that a pack does not have yet.
+// without returns the facts that a pack does not have yet. It changes all in place. A pack that is damaged or was
+// removed has none of them.
 func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
-	packed := make(map[layout.Session]Facts, len(all)) // facts of these sessions alone: a pack may have very many
+	packed := make(map[layout.Session]Facts, len(all)) // only of the sessions in all: a pack may have very many others
 	for i := range all {
 		packed[all[i].Ref] = Facts{}
 	}

@@ -24,7 +24,7 @@ const (
 	maxReadRows   = 4 * maxRows
 	maxText       = 1 << 10  // bytes of a short text
 	maxDetail     = 1 << 20  // bytes of JSON
-	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; of more, see list
+	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; for more, see list
 	maxNumber     = 1 << 53
 )
 
@@ -88,8 +88,8 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	return nil
 }
 
-// plainBytes are those of columns of a row group, uncompressed; columns below 0 have none. Of more than maxGroupBytes
-// not all are counted.
+// plainBytes returns the uncompressed bytes of some columns of a row group, given by their indices; an index below 0 is
+// a column that the pack does not have. A sum above maxGroupBytes is not exact, so it cannot overflow.
 func plainBytes(g *tablefile.Group, columns []int) (plain int64) {
 	for _, column := range columns {
 		if column >= 0 && plain <= maxGroupBytes {
@@ -99,8 +99,9 @@ func plainBytes(g *tablefile.Group, columns []int) (plain int64) {
 	return plain
 }
 
-// decodeGroup reads a row group. columns are indices of the file's columns: first so many of texts, then those of
-// numbers. Below 0 is a column that the pack does not have: its numbers are 0.
+// decodeGroup calls visit with each row of a row group. columns are indices of the file's columns: the first texts of
+// them are columns of texts, the others of numbers. An index below 0 is a column of numbers that the pack does not
+// have; its numbers are 0.
 func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visit func(*Facts) error) error {
 	if g.Rows > maxGroupRows {
 		return errTooLarge
@@ -138,10 +139,10 @@ func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visi
 // textColumn is a column of texts in one string.
 type textColumn struct {
 	all  string
-	ends []uint32
+	ends []uint32 // where each row's text ends in all
 }
 
-// read reads a column of texts as one string with the end of each text.
+// read fills the column from the bytes of a column chunk.
 func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
 	t.ends = make([]uint32, 0, rows)
 	var all []byte
@@ -156,6 +157,7 @@ func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
 	return err
 }
 
+// at returns the text of a row.
 func (t *textColumn) at(row int) string {
 	from := uint32(0)
 	if row > 0 {
@@ -164,7 +166,7 @@ func (t *textColumn) at(row int) string {
 	return t.all[from:t.ends[row]]
 }
 
-// set fills the facts from a row. The columns are textColumns, with or without details, and numberColumns.
+// set fills the facts from a row. text has textColumns, or the first briefTexts of them; numbers has numberColumns.
 func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 	if f.Ref, err = layout.ParseMarker(markerRoot, text[0].at(row)); err != nil {
 		return err
@@ -194,20 +196,21 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 	return f.setDetails(row, text[briefTexts:])
 }
 
-// setDetails fills what is only read with details: lists and maps, as JSON.
+// setDetails fills what is only read with details, from columns of JSON. Long lists are read by list.
 func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 	for i, into := range []any{&f.Findings, &f.Jobs, &f.Hours, &f.Labels} {
 		body := text[i].at(row)
 		if len(body) > maxDetail {
 			return errTooLarge
 		}
+		long := len(body) > usualDetail
 		switch {
-		case len(body) <= usualDetail || i > 1: // hours and labels are no lists
-			err = json.Unmarshal([]byte(body), into)
-		case i == 0:
+		case long && into == any(&f.Findings):
 			f.Findings, err = list[Finding](body, MaxFindings)
-		default:
+		case long && into == any(&f.Jobs):
 			f.Jobs, err = list[Job](body, maxJobs)
+		default:
+			err = json.Unmarshal([]byte(body), into)
 		}
 		switch {
 		case errors.Is(err, jsonstream.ErrMany):
@@ -222,7 +225,8 @@ func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 	return nil
 }
 
-// list reads a long list one element at a time, because elements without anything take a hundred times their text.
+// list reads a long list of JSON one element at a time, and fails if it has more than limit: decoded at once, empty
+// elements would take a hundred times the memory of their text.
 func list[T any](body string, limit int) (all []T, err error) {
 	err = jsonstream.Each(jsonstream.New(strings.NewReader(body), maxDetail), limit, func(one T) error {
 		all = append(all, one)

@@ -69,14 +69,14 @@ func encode(all []Facts) ([]byte, error) {
 	options := []parquet.WriterOption{
 		parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion),
 		parquet.MaxRowsPerRowGroup(groupRows),
-		// they contain the complete least and greatest text of each page: with long texts, most of a pack
+		// Statistics have the complete least and greatest text of each page: with long texts, most of a pack.
 		parquet.DataPageStatistics(false),
 	}
 	for _, long := range []string{"findings", "jobs", "hours", "labels", "search"} {
-		options = append(options, parquet.SkipPageBounds(long)) // likewise, of each row group
+		options = append(options, parquet.SkipPageBounds(long)) // likewise, for each row group
 	}
 	out := parquet.NewGenericWriter[row](&buf, options...)
-	texts := 0
+	texts := 0 // bytes of the row group's texts so far
 	for i := range all {
 		r, err := rowOf(&all[i])
 		if err != nil {
@@ -98,7 +98,7 @@ func encode(all []Facts) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// rowOf returns the facts of a session as a row of a pack. What is no single value is JSON.
+// rowOf returns the facts of a session as a row of a pack, with lists and maps as JSON.
 func rowOf(f *Facts) (r row, err error) {
 	r = row{
 		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind,

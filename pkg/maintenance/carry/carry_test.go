@@ -57,7 +57,7 @@ func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (c
 	t.Helper()
 	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent.Logger(),
 		Registerer: prometheus.NewRegistry()})
-	l, err := c.Look(t.Context())
+	l, err := c.ReadAll(t.Context())
 	entries := slices.Collect(l.All())
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)

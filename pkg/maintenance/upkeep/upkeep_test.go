@@ -51,7 +51,7 @@ func TestUpkeep(t *testing.T) {
 	}}
 	u.round(t.Context(), now)
 	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true,
-		Registerer: prometheus.NewRegistry()}).Look(t.Context())
+		Registerer: prometheus.NewRegistry()}).ReadAll(t.Context())
 	stored := slices.Collect(left.All())
 	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 3 ||
 		!stored[0].End.Equal(now.Add(-time.Hour).Truncate(time.Microsecond)) {

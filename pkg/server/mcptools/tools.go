@@ -245,7 +245,7 @@ func (t *tools) rowOf(s client.Session) (sessionRow, error) {
 		Session: s.Ref.String(), Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace,
 		State: catalog.State(s.Running), Created: s.Start, Ended: s.End,
 		Seconds: s.Duration(time.Now()).Round(time.Second).Seconds(),
-		Summary: s.Summary, NotKnownYet: s.IsNotKnownYet(), Note: s.Note.Text,
+		Summary: s.Summary, NotKnownYet: s.LacksOutcome(), Note: s.Note.Text,
 	}
 	var err error
 	row.Path, err = t.Address(s.Path)

@@ -99,7 +99,7 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(),
 		Registerer: registry})
-	must.Get(sessions.Look(t.Context()))(t)
+	must.Get(sessions.ReadAll(t.Context()))(t)
 	loader := newLoader(store, sessions, registry)
 	defer loader.Close()
 	cache := loader.Cache(sessioncache.Options[*session.Session]{MaxBytes: 1 << 30, MaxLoads: 1,
