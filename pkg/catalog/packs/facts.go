@@ -223,7 +223,7 @@ func Merge(a, b Facts) Facts {
 // may be wrong.
 func (f *Facts) compare(other *Facts) int {
 	return cmp.Or(cmp.Compare(f.LastWrite.UnixMilli(), other.LastWrite.UnixMilli()),
-		f.Seen.Compare(other.Seen), cmp.Compare(f.countKnown(), other.known()))
+		f.Seen.Compare(other.Seen), cmp.Compare(f.countKnown(), other.countKnown()))
 }
 
 // countKnown returns how many parts of the facts are known: outcome, jobs, hours and labels.

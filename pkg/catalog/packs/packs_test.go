@@ -135,7 +135,7 @@ func TestMergeByClocksThatDiffer(t *testing.T) {
 	explained.Version, explained.Outcome = 5, "succeeded"
 	explained.Hours = &Hours{Amounts: Amounts{CPU: 2}, Used: &Used{CPU: 1}}
 	explained.Cause, explained.Findings = "", nil
-	stale.Text, explained.Text = stale.search(), explained.search()
+	stale.Text, explained.Text = stale.searchText(), explained.searchText()
 	for _, pair := range [][2]Facts{{stale, stored}, {stored, stale}} {
 		if got := Merge(pair[0], pair[1]); !reflect.DeepEqual(got, stored) {
 			t.Errorf("%+v, want %+v", got, stored)
@@ -164,7 +164,7 @@ func TestJoinedText(t *testing.T) {
 	want := earlier
 	want.Outcome, want.Version, want.Cause = explained.Outcome, explained.Version, explained.Cause
 	want.Findings = explained.Findings
-	says.Equal(t, p.read(t, true)[earlier.Ref].Text, want.search())
+	says.Equal(t, p.read(t, true)[earlier.Ref].Text, want.searchText())
 }
 
 func TestWritersOfADay(t *testing.T) {

@@ -39,11 +39,11 @@ func Export(ctx context.Context, store blob.Reader, root string, ref layout.Sess
 		return err
 	}
 	e := exporter{ctx: ctx, store: store, out: tar.NewWriter(z), p: p}
-	if err := e.manifest(m); err != nil {
+	if err := e.writeManifest(m); err != nil {
 		return err
 	}
 	for _, o := range objects {
-		if err := e.object(o, layout.DefaultRoot+o.Key[len(root):]); err != nil {
+		if err := e.writeObject(o, layout.DefaultRoot+o.Key[len(root):]); err != nil {
 			return fmt.Errorf("export %s: %w", o.Key, err)
 		}
 	}
@@ -52,13 +52,14 @@ func Export(ctx context.Context, store blob.Reader, root string, ref layout.Sess
 	if err != nil {
 		return err
 	}
-	if err := e.begin(name, 0, s.LastWrite); err != nil {
+	if err := e.beginEntry(name, 0, s.LastWrite); err != nil {
 		return err
 	}
 	p.Did(1, 0)
 	return errors.Join(e.out.Close(), z.Close())
 }
 
+// exporter writes objects into an archive.
 type exporter struct {
 	ctx   context.Context
 	store blob.Reader
@@ -66,26 +67,26 @@ type exporter struct {
 	p     *progress.Counter
 }
 
-// manifest writes the manifest into the archive.
-func (e *exporter) manifest(m manifest) error {
+// writeManifest writes the manifest into the archive.
+func (e *exporter) writeManifest(m manifest) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := e.begin(manifestName, int64(len(data)), time.Time{}); err != nil {
+	if err := e.beginEntry(manifestName, int64(len(data)), time.Time{}); err != nil {
 		return err
 	}
 	_, err = e.out.Write(data)
 	return err
 }
 
-// object writes an object to the archive, under its key as a file's name.
-func (e *exporter) object(o blob.Object, key string) error {
+// writeObject writes an object to the archive, under its key as a file's name.
+func (e *exporter) writeObject(o blob.Object, key string) error {
 	name, err := local.FileName(key)
 	if err != nil {
 		return err
 	}
-	if err := e.begin(name, o.Size, o.ModTime); err != nil {
+	if err := e.beginEntry(name, o.Size, o.ModTime); err != nil {
 		return err
 	}
 	body := blob.Join(e.ctx, e.store, []blob.Object{o})
@@ -97,12 +98,13 @@ func (e *exporter) object(o blob.Object, key string) error {
 	return nil
 }
 
-func (e *exporter) begin(name string, size int64, written time.Time) error {
+// beginEntry begins a file of size bytes in the archive, with the time when its object was stored.
+func (e *exporter) beginEntry(name string, size int64, written time.Time) error {
 	return e.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644,
 		ModTime: written.Truncate(time.Second), Format: tar.FormatPAX})
 }
 
-// counted counts the bytes that are read.
+// counted adds the bytes that are read to the progress.
 type counted struct {
 	io.Reader
 	p *progress.Counter

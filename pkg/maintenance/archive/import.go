@@ -37,7 +37,7 @@ type Options struct {
 }
 
 const (
-	inMemory = 8 << 20 // an object up to this size waits in memory
+	inMemory = 8 << 20 // an object up to this size is buffered in memory, a larger one in a file
 	// maxWindow bounds the memory that decompression can ask for.
 	maxWindow = 64 << 20
 	// maxObjects bounds the memory for their keys. A hundred nodes store so many in two months, if they are never
@@ -70,18 +70,19 @@ func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	defer in.close()
-	i := importer{ctx: ctx, opts: opts, checking: true}
-	if err = i.read(in.first); err == nil {
-		err = i.mayAdd()
+	check := importer{ctx: ctx, opts: opts, checking: true}
+	if err = check.read(in.first); err == nil {
+		err = check.checkAdded()
 	}
 	var again io.Reader
 	if err == nil {
 		again, err = in.again()
 	}
-	if err == nil {
-		i = importer{ctx: ctx, opts: opts, stored: i.stored, existed: i.existed}
-		err = i.read(again)
+	if err != nil {
+		return Result{Session: check.ref}, err
 	}
+	i := importer{ctx: ctx, opts: opts, stored: check.stored, existed: check.existed}
+	err = i.read(again)
 	i.result.Session = i.ref
 	return i.result, err
 }
@@ -93,10 +94,11 @@ type source struct {
 	close func()
 }
 
-// newSource keeps what is read in a file if the archive can be read only once.
+// newSource returns a source that reads r twice. If r can be read only once, the first reading copies it to a temporary
+// file.
 func newSource(r io.Reader, opts Options) (*source, error) {
 	if file, ok := r.(io.ReadSeeker); ok {
-		if begin, err := file.Seek(0, io.SeekCurrent); err == nil { // a pipe's is an error
+		if begin, err := file.Seek(0, io.SeekCurrent); err == nil { // a pipe fails here
 			return &source{file, func() (io.Reader, error) {
 				_, err := file.Seek(begin, io.SeekStart)
 				return file, err
@@ -108,7 +110,7 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 		return nil, fmt.Errorf("%w: set TMPDIR to a folder with space for the archive", err)
 	}
 	_ = os.Remove(file.Name()) // the open file stays
-	// what cannot be compressed becomes a little longer
+	// Data that cannot be compressed becomes a little longer. max is for a sum that overflows.
 	limit := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
 	return &source{io.TeeReader(io.LimitReader(r, limit), file), func() (io.Reader, error) {
 		_, err := file.Seek(0, io.SeekStart)
@@ -116,7 +118,7 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 	}, func() { _ = file.Close() }}, nil
 }
 
-// read reads all entries, and checks or stores them.
+// read reads the archive: while checking, it checks all entries and stores nothing; otherwise it stores them.
 func (i *importer) read(r io.Reader) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -124,11 +126,11 @@ func (i *importer) read(r io.Reader) error {
 	}
 	defer z.Close()
 	i.stream, i.in, i.seen = z, tar.NewReader(z), make(map[string]bool)
-	if err := i.manifest(); err != nil {
+	if err := i.readManifest(); err != nil {
 		return err
 	}
 	if i.checking {
-		if err := i.list(); err != nil {
+		if err := i.listStored(); err != nil {
 			return err
 		}
 	}
@@ -140,11 +142,11 @@ func (i *importer) read(r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%w: after %d objects: %w", errBad, i.objects, err)
 		}
-		if err := i.object(h); err != nil {
+		if err := i.readEntry(h); err != nil {
 			return err
 		}
 	}
-	if err := i.end(); err != nil {
+	if err := i.readPadding(); err != nil {
 		return err
 	}
 	if i.objects != i.expected.Objects || i.bytes != i.expected.Bytes {
@@ -157,7 +159,7 @@ func (i *importer) read(r io.Reader) error {
 	switch {
 	case i.checking:
 		return nil
-	case i.existed:
+	case i.existed: // the marker is stored
 		i.result.Kept++
 		return nil
 	}
@@ -167,7 +169,8 @@ func (i *importer) read(r io.Reader) error {
 	return i.store(i.marker, strings.NewReader(""), 0)
 }
 
-// recordEnd stores when a session had ended whose last head was lost: what was imported has other times.
+// recordEnd stores when a session ended, if nothing else shows that because its last head was lost: the imported
+// objects have other times than the original ones.
 func (i *importer) recordEnd() error {
 	if err := i.facts.ReadLife(i.ctx, i.opts.Store); err != nil {
 		return err
@@ -179,8 +182,8 @@ func (i *importer) recordEnd() error {
 	return inventory.RecordEnd(i.ctx, i.opts.Store, i.opts.Root, i.ref, last)
 }
 
-// list notes what is stored of the session.
-func (i *importer) list() error {
+// listStored sets existed and stored: what is stored of the session before the import.
+func (i *importer) listStored() error {
 	_, err := i.opts.Store.Stat(i.ctx, layout.MarkerKey(i.opts.Root, i.ref))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -197,24 +200,25 @@ func (i *importer) list() error {
 	return nil
 }
 
-// mayAdd returns an error if the session is stored and would get more objects, and nobody said that it may.
-func (i *importer) mayAdd() error {
+// checkAdded returns an error if the session is stored and the archive would add objects to it without Options.Add.
+func (i *importer) checkAdded() error {
 	if !i.existed || i.added == 0 || i.opts.Add {
 		return nil
 	}
 	return fmt.Errorf("%w: the session is stored already, without %d of the archive's %d objects, so nothing was "+
-		"stored; to add them, say --add; to "+
-		"replace the session, remove it first with `historyserver rm`", os.ErrExist, i.added, i.objects)
+		"stored; to add them, say --add; to replace the session, remove it first with `historyserver rm`",
+		os.ErrExist, i.added, i.objects)
 }
 
+// importer reads an archive once.
 type importer struct {
 	ctx  context.Context
 	opts Options
-	// checking: nothing is stored.
+	// checking says that this is the first reading: entries are checked, and nothing is stored.
 	checking bool
-	existed  bool             // the session's marker is stored
-	stored   map[string]int64 // sizes of what is stored of the session
-	added    int              // objects that are not
+	existed  bool             // the session's marker was stored before the import
+	stored   map[string]int64 // sizes of the session's objects that were stored before the import, by key
+	added    int              // while checking: how many objects of the archive are not stored
 
 	in *tar.Reader
 	// stream is what in reads.
@@ -222,16 +226,16 @@ type importer struct {
 
 	expected manifest
 	ref      layout.Session
-	seen     map[string]bool // keys
-	objects  int
-	bytes    int64
-	marker   string          // its key, once it was seen
-	facts    *lifetime.Facts // of the objects as they were stored before
+	seen     map[string]bool // keys of the entries so far
+	objects  int             // entries so far
+	bytes    int64           // of them
+	marker   string          // the marker's key below Options.Root, once its entry was seen
+	facts    *lifetime.Facts // by the times that the objects have in the archive
 	result   Result
 }
 
-// manifest reads and checks the archive's first file, which says what the others are.
-func (i *importer) manifest() error {
+// readManifest reads and checks the archive's first file, which says what the others are.
+func (i *importer) readManifest() error {
 	h, err := i.in.Next()
 	if err != nil {
 		return fmt.Errorf("%w: want a file made by `historyserver export`: %w", errBad, err)
@@ -265,8 +269,8 @@ func (i *importer) manifest() error {
 	return nil
 }
 
-// end reads what follows the tar file: the checksum of all that was read is compared there.
-func (i *importer) end() error {
+// readPadding reads what follows the tar file, up to the end, where the decoder compares the checksum of the archive.
+func (i *importer) readPadding() error {
 	n, err := io.Copy(io.Discard, io.LimitReader(i.stream, maxPadding+1))
 	if err == nil && n > maxPadding {
 		err = errors.New("more data follows after its end")
@@ -277,8 +281,9 @@ func (i *importer) end() error {
 	return nil
 }
 
-// object stores one entry.
-func (i *importer) object(h *tar.Header) error {
+// readEntry checks one entry's header and, except for the marker and what is made from other objects, checks or stores
+// its content.
+func (i *importer) readEntry(h *tar.Header) error {
 	key, err := local.Key(h.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBad, err)
@@ -313,15 +318,16 @@ func (i *importer) object(h *tar.Header) error {
 	}
 	parsed, _ := layout.ParseObject(i.opts.Root, i.ref, target) // zero after an error, as Add takes it
 	i.facts.Add(parsed, blob.Object{Key: target, Size: h.Size, ModTime: h.ModTime})
-	if err := i.entry(target, h.Size); err != nil {
+	if err := i.checkOrStore(target, h.Size); err != nil {
 		return fmt.Errorf("%.300q: %w", h.Name, err)
 	}
 	i.opts.Progress.Did(1, h.Size)
 	return nil
 }
 
-// entry checks or stores an object.
-func (i *importer) entry(target string, size int64) error {
+// checkOrStore compares the content of an entry with what is stored under the key target, while checking; otherwise it
+// stores it, unless it was stored before.
+func (i *importer) checkOrStore(target string, size int64) error {
 	stored, known := i.stored[target]
 	switch {
 	case !i.checking && known:
@@ -335,7 +341,7 @@ func (i *importer) entry(target string, size int64) error {
 		defer body.close()
 		return i.store(target, body, size)
 	case known && target == layout.MetadataKey(i.opts.Root, i.ref, layout.Joined):
-		return nil // a later end may have been recorded, as recordEnd does
+		return nil // it may differ: recordEnd may have stored a later end
 	case !known:
 		i.added++
 		_, err := io.Copy(io.Discard, i.in)
@@ -343,14 +349,14 @@ func (i *importer) entry(target string, size int64) error {
 	case stored != size:
 		return errOther
 	}
-	same, err := i.same(target, i.in)
+	same, err := i.sameContent(target, i.in)
 	if err == nil && !same {
 		err = errOther
 	}
 	return err
 }
 
-// errOther says that what is stored differs.
+// errOther says that an object is stored with other content.
 var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
 	"`historyserver rm`", os.ErrExist)
 
@@ -360,6 +366,7 @@ type buffered struct {
 	file *os.File // nil for one in memory
 }
 
+// close removes the object's temporary file, if it has one.
 func (w buffered) close() {
 	if w.file != nil {
 		_ = w.file.Close()
@@ -388,7 +395,8 @@ func (i *importer) buffer(size int64) (buffered, error) {
 	return w, nil
 }
 
-// store creates an object. It is not an error if the object exists with the same content.
+// store creates an object of size bytes and counts it as stored, or as kept if it exists with the same content. The
+// error is errOther if it exists with other content.
 func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	err := i.opts.Store.Create(i.ctx, key, body)
 	if err == nil {
@@ -398,11 +406,11 @@ func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	// It came after the archive was checked.
+	// Somebody has stored it since the archive was checked.
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	same, err := i.same(key, body)
+	same, err := i.sameContent(key, body)
 	if err == nil && !same {
 		err = errOther
 	}
@@ -412,8 +420,8 @@ func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	return err
 }
 
-// same says whether an object has the content.
-func (i *importer) same(key string, body io.Reader) (bool, error) {
+// sameContent says whether the stored object has the content that body reads.
+func (i *importer) sameContent(key string, body io.Reader) (bool, error) {
 	stored, err := i.opts.Store.Get(i.ctx, key, 0, -1)
 	if err != nil {
 		return false, fmt.Errorf("compare with what is stored: %w", err)

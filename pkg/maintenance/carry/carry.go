@@ -18,14 +18,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Findings are the kept findings of a session, and the state of the session for which they were made. A nil *Findings
-// has none.
+// Findings are the stored findings of a session, and the objects of the session from which they were made. A nil
+// *Findings has none.
 type Findings struct {
 	kept []byte
 	of   *session.Session
 }
 
-// Read reads the kept findings of a session whose objects were listed; nil if there are none for exactly these objects.
+// Read reads the stored findings of a session whose objects were listed. It returns nil without an error if there are
+// none, or if they are damaged or not made from exactly these objects: they are computed again when they are needed.
 func Read(ctx context.Context, store blob.Reader, root string, listed *inventory.Session) (f *Findings, err error) {
 	key := layout.FindingsKey(root, listed.Ref)
 	err = guard.CatchPanic("the kept findings of "+listed.Ref.String(), func() error {
@@ -42,12 +43,12 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 		}
 		objects, err := session.List(ctx, store, root, listed.Ref)
 		if err != nil || !objects.LastStored().Equal(listed.LastWrite) {
-			return err // they are for objects that were stored since
+			return err // more was stored since the session was listed
 		}
 		if _, err := findings.Carry(kept, objects, objects); err == nil {
 			f = &Findings{kept, objects}
 		}
-		return nil // they are damaged or of another state, and are computed again when somebody asks for them
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the findings of session %s: %w", listed.Ref, err)
@@ -55,8 +56,8 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 	return f, nil
 }
 
-// Keep stores the findings for the session as it is stored now. It does so only if same says that the session's
-// objects, without those computed from others, have the same content as those that Read was given.
+// Keep stores the findings again, for the session as it is stored now. It does so only if same says that the session's
+// objects, without those computed from others, have the same content as those that were listed for Read.
 func (f *Findings) Keep(ctx context.Context, store blob.Store, root string,
 	same func(now []inventory.Object) bool) error {
 	if f == nil {
@@ -68,8 +69,8 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string,
 		if err != nil || !same(Sources(root, listed)) {
 			return err
 		}
-		// Readers compare kept findings with a listing of their own kind. If it has later objects than the one that
-		// same saw, somebody wrote in between.
+		// Readers of findings compare them with the result of session.List. If that has later objects than those that
+		// same was given, somebody wrote in between.
 		now, err := session.List(ctx, store, root, ref)
 		if err != nil || !now.LastStored().Equal(listed.LastWrite) {
 			return err
@@ -88,7 +89,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string,
 // Sources returns the objects of a session that are not computed from others.
 func Sources(root string, s *inventory.Session) (sources []inventory.Object) {
 	for _, o := range s.Objects() {
-		parsed, _ := layout.ParseObject(root, s.Ref, o.Key) // of a key that the layout does not know, nothing
+		parsed, _ := layout.ParseObject(root, s.Ref, o.Key) // zero, and so not derived, for a key that it cannot parse
 		if !parsed.Derived() {
 			sources = append(sources, inventory.Object{Object: o, Parsed: parsed})
 		}

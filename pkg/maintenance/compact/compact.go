@@ -47,31 +47,32 @@ const settled = time.Hour
 // concurrency is how many streams are joined at a time.
 const concurrency = 4
 
-// batchBytes and batchChunks are how much the streams of a batch have, unless one alone has more.
+// batchBytes and batchChunks limit the stored bytes and the chunks of a batch; a stream that has more is a batch of its
+// own.
 const batchBytes, batchChunks = 1 << 30, 5000
 
-// listings is how many times as long as listing the session itself compaction waits before it deletes chunks: others
-// may list more slowly.
-const listings = 4
+// listingTimes is how many times the duration of its own listing compaction waits before it deletes chunks, because
+// readers may list more slowly.
+const listingTimes = 4
 
 // Result says what was compacted.
 type Result struct {
 	Joined  int   `json:"joined"`  // streams
 	Removed int   `json:"removed"` // chunks
 	Bytes   int64 `json:"bytes"`   // of the joined objects, as stored
-	// Left has the reason for each stream that was not joined: it is damaged, or another command changed it.
+	// Left has the key of each stream that was not joined, and why, such as that it is damaged.
 	Left []string `json:"left,omitempty"`
-	// Over says that the session has ended: only what is stored later changes what can be joined.
+	// Over says that the session has ended. Then nothing new can be joined until more is stored.
 	Over bool `json:"-"`
 }
 
 // errSkipped says that a stream stays as it is.
 var errSkipped = errors.New("left as it is")
 
-// Candidates returns the streams of a session that have chunks to join: all streams of an ended session, and those
-// hours of a running one that are over. A session without an end marker that was not written for longer than quiet may
-// be either. Nothing of it is joined until it counts as abandoned: joining writes objects, and the time of the last
-// write is the only sign of when such a session ended.
+// Candidates returns the streams of a session that have chunks to join: all streams of an ended session, or the hours
+// that are over of a running one. It returns none for a session without an end marker that was not written for longer
+// than quiet but is not abandoned yet: joining writes objects, and the time of the last write is the only sign of when
+// such a session ended.
 func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Stream {
 	_, over := s.Over(now)
 	if !over && now.Sub(s.LastWrite) > quiet {
@@ -86,8 +87,8 @@ func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inv
 	return found
 }
 
-// closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector
-// learns from the chunks' sizes how much it has stored.
+// closed says whether a stream of a running session is an hour that is over. It is false if chunks are compressed,
+// because their collector computes from the sizes of the chunks how much it has stored.
 func closed(stream *inventory.Stream, now time.Time) bool {
 	if stream.Kind == layout.Log || now.Before(stream.Hour.Add(time.Hour+settled)) {
 		return false
@@ -119,13 +120,14 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 		if s, err = inventory.List(ctx, opts.Store, opts.Root, ref); err != nil {
 			return err
 		}
-		return result.compact(ctx, opts, s, listings*time.Since(began))
+		return result.compactStreams(ctx, opts, s, listingTimes*time.Since(began))
 	})
 	return result, err
 }
 
-// compact works on a session whose lease is held. Before it deletes chunks of a batch it waits.
-func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session, wait time.Duration) error {
+// compactStreams joins the candidates of a session whose lease is held, batch by batch: it reads the chunks, stores the
+// joined objects, waits, and deletes the chunks. The findings that are stored of the session are carried on.
+func (r *Result) compactStreams(ctx context.Context, opts Options, s *inventory.Session, wait time.Duration) error {
 	candidates := Candidates(s, opts.Quiet, time.Now())
 	if len(candidates) == 0 {
 		return nil
@@ -143,15 +145,16 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		for _, stream := range batch {
 			joined = append(joined, &joining{store: opts.Store, stream: &stream.Stream})
 		}
-		if joined, err = r.each(ctx, joined, func(j *joining) error {
+		if joined, err = r.forEach(ctx, joined, func(j *joining) error {
 			defer opts.Progress.Did(len(j.stream.Chunks), j.stream.Bytes())
 			return j.plan()
 		}); err != nil {
 			return err
 		}
-		if !recorded && slices.ContainsFunc(joined, func(j *joining) bool { return !j.covered() }) {
-			// After the first object is written again, the store's times do not tell it. Where nothing can be joined,
-			// nothing is stored: each record is a write of the session, whose age counts from its last one.
+		if !recorded && slices.ContainsFunc(joined, func(j *joining) bool { return !j.isStored() }) {
+			// Once a first object is written again, the store's times no longer show when the session ended. If there
+			// is nothing to join, nothing is recorded either: the record is a write, and the session's age counts from
+			// its last write.
 			if end, over := s.Over(time.Now()); over {
 				if err := inventory.RecordEnd(ctx, opts.Store, opts.Root, s.Ref, end); err != nil {
 					return err
@@ -159,7 +162,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 			}
 			recorded = true
 		}
-		if joined, err = r.each(ctx, joined, (*joining).join); err != nil {
+		if joined, err = r.forEach(ctx, joined, (*joining).join); err != nil {
 			return err
 		}
 		if len(joined) == 0 {
@@ -168,7 +171,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
-		joined, err = r.each(ctx, joined, (*joining).remove)
+		joined, err = r.forEach(ctx, joined, (*joining).remove)
 		for _, j := range joined {
 			r.Joined++
 			r.Bytes += j.size
@@ -183,7 +186,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	return nil
 }
 
-// batches divides streams, the smallest first, into parts with about batchBytes or batchChunks.
+// batches divides streams, the smallest first, into parts of at most batchBytes and batchChunks, or of one stream.
 func batches(streams []*inventory.Stream) (all [][]*inventory.Stream) {
 	var size int64
 	var n int
@@ -200,9 +203,8 @@ func batches(streams []*inventory.Stream) (all [][]*inventory.Stream) {
 	return all
 }
 
-// joinedOnly returns a function that says whether a session's objects are the same as before, except for what
-// compaction itself does: the chunks of joined streams become one, and layout.Joined is stored. Then the content is the
-// same.
+// joinedOnly returns a function that says whether a session's objects now have the same content as before: nothing
+// differs but that chunks of joined streams became one, and that layout.Joined is stored.
 func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
 	isJoined := make(map[string]bool) // by the stream's key
 	for _, stream := range joined {
@@ -220,7 +222,7 @@ func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream)
 		}
 	}
 	return func(now []inventory.Object) bool {
-		missing := unjoined
+		missing := unjoined // objects of before that are not joined, and were not found yet
 		for _, o := range now {
 			old, known := before[o.Object.Key]
 			switch {
@@ -228,19 +230,19 @@ func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream)
 				if !isJoined[o.Parsed.Stream] {
 					missing--
 				}
-			case isJoined[o.Parsed.Stream] && o.Parsed.Offset == 0: // what the chunks became
+			case isJoined[o.Parsed.Stream] && o.Parsed.Offset == 0: // the joined object
 			case o.Object.Key == record:
 			default:
-				return false
+				return false // somebody else stored or changed it
 			}
 		}
 		return missing == 0
 	}
 }
 
-// each does something with all joinings, and returns those that are to go on: the others' streams stay as they are.
-// Only errors of the store end it.
-func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) error) (on []*joining, err error) {
+// forEach calls do for all joinings, some at a time, and returns those for which it succeeded. Streams that cannot be
+// joined are added to r.Left and stay as they are; any other error is returned.
+func (r *Result) forEach(ctx context.Context, all []*joining, do func(*joining) error) (done []*joining, err error) {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
@@ -253,7 +255,7 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 			r.Removed += j.removed
 			switch {
 			case err == nil:
-				on = append(on, j)
+				done = append(done, j)
 			case errors.Is(err, errSkipped) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
 				r.Left = append(r.Left, fmt.Sprintf("%s: %v", j.stream.Key, err))
 			default:
@@ -263,5 +265,5 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 		})
 	}
 	err = g.Wait()
-	return on, err
+	return done, err
 }

@@ -23,32 +23,33 @@ type joining struct {
 	stream *chunks.Stream
 
 	spans   []*span
-	end     int64 // of the stream
-	target  chunks.Chunk
-	exists  bool // target is among the chunks
-	size    int64
-	removed int
+	end     int64        // of the stream, in uncompressed bytes
+	target  chunks.Chunk // the joined object
+	exists  bool         // target is among the chunks
+	size    int64        // of the joined object as stored
+	removed int          // chunks
 }
 
 // span is the range of the stream that a chunk holds: the uncompressed bytes [Offset, end).
 type span struct {
 	chunks.Chunk
 	end int64
-	sum []byte // SHA-256 of them
-	// from is the first byte that is taken from this chunk. It is end if the chunks before hold all of its bytes.
+	sum []byte // SHA-256 of these bytes
+	// from is the offset of the first byte that is taken from this chunk: the end of those before it, which may overlap
+	// it. It is end if they hold all of its bytes.
 	from int64
 
 	check    hash.Hash // of the joined object's bytes in this range; nil once verified is set
 	verified bool      // the joined object holds the chunk's bytes
 }
 
-// plan reads the chunks and decides what they become.
+// plan reads the chunks and chooses the joined object. The error is errSkipped if the stream cannot be joined.
 func (j *joining) plan() error {
-	if err := j.survey(); err != nil {
+	if err := j.readChunks(); err != nil {
 		return err
 	}
-	j.choose()
-	if j.target.Compression == layout.Plain && j.end > j.maxBytes(maxPlainRatio) {
+	j.chooseTarget()
+	if j.target.Compression == layout.Plain && j.end > j.maxPlainBytes(maxPlainRatio) {
 		return fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, maxPlainRatio)
 	}
 	return nil
@@ -56,8 +57,8 @@ func (j *joining) plan() error {
 
 // join stores the joined object, unless it is stored already, and reads it back.
 func (j *joining) join() error {
-	if !j.covered() {
-		if err := j.write(); err != nil {
+	if !j.isStored() {
+		if err := j.storeJoined(); err != nil {
 			return err
 		}
 	}
@@ -65,18 +66,18 @@ func (j *joining) join() error {
 }
 
 const (
-	// maxPlainRatio is how many times the stored bytes of a stream may become when they are stored uncompressed, and
-	// maxRatio when they stay compressed. Logs have some 10 to 50; a file of zeros has 30,000.
+	// A stream is joined only if its uncompressed bytes are at most maxPlainRatio times the stored bytes or, if it
+	// stays compressed, maxRatio times. Logs have a ratio of some 10 to 50; a file of zeros has 30,000.
 	maxPlainRatio, maxRatio = 100, 1000
-	// littleBytes may be had of few bytes.
+	// littleBytes is how many uncompressed bytes a stream may always have.
 	littleBytes = 16 << 20
 )
 
-// bounded passes on at most left bytes.
+// bounded passes at most left bytes on to w, and fails with err if there are more.
 type bounded struct {
 	w    io.Writer
 	left int64
-	err  error // for more
+	err  error
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -86,8 +87,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// maxBytes is how many bytes the stream may have at a ratio.
-func (j *joining) maxBytes(ratio int64) int64 {
+// maxPlainBytes returns how many uncompressed bytes the stream may have at a ratio to its stored bytes.
+func (j *joining) maxPlainBytes(ratio int64) int64 {
 	var stored int64
 	for _, c := range j.stream.Chunks {
 		stored += c.Object.Size
@@ -95,11 +96,12 @@ func (j *joining) maxBytes(ratio int64) int64 {
 	return max(littleBytes, ratio*stored)
 }
 
-// survey reads all chunks.
-func (j *joining) survey() error {
-	limit, ratio := j.maxBytes(maxRatio), maxRatio
+// readChunks reads all chunks, and sets spans and end. The error is errSkipped if bytes are missing between chunks, or
+// if they have too many uncompressed bytes.
+func (j *joining) readChunks() error {
+	limit, ratio := j.maxPlainBytes(maxRatio), maxRatio
 	if !j.isEvents() {
-		limit, ratio = j.maxBytes(maxPlainRatio), maxPlainRatio
+		limit, ratio = j.maxPlainBytes(maxPlainRatio), maxPlainRatio
 	}
 	in := &bounded{left: limit,
 		err: fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, ratio)}
@@ -126,7 +128,7 @@ func (j *joining) survey() error {
 	return nil
 }
 
-// copyChunk copies the uncompressed bytes of a chunk.
+// copyChunk copies the uncompressed bytes of a chunk to w, and returns how many there are.
 func (j *joining) copyChunk(w io.Writer, c chunks.Chunk) (int64, error) {
 	body := j.read(c.Offset, c)
 	defer body.Close()
@@ -139,10 +141,10 @@ func (j *joining) read(offset int64, some ...chunks.Chunk) *chunks.Reader {
 	return chunks.NewReader(j.ctx, j.store, stream, chunks.Options{From: offset, Exact: true})
 }
 
-// choose chooses the target. Events keep their compression: compressed chunks one after the other are a valid
-// compressed object. Logs and hardware figures become plain, because ranges of them are read. So do chunks that overlap
-// or have different compressions.
-func (j *joining) choose() {
+// chooseTarget chooses the key and the compression of the joined object. Events keep their compression, because
+// compressed chunks one after the other are a valid compressed object. Logs, metrics and hardware figures become plain,
+// because ranges of them are read. So do chunks that overlap or have different compressions.
+func (j *joining) chooseTarget() {
 	compression, first := layout.Plain, true
 	for _, s := range j.spans {
 		switch {
@@ -169,8 +171,8 @@ func (j *joining) isEvents() bool {
 	return j.stream.Kind == layout.NodeEvents || j.stream.Kind == layout.JobEvents
 }
 
-// covered says whether the target holds the stream already, because an earlier joining was interrupted.
-func (j *joining) covered() bool {
+// isStored says whether the target holds the whole stream already, because an earlier compaction was interrupted.
+func (j *joining) isStored() bool {
 	for _, s := range j.spans {
 		if s.Object.Key == j.target.Object.Key {
 			return s.Offset == 0 && s.from == 0 && s.end == j.end
@@ -179,8 +181,8 @@ func (j *joining) covered() bool {
 	return false
 }
 
-// write stores the joined object, unless the target has changed since it was listed.
-func (j *joining) write() error {
+// storeJoined stores the joined object. The error is errSkipped if the target has changed since it was listed.
+func (j *joining) storeJoined() error {
 	now, err := j.store.Stat(j.ctx, j.target.Object.Key)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !j.exists:
@@ -189,14 +191,14 @@ func (j *joining) write() error {
 	case !j.exists || now.Size != j.target.Object.Size || now.ETag != j.target.Object.ETag:
 		return fmt.Errorf("%w: it was changed in the meantime", errSkipped)
 	}
-	if sources, ok := j.sources(); ok {
+	if sources, ok := j.concatenable(); ok { // the store may copy them by itself
 		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)
 	}
 	body := seekable.New(j.end, j.readFrom)
 	return errors.Join(j.store.Put(j.ctx, j.target.Object.Key, body), body.Close())
 }
 
-// readFrom reads the stream from an offset.
+// readFrom reads the uncompressed bytes of the stream from an offset.
 func (j *joining) readFrom(offset int64) (io.ReadCloser, error) {
 	var rest []chunks.Chunk
 	for _, s := range j.spans {
@@ -207,8 +209,9 @@ func (j *joining) readFrom(offset int64) (io.ReadCloser, error) {
 	return j.read(offset, rest...), nil
 }
 
-// sources returns the objects whose concatenation is the joined object; false if the chunks must be decoded first.
-func (j *joining) sources() (sources []blob.Object, ok bool) {
+// concatenable returns the objects whose concatenation, byte by byte as stored, is the joined object; false if the
+// chunks must be decoded first.
+func (j *joining) concatenable() (sources []blob.Object, ok bool) {
 	for _, s := range j.spans {
 		if s.from == s.end {
 			continue
@@ -221,8 +224,9 @@ func (j *joining) sources() (sources []blob.Object, ok bool) {
 	return sources, len(sources) > 0
 }
 
-// verify reads the joined object back, and marks the chunks whose bytes it holds. It is an error if it does not hold a
-// chunk that all bytes were taken from. One that overlaps those before it may differ from them: it is not deleted.
+// verify reads the joined object back, and marks the chunks whose bytes it holds as verified. It is an error if the
+// object lacks bytes of a chunk that was taken whole. A chunk that overlaps those before it may differ from them; then
+// it is not marked, and so not deleted.
 func (j *joining) verify() error {
 	o, err := j.store.Stat(j.ctx, j.target.Object.Key)
 	if err != nil {
@@ -248,7 +252,8 @@ func (j *joining) verify() error {
 	return nil
 }
 
-// remove deletes the chunks that the joined object holds.
+// remove deletes the chunks that verify has marked, except the joined object itself. The error is errSkipped if one was
+// not marked.
 func (j *joining) remove() error {
 	var kept error
 	for _, s := range j.spans {
@@ -271,13 +276,13 @@ func (j *joining) remove() error {
 	return kept
 }
 
-// checker takes the joined stream and hashes the range of each span.
+// checker is written the joined stream, and hashes the range of each span.
 type checker struct {
-	spans []*span // that do not end before at, in order of their offsets
-	at    int64
+	spans []*span // in order of their offsets, without the first ones that end before at
+	at    int64   // the offset in the stream of the next byte
 }
 
-// Write hashes the bytes of the spans that are to be checked.
+// Write adds the next bytes of the stream to the hashes (span.check) of the spans that contain them.
 func (c *checker) Write(p []byte) (int, error) {
 	end := c.at + int64(len(p))
 	for len(c.spans) > 0 && c.spans[0].end <= c.at {

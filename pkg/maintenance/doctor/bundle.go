@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Finish prints the report and, if a file is named, writes it with the settings, the versions and the running program's
-// metrics there. settings are without secrets; metrics is nil if no running program answers. The error says which
-// checks failed.
+// Finish prints the report to w. If file is not "", it also writes a bundle there: the report, the settings, which have
+// no secrets, the versions, and the metrics of the running program; nil if none answers. The error says that writing
+// failed or how many checks did.
 func (r *Report) Finish(w io.Writer, file, settings string, metrics []byte) error {
 	_, err := io.WriteString(w, r.String())
 	if err == nil && file != "" {
@@ -31,7 +31,7 @@ func (r *Report) Finish(w io.Writer, file, settings string, metrics []byte) erro
 	return errors.Join(err, r.Err())
 }
 
-// write writes the bundle to a file.
+// write writes the bundle to a file, as a tar archive compressed by gzip.
 func (r *Report) write(file, settings string, metrics []byte) error {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -59,9 +59,10 @@ func (r *Report) write(file, settings string, metrics []byte) error {
 	return nil
 }
 
+// versions returns the versions of the program, of Go and of Linux, and the time, one line each.
 func (r *Report) versions(now time.Time) string {
 	var kernel unix.Utsname
-	_ = unix.Uname(&kernel) // without it the release is empty
+	_ = unix.Uname(&kernel) // if it fails, the release is empty
 	return fmt.Sprintf("%s %s\n%s %s/%s\nLinux %s\n%s\n", r.Program, r.Version, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH, unix.ByteSliceToString(kernel.Release[:]), now.UTC().Format(time.RFC3339))
 }
@@ -69,7 +70,8 @@ func (r *Report) versions(now time.Time) string {
 // maxAnswer bounds an answer of the running program, in bytes.
 const maxAnswer = 16 << 20
 
-// Ask asks the program that runs on this machine: address is where it listens. The error says that nothing answers.
+// Ask sends a GET request to the program that runs on this machine. address is where the program listens, such as
+// :8080. The error says that nothing answers.
 func Ask(ctx context.Context, address, path string) (status int, text []byte, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -93,8 +95,8 @@ func Ask(ctx context.Context, address, path string) (status int, text []byte, er
 	return answer.StatusCode, text, err
 }
 
-// Arguments are those of the process 1 if it is the program, as in its container, where the doctor runs by `kubectl
-// exec`.
+// Arguments returns the flags of process 1 if that is the program, as in its container, where the doctor runs by
+// `kubectl exec`; nil otherwise.
 func Arguments(program string) []string {
 	line, err := os.ReadFile("/proc/1/cmdline")
 	if err != nil {
@@ -112,7 +114,7 @@ func argumentsOf(program string, line []byte) []string {
 	}
 	var flags []string
 	for _, word := range words[1:] {
-		if strings.HasPrefix(word, "-") || len(flags) > 0 { // not a command, such as serve
+		if strings.HasPrefix(word, "-") || len(flags) > 0 { // words before the first flag are commands, such as serve
 			flags = append(flags, word)
 		}
 	}

@@ -33,6 +33,7 @@ const (
 	failed  = "failed"
 )
 
+// add adds a line with the result of a check, which is ok, warning or failed.
 func (r *Report) add(result, check, text string) {
 	fmt.Fprintf(&r.out, "%-8s %-16s %s\n", result, check, strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
 	if result == failed {
@@ -40,17 +41,17 @@ func (r *Report) add(result, check, text string) {
 	}
 }
 
-// OK is a check that passed.
+// OK reports that a check passed.
 func (r *Report) OK(check, format string, args ...any) {
 	r.add(ok, check, fmt.Sprintf(format, args...))
 }
 
-// Warn is a check that found what may be meant so. The text says what to do.
+// Warn reports that a check found something that may be intended. The text says what to do.
 func (r *Report) Warn(check, format string, args ...any) {
 	r.add(warning, check, fmt.Sprintf(format, args...))
 }
 
-// Fail is a check that found what keeps the program from its work. The text says what to do.
+// Fail reports that a check found something that keeps the program from its work. The text says what to do.
 func (r *Report) Fail(check, format string, args ...any) {
 	r.add(failed, check, fmt.Sprintf(format, args...))
 }
@@ -66,7 +67,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%s failed", human.Count(r.failed, "check"))
 }
 
-// Settings tells the mistakes in the settings.
+// Settings reports each line of mistakes, the error about a program's settings, as a failed check; nil is OK.
 func (r *Report) Settings(mistakes error) {
 	if mistakes == nil {
 		r.OK("settings", "no mistakes")
@@ -77,15 +78,17 @@ func (r *Report) Settings(mistakes error) {
 	}
 }
 
-// Rights are what a program does in the store.
+// Rights say which requests a program sends to the store, and what it lacks without the right to send them.
 type Rights struct {
-	Prefix string // of what it lists
-	Key    string // of the object that is stored and removed
+	Prefix string // what it lists
+	Key    string // the object that the check stores and removes
 	Reads  bool   // it reads objects
-	// Creates: it only makes new objects. Otherwise it replaces objects too, and without that right it lacks Writes.
+	// Creates says that the program only creates objects, which it cannot do without. Otherwise it replaces objects
+	// too, and Writes says what is missing if it may not.
 	Creates bool
-	// Writes and Deletes say what is missing without the right; Deletes is "" if nothing is.
-	Writes, Deletes string
+	Writes  string
+	// Deletes says what is missing if the program may not delete objects; "": nothing.
+	Deletes string
 }
 
 const (
@@ -95,15 +98,16 @@ const (
 	maxSkew = time.Minute
 )
 
-// Store makes each request that a program makes, with an object of its own, which it removes if it may.
+// Store checks each kind of request that a program sends to the store, with the object rights.Key, which it removes if
+// it may. It also compares this machine's clock with the store's, by the object's time.
 func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
-	ask := func(request func(context.Context) error) error {
+	send := func(request func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTime)
 		defer cancel()
 		return request(ctx)
 	}
 	list := func(prefix string) (first blob.Object, err error) {
-		err = ask(func(ctx context.Context) error {
+		err = send(func(ctx context.Context) error {
 			for o, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 				first = o
 				return err
@@ -119,7 +123,7 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 	r.OK("store: list", "below %s", rights.Prefix)
 	const text = "a test of historyserver's or collector's doctor\n"
 	began := time.Now()
-	err := ask(func(ctx context.Context) error {
+	err := send(func(ctx context.Context) error {
 		if rights.Creates {
 			return store.Create(ctx, rights.Key, strings.NewReader(text))
 		}
@@ -138,18 +142,18 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 		r.Warn("store: write", "%s: %v", rights.Writes, err)
 		return
 	}
-	written, clock := list(rights.Key)
+	written, listErr := list(rights.Key)
 	if rights.Reads {
-		if err := ask(func(ctx context.Context) error { return read(ctx, store, rights.Key, text) }); err != nil {
+		if err := send(func(ctx context.Context) error { return read(ctx, store, rights.Key, text) }); err != nil {
 			r.Fail("store: read", "%v", err)
 		} else {
 			r.OK("store: read", "%s", rights.Key)
 		}
 	}
-	if clock == nil && err == nil && !written.ModTime.IsZero() {
-		r.clock(written.ModTime.Sub(began), took)
+	if listErr == nil && err == nil && !written.ModTime.IsZero() {
+		r.compareClocks(written.ModTime.Sub(began), took)
 	}
-	switch err := ask(func(ctx context.Context) error { return store.Delete(ctx, rights.Key) }); {
+	switch err := send(func(ctx context.Context) error { return store.Delete(ctx, rights.Key) }); {
 	case err == nil:
 		r.OK("store: delete", "%s", rights.Key)
 	case rights.Deletes == "":
@@ -159,7 +163,7 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 	}
 }
 
-// read checks that an object has the content that was stored.
+// read returns an error unless an object has the content want.
 func read(ctx context.Context, store blob.Reader, key, want string) error {
 	body, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -173,9 +177,9 @@ func read(ctx context.Context, store blob.Reader, key, want string) error {
 	return err
 }
 
-// clock compares the clocks: an object was written ahead later than this machine's clock said before the request, which
-// took some time.
-func (r *Report) clock(ahead, took time.Duration) {
+// compareClocks reports whether this machine's clock agrees with the store's. ahead is the time of an object by the
+// store's clock minus the time by this machine's clock before the object was sent; took is how long that request took.
+func (r *Report) compareClocks(ahead, took time.Duration) {
 	switch {
 	case ahead < -maxSkew:
 		r.Fail("clock", "%s ahead of the store's: correct it, by NTP for example", (-ahead).Round(time.Second))
@@ -186,7 +190,8 @@ func (r *Report) clock(ahead, took time.Duration) {
 	}
 }
 
-// Space looks at the disk of a folder, or of the folder that it will be made in: want is how many bytes may be needed.
+// Space reports whether the disk of a folder, which need not exist yet, has want bytes free. flag is the setting that
+// chooses another folder.
 func (r *Report) Space(check, flag, dir string, want int64) {
 	var disk unix.Statfs_t
 	err := unix.Statfs(dir, &disk)

@@ -125,7 +125,7 @@ func TestClock(t *testing.T) {
 			"failed   clock            17m0s behind the store's: correct it, by NTP for example\n"},
 	} {
 		r := &Report{}
-		if r.clock(tt.ahead, time.Second); r.String() != tt.want {
+		if r.compareClocks(tt.ahead, time.Second); r.String() != tt.want {
 			t.Errorf("%s: %q", name, r)
 		}
 	}

@@ -85,12 +85,12 @@ type Explainer struct {
 	alone   blob.Denied     // the store takes no lease, so each server explains for itself
 }
 
-// attempts are those to explain one session.
+// attempts says how often explaining one session has failed.
 type attempts struct {
-	tries   int
-	due     time.Time // the next one
-	waiting backoff.Backoff
-	deaths  int // of servers, while they explained it
+	tries   int             // that failed
+	due     time.Time       // when the next one may begin
+	waiting backoff.Backoff // between two
+	deaths  int             // of servers, while they explained it
 }
 
 // New makes an Explainer. Start begins its work.
@@ -117,7 +117,7 @@ func (x *Explainer) Start() {
 	}
 }
 
-// Close ends the work. A session that is being explained is explained by another server, or after the next start.
+// Close ends the work. The session that is being explained then is left to another server, or to the next start.
 func (x *Explainer) Close() { x.loop.Close() }
 
 // run looks for sessions to explain at each interval, and explains them while this server holds the lease.
@@ -141,15 +141,15 @@ func (x *Explainer) run(ctx context.Context) {
 	}
 }
 
-// work explains sessions while some are due, with the lease.
+// work explains sessions while some are due, under the lease. If the store refuses the lease, it works without.
 func (x *Explainer) work(ctx context.Context) error {
 	if x.alone.Holds() {
 		return x.explainAll(metered.Paced(ctx, x.limiter))
 	}
-	// The lease itself is renewed in time, whatever waits.
+	// Only ctx inside is paced, so the requests that renew the lease do not wait for their turn.
 	err := lease.Hold(ctx, x.opts.Store, layout.ExplainingKey(x.opts.Root), leaseTime, func(ctx context.Context) error {
 		ctx = metered.Paced(ctx, x.limiter)
-		x.readNote(ctx)
+		x.takeOverNote(ctx)
 		return x.explainAll(ctx)
 	})
 	if blob.IsDenied(err) {
@@ -160,11 +160,11 @@ func (x *Explainer) work(ctx context.Context) error {
 	return err
 }
 
-// fillQueue puts the sessions that are due into the queue; false if there are none.
+// fillQueue replaces the queue by the sessions that are due now; false if there are none.
 func (x *Explainer) fillQueue() bool {
 	now := time.Now()
 	err := guard.CatchPanic("the sessions to explain", func() error {
-		x.queue.fill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
+		x.queue.refill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
 		return nil
 	})
 	if err != nil {
@@ -194,7 +194,7 @@ func (x *Explainer) explainAll(ctx context.Context) error {
 		}
 		began := time.Now()
 		pause := time.Duration(0)
-		if err := x.explain(ctx, x.queue.next()); err != nil {
+		if err := x.explain(ctx, x.queue.take()); err != nil {
 			pause = x.pause.Next()
 		} else {
 			x.pause.Reset()
@@ -204,7 +204,8 @@ func (x *Explainer) explainAll(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// explain has a session's findings kept, unless they are by now. After maxTries it keeps why that failed.
+// explain has a session's findings stored, unless they are by now. An error means that the session is tried again
+// later. After maxTries errors, or too many deaths of servers, it stores the reason instead and returns nil.
 func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 	a := x.attemptsOf(e.Ref)
 	a.due = time.Now().Add(a.waiting.Next())
@@ -212,11 +213,11 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 		x.opts.Learned(e.Ref)
 		return nil
 	}
-	done := x.note(ctx, e.Ref, a.deaths)
+	done := x.noteExplaining(ctx, e.Ref, a.deaths)
 	defer done()
 	err := errDied
 	if a.deaths < maxDeaths {
-		err = x.try(ctx, e)
+		err = x.explainOnce(ctx, e)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -244,29 +245,30 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 
 var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 
-// try explains one session. errTime: it takes too long; index.ErrPartial: it could not be read completely, so its
-// findings are not stored.
-func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
+// explainOnce explains one session. The error is errTime if it takes too long, and index.ErrPartial if its findings are
+// not stored because it could not be read completely.
+func (x *Explainer) explainOnce(ctx context.Context, e catalog.Entry) error {
 	limited, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()
 	err := guard.CatchPanic(e.Ref.String(), func() error { return x.opts.Explain(limited, e.Ref) })
 	switch {
 	case err != nil && errors.Is(context.Cause(limited), errTime):
 		return errTime
-	case err == nil && !x.isKept(ctx, e): // the time may have ended after the findings were kept
+	case err == nil && !x.isKept(ctx, e): // ctx, because limited may have ended after the findings were stored
 		return index.ErrPartial
 	}
 	return err
 }
 
-// isKept says whether the findings of the session as it is listed are kept, by the rules of today or later ones, or are
-// given up by them.
+// isKept says whether findings of the session as it is listed are stored that were made by the current rules or later
+// ones, or that such rules have given it up. If they cannot be read, it is false.
 func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
 	head, ok := outcomes.Read(ctx, x.opts.Kept, e)
 	return ok && head.TriedBy() >= findings.KeptVersion
 }
 
-// giveUp keeps what another version found out about a session that cannot be explained now, or else why it cannot.
+// giveUp stores that a session cannot be explained by the current rules, and why. Findings that another version has
+// stored stay.
 func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) error {
 	var before []byte
 	body, err := x.opts.Kept(ctx, e.Ref, findings.MaxKeptBytes)
@@ -287,7 +289,7 @@ func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) erro
 	return x.opts.Keep(ctx, e.Ref, kept)
 }
 
-// attemptsOf returns the attempts at a session that failed; new ones if there are none.
+// attemptsOf returns the attempts at a session; it remembers new ones if there are none.
 func (x *Explainer) attemptsOf(ref layout.Session) *attempts {
 	a, known := x.failing.Get(ref)
 	if !known {

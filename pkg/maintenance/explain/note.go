@@ -12,12 +12,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// A session that ends the server which reads it must not end all servers, one after the other, for ever. So who works
-// on one session for a while notes this in the store; who holds the lease next finds the note of a server that ended
-// in the middle, and after a few of them gives the session up.
+// A session may crash the server that reads it, for example for lack of memory. It must not crash all servers, one
+// after the other, for ever. So a server that works on one session for a while stores a note that says so, and removes
+// it at the end. The next holder of the lease finds the note of a server that crashed meanwhile. After a few crashes
+// the session is given up.
 
 const (
-	// noteAfter is how long a session is worked on before that is noted: most take less and cost no request.
+	// noteAfter is how long a session is worked on before a note is stored: most take less and cost no request.
 	noteAfter = 2 * time.Second
 	// maxDeaths is how many servers may end while they explain one session.
 	maxDeaths = 3
@@ -29,14 +30,15 @@ const (
 
 var errDied = errors.New("servers ended while they read it; it may need more memory than they have")
 
+// noted is the content of the note, as JSON.
 type noted struct {
 	Session string `json:"session"` // namespace/cluster/session; "" if nothing is being explained
 	Deaths  int    `json:"deaths"`  // of servers, before this one
 }
 
-// note notes that a session is being explained, at once if a server has ended over it, and takes this back when it is
-// done.
-func (x *Explainer) note(ctx context.Context, ref layout.Session, deaths int) (done func()) {
+// noteExplaining stores a note that a session is being explained: after noteAfter or, if deaths servers have ended
+// while they explained it, before it returns. done must be called when the session is explained; it clears the note.
+func (x *Explainer) noteExplaining(ctx context.Context, ref layout.Session, deaths int) (done func()) {
 	if x.alone.Holds() {
 		return func() {}
 	}
@@ -53,11 +55,11 @@ func (x *Explainer) note(ctx context.Context, ref layout.Session, deaths int) (d
 		x.putNote(ctx, noted{ref.String(), deaths})
 	})
 	if deaths > 0 {
-		writing.Wait() // before it is loaded
+		writing.Wait() // the note must be stored before the session is loaded
 	}
 	return func() {
 		if timer.Stop() {
-			return
+			return // the note was not begun
 		}
 		writing.Wait()
 		if written {
@@ -66,7 +68,7 @@ func (x *Explainer) note(ctx context.Context, ref layout.Session, deaths int) (d
 	}
 }
 
-// putNote is best effort: without the note a session that ends servers is tried more often.
+// putNote stores a note. Errors are only logged: without the note, a session that ends servers is tried more often.
 func (x *Explainer) putNote(ctx context.Context, n noted) {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
@@ -79,8 +81,10 @@ func (x *Explainer) putNote(ctx context.Context, n noted) {
 	}
 }
 
-// readNote takes over the note of a server that ended while it explained a session: this session is tried again later.
-func (x *Explainer) readNote(ctx context.Context) {
+// takeOverNote reads the note of the server that held the lease before. If that server ended while it explained a
+// session, the death is counted and the session is tried again later. The note is cleared. Without a readable note
+// nothing happens.
+func (x *Explainer) takeOverNote(ctx context.Context) {
 	body, err := x.opts.Store.Get(ctx, layout.ExplainingKey(x.opts.Root)+".now", 0, maxNote)
 	if err != nil {
 		return

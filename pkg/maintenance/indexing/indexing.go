@@ -45,7 +45,7 @@ func (p *Places) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&p.CacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
 }
 
-// Open returns the writer of indexes, which has their reader.
+// Open returns the writer of indexes; its Opener reads them.
 func (p Places) Open() *index.Writer {
 	var cache *index.Cache
 	if p.CacheDir != "" {
@@ -61,8 +61,9 @@ func (p Places) Open() *index.Writer {
 	}
 }
 
-// findingsToKeep makes index.Writer's function Findings: it encodes a session's findings and what its nodes used. It
-// returns nil if kept has them already, and index.ErrPartial if not everything could be read.
+// findingsToKeep returns the function index.Writer.Findings. It encodes a session's findings and what its nodes used.
+// kept are the stored findings, nil if there are none. If they are up to date, the function returns nil; its error is
+// index.ErrPartial if not everything could be read.
 func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Findings: findings.Reader{Metrics: p.Metrics}})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
@@ -71,7 +72,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 				return nil, err
 			}
 		}
-		m := d.At(s, 0)
+		m := d.At(s, 0) // at its end
 		report, err := d.Findings(ctx, m)
 		if err != nil {
 			return nil, err
@@ -88,7 +89,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 	}
 }
 
-// jobs returns the function that lists a session's jobs as the dashboard shows them.
+// jobs returns the function index.Writer.Jobs, which lists a session's jobs as the dashboard shows them.
 func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]index.Job, error) {
 	d := dashboard.New(dashboard.Options{Log: log})
 	return func(ctx context.Context, s *session.Session) ([]index.Job, error) {
@@ -130,8 +131,8 @@ type Result struct {
 	Attempts int    `json:"attempts"` // task attempts of the session
 }
 
-// Session writes the index and the findings of a session that has ended, where those that are stored are not up to
-// date.
+// Session writes the index, the tables of metrics and the findings of a session that has ended, if the stored ones are
+// not up to date. An index that cannot have metrics or findings is no error: these are made when they are needed.
 func Session(ctx context.Context, ref layout.Session, opts Options) (Result, error) {
 	s, err := load(ctx, ref, opts)
 	if err != nil {
@@ -153,17 +154,18 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 	}
 	if err == nil && result.Index != Running {
 		if opts.Writer.WriteMetrics(ctx, ref, opts.Force) != nil && ctx.Err() != nil {
-			return result, context.Cause(ctx) // other errors are logged: nothing is missing without these tables
+			return result, context.Cause(ctx) // other errors are logged: without these tables, metrics are only slower
 		}
 		if err = opts.Writer.KeepFindings(ctx, s, opts.Force); errors.Is(err, index.ErrPartial) {
 			opts.Writer.Log.WithError(err).WithField("session", ref.String()).Warn("a session's findings are not kept")
-			err = nil // they are made when somebody asks for them
+			err = nil
 		}
 	}
 	return result, err
 }
 
-// load reads a session. With Force it does not use the session's index.
+// load reads a session, from its index and what was stored since, or with Force from its events alone. opts.Follow
+// shows the progress.
 func load(ctx context.Context, ref layout.Session, opts Options) (*session.Session, error) {
 	var read progress.Counter
 	defer opts.Follow("reading", &read)()

@@ -15,7 +15,8 @@ import (
 // was lost.
 const Abandoned = 24 * time.Hour
 
-// Over says whether a session has ended, and when.
+// Over says whether a session has ended, and when. If it is abandoned, end is the time of its last write; if it is not
+// over, end has no meaning.
 func (s *Session) Over(now time.Time) (end time.Time, over bool) {
 	if s.Ended {
 		return s.End, true
@@ -23,8 +24,8 @@ func (s *Session) Over(now time.Time) (end time.Time, over bool) {
 	return s.LastWrite, now.Sub(s.LastWrite) > Abandoned
 }
 
-// RecordEnd stores when a session had ended, for objects whose times do not tell it: those that compaction writes
-// again, and copies.
+// RecordEnd stores when a session ended. Without this record the times of objects that compaction writes again, or that
+// are copies, would hide it.
 func RecordEnd(ctx context.Context, store blob.Store, root string, ref layout.Session, end time.Time) error {
 	metadata, err := json.Marshal(layout.JoinedMetadata{End: end.UTC()})
 	if err != nil {

@@ -60,7 +60,8 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err := facts.ReadLife(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	// What is done to a session that is over cannot be undone, so what is not sure waits.
+	// Ended sessions are changed in ways that cannot be undone, so a session must be quiet for Abandoned to count as
+	// ended where only times of objects show that.
 	s.End, s.LastWrite = facts.Life(time.Now(), Abandoned).End, facts.LastWrite
 	s.Ended = !s.End.IsZero()
 	for _, stream := range s.Streams {
@@ -70,7 +71,8 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return s, nil
 }
 
-// add adds an object to its stream, or to the session's other objects. One that is in no layout is foreign.
+// add adds an object to its stream, to Others or, if the layout does not know its key, to Foreign. streams has the
+// streams so far by key.
 func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.Facts, object blob.Object) {
 	o, err := layout.ParseObject(root, s.Ref, object.Key)
 	facts.Add(o, object)
@@ -95,7 +97,7 @@ func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.F
 	}
 }
 
-// Of returns the objects of one kind, which must not be a kind that is stored in chunks.
+// Of returns the objects in Others of one kind; none for kinds that are stored in chunks.
 func (s *Session) Of(kind layout.Kind) (objects []blob.Object) {
 	for _, o := range s.Others {
 		if o.Parsed.Kind == kind {

@@ -28,8 +28,7 @@ type Fate struct {
 	Expires time.Time
 	// Keep is the time from the session's last write to Expires.
 	Keep time.Duration
-	// a sentence without its end, such as "it ended 41 days ago, and rule 2 keeps 30d"; "" where nothing is ever
-	// removed
+	// Why is a clause such as "it ended 41 days ago, and rule 2 keeps 30d"; "" if the policy never removes anything.
 	Why string
 }
 
@@ -38,7 +37,7 @@ func (f Fate) Due(now time.Time) bool {
 	return !f.Expires.IsZero() && !f.Pinned && f.Expires.Before(now)
 }
 
-// Days is how many days are left until a session expires, at least 0; ok is false where it does not expire.
+// Days returns how many whole days are left until a session expires, at least 0; ok is false if it does not expire.
 func (f Fate) Days(now time.Time) (days int, ok bool) {
 	if f.Expires.IsZero() || f.Pinned {
 		return 0, false
@@ -46,8 +45,8 @@ func (f Fate) Days(now time.Time) (days int, ok bool) {
 	return max(0, int(f.Expires.Sub(now)/(24*time.Hour))), true
 }
 
-// MayExpire says whether a session has expired by the shortest term of all rules. Of others the outcome need not be
-// known, which may take a request to the store.
+// MayExpire says whether a session has expired by the shortest of all terms, so that it may have expired by the term
+// that is for it. Only then the session's outcome must be known, which may take a request to the store.
 func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 	if p == nil {
 		return false
@@ -61,7 +60,7 @@ func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 	return shortest != 0 && Due(e, shortest, now)
 }
 
-// Of says what becomes of a session.
+// Of returns the fate of a session.
 func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	pin := pinned(p.note(e.Ref))
 	f := Fate{Pinned: pin != nil}
@@ -70,7 +69,7 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	}
 	outcome := e.Outcome
 	if findings.GivenUp(e.Cause) {
-		outcome = ""
+		outcome = "" // that it is unknown was stored because no server could find it out: another rule may be for it
 	}
 	rest := Term{Keep: p.Age, Why: "no rule is for it, and others are kept forever"}
 	if p.Age != 0 {
@@ -93,7 +92,7 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	return f
 }
 
-// pinned is nil if a session with this note may be removed, else an ErrPinned.
+// pinned returns nil if a session with this note may be removed, else an error that is ErrPinned.
 func pinned(n notes.Note) error {
 	switch {
 	case n.Damaged:
@@ -111,6 +110,7 @@ func (p *Policy) note(ref layout.Session) notes.Note {
 	return p.Note(ref)
 }
 
+// days returns a duration as text: in hours if it is less than two days, otherwise in days.
 func days(d time.Duration) string {
 	if d < 48*time.Hour {
 		return human.Count(max(0, int(d/time.Hour)), "hour")

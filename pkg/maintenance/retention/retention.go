@@ -20,8 +20,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
-// Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet
-// is not due.
+// Due says whether both the end of a session and its last write are longer than age ago. A session whose objects are
+// not listed yet is not due.
 func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
 	limit := now.Add(-age)
 	return e.Described && !e.Running && e.Latest().Before(limit)
@@ -36,9 +36,9 @@ var ErrPinned = errors.New("it is pinned")
 // concurrency is how many objects are deleted at a time.
 const concurrency = 16
 
-// Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned,
-// nothing is deleted and the error is errWritten or ErrPinned; where this machine's clock is ahead of the store's, it
-// is lease.ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
+// Remove deletes all objects of a session, and the note on it. It deletes nothing if an object was stored after limit
+// (errWritten), if the session is pinned (ErrPinned), or if this machine's clock is ahead of the store's
+// (lease.ErrClock). The marker is deleted last, so an interrupted removal still appears in the list and can continue.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time,
 	p *progress.Counter) error {
 	return lease.Do(ctx, store, root, ref, func(ctx context.Context) error {
@@ -52,7 +52,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if s.LastWrite.After(limit) {
 			return fmt.Errorf("%w, at %s: it may be running again", errWritten, s.LastWrite.UTC().Format(time.DateTime))
 		}
-		// The lease is taken: who pins the session from now on sees it.
+		// The note is read while the lease is held: whoever pins the session from now on sees the lease.
 		note, err := notes.Read(ctx, store, root, ref)
 		if err != nil {
 			return fmt.Errorf("it may be pinned: %w", err)
@@ -86,9 +86,9 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 }
 
 // removeRecentMarkers deletes a session's markers below recent/, whose keys contain the hour in which the session
-// began: that of its metadata, or, if the head's local time is UTC, that of its name. Both keys are deleted. This comes
-// before the metadata is deleted, so that an interrupted removal finds the keys again. Only sessions of layout V16 have
-// such markers.
+// began. That is the hour in its metadata or, if the head's local time is UTC, in its name; both keys are deleted, and
+// those of further heads. This must come before the metadata is deleted, so that an interrupted removal finds the keys
+// again. Only sessions of layout V16 have such markers.
 func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *inventory.Session) error {
 	ref := s.Ref
 	if ref.Version != layout.V16 {
@@ -129,7 +129,7 @@ func removeMarker(ctx context.Context, store blob.Store, marker string) error {
 			return err
 		}
 		if strings.TrimSuffix(o.Key, "/") != marker {
-			continue // of a session whose name begins with this one's
+			continue // the marker of another session, whose name begins with this one's
 		}
 		if err := store.Delete(ctx, o.Key); err != nil {
 			return err
@@ -138,8 +138,9 @@ func removeMarker(ctx context.Context, store blob.Store, marker string) error {
 	return nil
 }
 
-// removeAround deletes what the server stored about a session: the records of its webhooks, its note, and what of its
-// index was stored since the session was listed. Who stores an index later finds no objects of the session.
+// removeAround deletes what the server stored about a session: the records of its webhooks, its note, and the parts of
+// its index that were stored after the session was listed. A server that stores an index even later removes it itself,
+// because it finds no objects of the session.
 func removeAround(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
 	for _, prefix := range []string{layout.WebhooksPrefix(root, ref), layout.IndexPrefix(root, ref)} {
 		if err := blob.DeleteBelow(ctx, store, prefix); err != nil {

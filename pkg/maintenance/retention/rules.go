@@ -63,7 +63,7 @@ func ParseRules(text []byte) (Rules, error) {
 	return file.Rules, nil
 }
 
-// check checks a rule of the settings file and parses its time.
+// check returns what is wrong with a rule of the settings file, and sets keep from Keep.
 func (r *Rule) check() error {
 	if err := slices.Concat(r.Namespaces, r.Clusters).Check(); err != nil {
 		return fmt.Errorf("pattern %w", err)
@@ -88,6 +88,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
+// fits says whether the rule is for a session, whatever its outcome.
 func (r *Rule) fits(e catalog.Entry) bool {
 	return r.Namespaces.Match(e.Ref.Namespace) && (r.Clusters.Match(e.Ref.Cluster) || r.Clusters.Match(e.OwnerName))
 }
@@ -98,8 +99,9 @@ type Term struct {
 	Why  string        // such as "rule 2 keeps 90d"
 }
 
-// Of returns the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold
-// counts. Where none holds, a session is kept for rest.
+// Of returns the term of a session: that of the first rule for it, or rest if there is none. If the outcome is not
+// known (""), rules with outcomes may or may not be for it. Then the longest term counts among these rules, up to and
+// with the first one that holds for any outcome; if no rule does, rest is compared too.
 func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	var longest *Rule
 	number := 0
@@ -111,7 +113,7 @@ func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 		if longest == nil || longest.keep != 0 && (r.keep == 0 || r.keep > longest.keep) {
 			longest, number = r, i+1
 		}
-		if outcome != "" || len(r.Outcomes) == 0 {
+		if holds := outcome != "" || len(r.Outcomes) == 0; holds { // later rules do not count
 			return longest.term(number, r != longest)
 		}
 	}
@@ -124,7 +126,8 @@ func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	return rest
 }
 
-// term is how long the rule, the number-th, keeps a session. unsure says that another rule may apply in the end.
+// term returns the term of the rule, whose number in the file is number, from 1. unsure says that another rule may
+// decide when the outcome is known.
 func (r *Rule) term(number int, unsure bool) Term {
 	why := fmt.Sprintf("rule %d keeps %s", number, r.Keep)
 	if unsure {

@@ -43,8 +43,9 @@ const concurrency = 8
 // Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can
 // continue, and a second copy of a running session adds what is new. If the sizes differ, the larger object stays: only
 // compaction changes chunks, and it makes them larger. The marker is stored last, so a session appears when it is
-// complete. The findings that are kept of a session are kept of its copy. If no end is stored of a session that is
-// over, the copy gets a record of it, because its objects' times do not tell it.
+// complete. Stored findings are copied, too. If a session is over without a stored end, its end is recorded at the
+// target, because the times of the copied objects do not show it. If objects of the source change during the copy,
+// chunks.Changed is true for the error.
 func Copy(ctx context.Context, ref layout.Session, from, to Place, p *progress.Counter) (Result, error) {
 	s, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
@@ -88,11 +89,11 @@ type copier struct {
 	from, to Place
 	progress *progress.Counter
 	stored   map[string]int64 // sizes of the target's objects before the copy, by key
-	wanted   map[string]int64 // sizes of what the copy has in the end, by key, without what was made of other objects
+	wanted   map[string]int64 // sizes that the copy's objects have in the end, by key, without objects made from others
 	result   Result
 
 	mu        sync.Mutex
-	different []copying // of which the target has an object of another size, to be replaced
+	different []copying // their keys exist at the target with another size; replace decides about them
 }
 
 // copying is an object of the source and its key at the target.
@@ -115,7 +116,7 @@ func sizesAt(ctx context.Context, at Place, ref layout.Session) (map[string]int6
 	return stored, nil
 }
 
-// plan says which objects are to be copied.
+// plan returns which of the source's objects are to be copied, and sets wanted and the result's counts.
 func (c *copier) plan(all []blob.Object) (data, metadata []copying) {
 	for _, o := range all {
 		parsed, _ := layout.ParseObject(c.from.Root, c.ref, o.Key)
@@ -124,7 +125,7 @@ func (c *copier) plan(all []blob.Object) (data, metadata []copying) {
 			c.wanted[key] = o.Size
 		}
 		c.progress.Expect(1, o.Size)
-		if size, exists := c.stored[key]; exists && c.serves(key, size, o) {
+		if size, exists := c.stored[key]; exists && c.isSufficient(key, size, o) {
 			c.result.Kept++
 			c.progress.Did(1, o.Size)
 			continue
@@ -140,7 +141,7 @@ func (c *copier) plan(all []blob.Object) (data, metadata []copying) {
 	return data, metadata
 }
 
-// create creates objects at the target. Those whose keys exist there are left for replace.
+// create creates objects at the target. Those whose keys exist there are added to different.
 func (c *copier) create(ctx context.Context, all []copying) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
@@ -163,8 +164,8 @@ func (c *copier) create(ctx context.Context, all []copying) error {
 	return g.Wait()
 }
 
-// replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be
-// writing the same objects.
+// replace replaces the different objects of the target, except those that isSufficient by now. It takes the session's
+// lease, because a compactor may be writing the same objects there.
 func (c *copier) replace(ctx context.Context) error {
 	if len(c.different) == 0 {
 		return nil
@@ -175,7 +176,7 @@ func (c *copier) replace(ctx context.Context) error {
 		for _, o := range c.different {
 			g.Go(func() error {
 				now, err := c.to.Store.Stat(ctx, o.key)
-				if errors.Is(err, os.ErrNotExist) || err == nil && !c.serves(o.key, now.Size, o.object) {
+				if errors.Is(err, os.ErrNotExist) || err == nil && !c.isSufficient(o.key, now.Size, o.object) {
 					err = c.copyObject(ctx, o, c.to.Store.Put)
 				}
 				c.progress.Did(1, o.object.Size)
@@ -186,8 +187,8 @@ func (c *copier) replace(ctx context.Context) error {
 	})
 }
 
-// recordEnd records the end of a session that is over at the target. A copy that was complete before keeps the record
-// that it has.
+// recordEnd records at the target when a session ended that is over without a stored end. If nothing was copied, a
+// record that the target has stays.
 func (c *copier) recordEnd(ctx context.Context, s *inventory.Session) error {
 	end, over := s.Over(time.Now())
 	_, recorded := c.stored[c.recordKey()]
@@ -199,8 +200,8 @@ func (c *copier) recordEnd(ctx context.Context, s *inventory.Session) error {
 
 func (c *copier) recordKey() string { return layout.MetadataKey(c.to.Root, c.ref, layout.Joined) }
 
-// isWhole reports whether the target has the same objects as the source, apart from the record of the end. Then the
-// source's findings are of the copy, too.
+// isWhole says whether the target's objects now are the same as the source's, apart from the record of the end. Then
+// the source's findings hold for the copy, too.
 func (c *copier) isWhole(now []inventory.Object) bool {
 	record := c.recordKey()
 	delete(c.wanted, record)
@@ -211,15 +212,16 @@ func (c *copier) isWhole(now []inventory.Object) bool {
 	})
 }
 
-// serves says whether an object of the target, by its key and size, need not be replaced by the source's object o. Of
-// objects that were made from others the larger one need not be the newer one.
-func (c *copier) serves(key string, size int64, o blob.Object) bool {
+// isSufficient says whether the target's object with this key and size need not be replaced by the source's object o:
+// it has the same size, or is larger because compaction joined chunks. A larger object that was made from others, such
+// as a table of the index, need not be newer.
+func (c *copier) isSufficient(key string, size int64, o blob.Object) bool {
 	return size == o.Size || size > o.Size && !inventory.IsDerived(c.to.Root, c.ref, key)
 }
 
-// unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of
-// one moment: if the session was compacted meanwhile, it may have a first chunk as it was before, and lack others that
-// were removed since.
+// unchanged returns an error if objects of the source were replaced or removed since they were listed. A listing does
+// not show one moment: if the session was compacted during it, it may have a first chunk as it was before, and lack
+// later chunks that were removed meanwhile.
 func unchanged(ctx context.Context, ref layout.Session, from Place, listed *inventory.Session) error {
 	again, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
@@ -241,7 +243,7 @@ func unchanged(ctx context.Context, ref layout.Session, from Place, listed *inve
 	return nil
 }
 
-// copyObject gives the content of an object to store, with its new key.
+// copyObject calls store, which is Create or Put of the target, with the key and the content of an object.
 func (c *copier) copyObject(ctx context.Context, o copying,
 	store func(context.Context, string, io.ReadSeeker) error) error {
 	if err := context.Cause(ctx); err != nil {

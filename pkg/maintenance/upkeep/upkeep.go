@@ -34,7 +34,7 @@ type Options struct {
 	Compact bool
 	// Retention says which sessions are removed; nil keeps all sessions.
 	Retention *retention.Policy
-	// ReadOutcomes completes entries of the sessions that may have expired, as the catalog does; nil: nothing does.
+	// ReadOutcomes is Catalog.ReadOutcomes: it is called with sessions that may have expired; nil: it is not called.
 	ReadOutcomes func(context.Context, []catalog.Entry)
 	// Interval is the time between two rounds.
 	Interval time.Duration
@@ -47,9 +47,9 @@ type Upkeep struct {
 	opts Options
 	loop background.Worker
 
-	rounds int
-	// settled has hashes of the ended sessions of which nothing is left to join; a map of their names would take a
-	// hundred megabytes for a million.
+	rounds int // so far
+	// settled has the ended sessions of which nothing is left to join, by a hash of their name and their last write: a
+	// map of names would take a hundred megabytes for a million.
 	settled map[uint64]bool
 	seed    maphash.Seed
 }
@@ -63,9 +63,9 @@ const (
 
 var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 
-// lookAgain is in how many rounds a settled session is listed once, although the catalog knows of nothing that was
-// stored since.
-const lookAgain = 24
+// roundsToList is in how many rounds a settled session is listed once, although the catalog knows of nothing that was
+// stored since. Which round that is depends on the session's hash.
+const roundsToList = 24
 
 // Start begins the rounds, which continue until Close. The first comes after one interval, when the sessions are known.
 func Start(opts Options) *Upkeep {
@@ -83,8 +83,8 @@ func Start(opts Options) *Upkeep {
 // Close ends the rounds.
 func (u *Upkeep) Close() { u.loop.Close() }
 
-// round works on every session once, in passes: the sessions of a namespace that has used up its turnTime wait for the
-// next pass. Those that failed, or were not reached before the next round is due, are left to that round.
+// round works on every session once, in passes: when a namespace has used up its turnTime, its other sessions wait for
+// the next pass. Sessions that failed, or that were not reached before the next round is due, are left to that round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	if u.settled == nil {
 		u.seed = maphash.MakeSeed()
@@ -99,8 +99,8 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	}
 }
 
-// pass works on sessions, all of them if only is nil, and returns those that wait for the next pass. Not ok ends the
-// round.
+// pass works on the sessions in only, or on all if it is nil, and returns those that wait for the next pass. settled
+// are the sessions that the last round found settled. ok is false if the round must end.
 func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool,
 	only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
 	took := make(map[string]time.Duration)
@@ -116,23 +116,24 @@ func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]boo
 			continue
 		}
 		began := time.Now()
-		ok := u.work(ctx, e, now, settled)
+		goOn := u.workOn(ctx, e, now, settled)
 		took[e.Ref.Namespace] += time.Since(began)
-		if !ok {
+		if !goOn {
 			return nil, false
 		}
 	}
 	return later, true
 }
 
-// work works on one session; false ends the round. settled are the sessions that the last round found settled.
-func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settled map[uint64]bool) bool {
+// workOn works on one session, for sessionTime at most, and logs what was done or why it failed. goOn is false if the
+// round must end, because this machine's clock is wrong. settled are the sessions that the last round found settled.
+func (u *Upkeep) workOn(ctx context.Context, e catalog.Entry, now time.Time, settled map[uint64]bool) (goOn bool) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()
 	log := u.opts.Log.WithField("session", e.Ref.String())
 	var done string
 	err := guard.CatchPanic(e.Ref.String(), func() (err error) {
-		done, err = u.session(ctx, log, e, now, settled)
+		done, err = u.removeOrCompact(ctx, log, e, now, settled)
 		return err
 	})
 	switch {
@@ -152,9 +153,10 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 	return true
 }
 
-// session removes or compacts a session, and says what was done. settled are the sessions that the last round found
-// settled.
-func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time,
+// removeOrCompact removes a session if it has expired, or else compacts it. It returns a text that says what was done;
+// "" if nothing was. It is not compacted if settled, which is from the last round, has it, except once in roundsToList
+// rounds.
+func (u *Upkeep) removeOrCompact(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time,
 	settled map[uint64]bool) (string, error) {
 	o := &u.opts
 	if o.ReadOutcomes != nil && o.Retention.MayExpire(e, now) {
@@ -177,7 +179,7 @@ func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.
 		ref  layout.Session
 		last int64
 	}{e.Ref, e.LastWrite.UnixNano()})
-	if settled[stored] && (stored+uint64(u.rounds))%lookAgain != 0 {
+	if settled[stored] && (stored+uint64(u.rounds))%roundsToList != 0 {
 		u.settled[stored] = true
 		return "", nil
 	}

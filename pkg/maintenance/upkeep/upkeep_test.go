@@ -85,15 +85,15 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
 		Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 	}}
-	for range 2 * lookAgain {
+	for range 2 * roundsToList {
 		u.round(t.Context(), now)
 	}
 	of := func(ref layout.Session) int { return listed[layout.Prefix("log", ref)] }
 	if n := of(ended); n < 3 || n > 4 {
-		t.Errorf("the ended session was listed %d times in %d rounds", n, 2*lookAgain)
+		t.Errorf("the ended session was listed %d times in %d rounds", n, 2*roundsToList)
 	}
-	if n := of(unknown); n != 2*lookAgain {
-		t.Errorf("the other session was listed %d times in %d rounds", n, 2*lookAgain)
+	if n := of(unknown); n != 2*roundsToList {
+		t.Errorf("the other session was listed %d times in %d rounds", n, 2*roundsToList)
 	}
 	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)

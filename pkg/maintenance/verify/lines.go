@@ -11,13 +11,14 @@ import (
 	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
-// maxLine is the longest line that is looked at: a collector takes no larger batch.
+// maxLine is the longest line that is checked, in bytes: a collector takes no larger batch.
 const maxLine = 64 << 20
 
-// maxTold is how many bad lines of one stream are reported.
-const maxTold = 10
+// maxReported is how many bad lines of one stream are reported one by one.
+const maxReported = 10
 
-// checkLines reads events: JSON Lines, or JSON arrays as KubeRay writes. Errors are the reader's.
+// checkLines checks that events are JSON Lines, or JSON arrays as KubeRay writes them, and calls damaged for each error
+// in them. The returned error is the reader's.
 func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	b := bufio.NewReaderSize(r, 256<<10)
 	if first, err := b.Peek(1); err == nil && first[0] == '[' {
@@ -26,9 +27,10 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	lines, bad := 0, 0
 	scanner := bufio.NewScanner(b)
 	scanner.Buffer(nil, maxLine)
-	cut := false // the last line lacks its end
+	cut := false // the last line has no newline
 	scanner.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-		rest := bytes.TrimLeft(data, " \t\r\n") // a few kilobytes may decode to hundreds of millions of empty lines
+		// Blank lines are skipped at once: a few kilobytes may decode to hundreds of millions of them.
+		rest := bytes.TrimLeft(data, " \t\r\n")
 		blank := len(data) - len(rest)
 		lines += bytes.Count(data[:blank], []byte{'\n'})
 		n, line, err := bufio.ScanLines(rest, atEOF)
@@ -41,7 +43,7 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 		if json.Valid(line) {
 			continue
 		}
-		if bad++; bad <= maxTold {
+		if bad++; bad <= maxReported {
 			what := "is not JSON"
 			if cut {
 				what = "is cut"
@@ -49,7 +51,7 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 			damaged("line %d %s: %.80q", lines, what, line)
 		}
 	}
-	if bad > maxTold {
+	if bad > maxReported {
 		damaged("%d of %d lines are not JSON", bad, lines)
 	}
 	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -60,7 +62,8 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	return nil
 }
 
-// checkArrays reads arrays of events: KubeRay appends arrays to arrays.
+// checkArrays checks arrays of events, one after the other, because KubeRay appends arrays to arrays. It calls damaged
+// for the first error in them. The returned error is the reader's.
 func checkArrays(r io.Reader, damaged func(format string, args ...any)) error {
 	stream := jsonstream.New(r, maxLine)
 	n := 0
@@ -78,7 +81,7 @@ func checkArrays(r io.Reader, damaged func(format string, args ...any)) error {
 	return err
 }
 
-// checkArray reads one array and counts its events. io.EOF says that no array follows.
+// checkArray checks one array, and adds the number of its events to events. The error is io.EOF if no array follows.
 func checkArray(stream *jsonstream.Reader, events *int) error {
 	begin, err := stream.Token()
 	if err != nil {

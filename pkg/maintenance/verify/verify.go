@@ -43,7 +43,7 @@ func isFolder(o blob.Object) bool {
 // concurrency is how many streams are read at a time.
 const concurrency = 8
 
-// Session reads all objects of a session. Errors are the store's; damage is in the report.
+// Session reads all objects of a session, and returns which are damaged. The error is the store's.
 func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *progress.Counter) (Report, error) {
 	v := &verifier{store: store, p: p, report: Report{Damage: []Damage{}}}
 	for _, o := range s.Foreign {
@@ -64,10 +64,10 @@ func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *pr
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	for _, stream := range s.Streams {
-		g.Go(func() error { return v.stream(ctx, &stream.Stream) })
+		g.Go(func() error { return v.readStream(ctx, &stream.Stream) })
 	}
 	for _, o := range s.Others {
-		g.Go(func() error { return v.object(ctx, o) })
+		g.Go(func() error { return v.readObject(ctx, o) })
 	}
 	err := g.Wait()
 	slices.SortFunc(v.report.Damage,
@@ -75,6 +75,7 @@ func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *pr
 	return v.report, err
 }
 
+// verifier verifies the objects of one session.
 type verifier struct {
 	store blob.Reader
 	p     *progress.Counter
@@ -83,14 +84,15 @@ type verifier struct {
 	report Report
 }
 
+// damaged adds a damage to the report. The text goes on after the object's key, such as "is not whole JSON".
 func (v *verifier) damaged(key, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Damage = append(v.report.Damage, Damage{key, fmt.Sprintf(format, args...)})
 }
 
-// stream reads a whole stream. Of events it checks each line.
-func (v *verifier) stream(ctx context.Context, stream *chunks.Stream) error {
+// readStream reads a whole stream. Except in logs, it checks that each line is JSON.
+func (v *verifier) readStream(ctx context.Context, stream *chunks.Stream) error {
 	r := &tolerant{verifier: v, Reader: chunks.NewReader(ctx, v.store, stream, chunks.Options{
 		Exact: true, OnChunk: func(c chunks.Chunk) { v.p.Did(1, c.Object.Size) },
 	})}
@@ -105,9 +107,9 @@ func (v *verifier) stream(ctx context.Context, stream *chunks.Stream) error {
 // maxObject bounds the memory for one object, in bytes. Of a larger object only the size is checked.
 const maxObject = 256 << 20
 
-// object reads an object that is no chunk of a stream and checks its form. An object of maxObject bytes or more is only
-// read.
-func (v *verifier) object(ctx context.Context, o inventory.Object) error {
+// readObject reads an object that is not a chunk of a stream, and checks its form by its kind. An object of maxObject
+// bytes or more is only read.
+func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 	defer v.p.Did(1, o.Object.Size)
 	body := blob.Join(ctx, v.store, []blob.Object{o.Object})
 	defer func() { _ = body.Close() }()
@@ -125,7 +127,8 @@ func (v *verifier) object(ctx context.Context, o inventory.Object) error {
 		return nil
 	}
 	switch text := bytes.TrimSpace(data); {
-	case o.Parsed.Kind == layout.Index && !strings.HasSuffix(o.Parsed.Path, ".parquet"): // findings, which are made again where they are damaged
+	case o.Parsed.Kind == layout.Index && !strings.HasSuffix(o.Parsed.Path, ".parquet"):
+		// It has findings, which are made again if they are damaged.
 	case o.Parsed.Kind == layout.Index:
 		const magic = "PAR1" // at both ends of a Parquet file
 		if len(data) < 2*len(magic) || !bytes.HasPrefix(data, []byte(magic)) || !bytes.HasSuffix(data, []byte(magic)) {
@@ -143,8 +146,8 @@ func (v *verifier) object(ctx context.Context, o inventory.Object) error {
 	return nil
 }
 
-// tolerant reports the gaps of a stream and reads on. After a gap it returns a line end, so that the following bytes
-// are not taken for the rest of a cut line.
+// tolerant reads a stream, reports its gaps, and reads on after them. In place of a gap it returns a newline, so that
+// the following bytes are not taken for the rest of a cut line.
 type tolerant struct {
 	*chunks.Reader
 	verifier *verifier
