@@ -18,7 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/doctor"
 )
 
-// doctorCommand is `historyserver doctor`. flags are those of the server, bound to o.
+// doctorCommand makes `historyserver doctor`, which checks the server's settings and surroundings. flags are the
+// server's flags, bound to o.
 func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 	var bundle string
 	cmd := &cobra.Command{
@@ -31,7 +32,7 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 			"  historyserver doctor --bundle=/tmp/doctor.tar.gz",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().NFlag() == 0 {
+			if cmd.Flags().NFlag() == 0 { // in the server's container, take the flags of the server that runs there
 				if err := cmd.Flags().Parse(doctor.Arguments("historyserver")); err != nil {
 					return commands.UsageError(err)
 				}
@@ -42,7 +43,7 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}
-			metrics := o.running(cmd.Context(), r)
+			metrics := o.checkRunning(cmd.Context(), r)
 			return r.Finish(cmd.OutOrStdout(), bundle, settings.Shown(flags), metrics)
 		},
 	}
@@ -52,10 +53,11 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 	return cmd
 }
 
-// examine checks what the settings name.
+// examine checks what the settings name: the store and the rights in it, the space for indexes, and the builds of the
+// Ray Dashboard.
 func (o *serveOptions) examine(ctx context.Context, r *doctor.Report) {
 	log := logrus.New()
-	log.SetLevel(logrus.FatalLevel) // the checks say it
+	log.SetLevel(logrus.FatalLevel) // the report has everything that would be logged
 	if _, err := os.Stat(o.storage.LocalDir); o.storage.IsLocal() && err != nil {
 		r.Fail("store", "%v: set --local-dir, or choose another --storage-backend", err)
 	} else if store, err := backend.Open(ctx, o.storage, log); err != nil {
@@ -86,11 +88,12 @@ func (o *serveOptions) examine(ctx context.Context, r *doctor.Report) {
 	}
 }
 
-// minIndexSpace is enough for the indexes of some sessions, in bytes.
+// minIndexSpace is the free space, in bytes, that is enough for the indexes of some sessions.
 const minIndexSpace = 1 << 30
 
-// running asks the server that runs here, and returns its metrics; nil if there is none.
-func (o *serveOptions) running(ctx context.Context, r *doctor.Report) []byte {
+// checkRunning checks whether the server that runs on this machine is ready, and returns its metrics; nil if no server
+// runs here.
+func (o *serveOptions) checkRunning(ctx context.Context, r *doctor.Report) []byte {
 	status, text, err := doctor.Ask(ctx, o.listen, "/readyz")
 	switch {
 	case err != nil:
@@ -101,6 +104,6 @@ func (o *serveOptions) running(ctx context.Context, r *doctor.Report) []byte {
 	default:
 		r.OK("server", "the one that runs is ready")
 	}
-	_, metrics, _ := doctor.Ask(ctx, o.listen, "/metrics") // a report without is of use too
+	_, metrics, _ := doctor.Ask(ctx, o.listen, "/metrics") // a report without metrics is of use, too
 	return metrics
 }

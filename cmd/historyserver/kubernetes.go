@@ -25,10 +25,11 @@ type kubernetesOptions struct {
 	tls           access.TLS
 	shutdownDelay time.Duration
 
-	enableLive bool   // KubeRay's spelling
-	collectors string // version
+	enableLive bool   // the setting live in KubeRay's form
+	collectors string // the tag that images of collectors should have; see collectorVersion
 }
 
+// addFlags binds the settings to flags. It also adds flags of KubeRay's history server that have no effect here.
 func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Running clusters", o.live.AddFlags)
 	settings.Group(fs, "Access", o.access.AddFlags)
@@ -49,6 +50,7 @@ func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// complete checks the settings, and sets live by --enable-live-clusters if that is given.
 func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 	if o.shutdownDelay < 0 {
 		return fmt.Errorf("--shutdown-delay=%s: want at least 0", o.shutdownDelay)
@@ -77,7 +79,7 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// open creates the list of running clusters, nil if they are not wanted, and the access rules.
+// open makes the list of running clusters, which is nil if the settings do not want it, and the access rules.
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
 		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name "+
@@ -89,9 +91,9 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	if err != nil {
 		return nil, nil, err
 	}
-	var asked client.Client
+	var reviewer client.Client
 	if o.access.AsksKubernetes() {
-		if asked, err = o.live.Client(access.AddToScheme); err != nil {
+		if reviewer, err = o.live.Client(access.AddToScheme); err != nil {
 			return nil, nil, fmt.Errorf("--auth=%s: %w", o.access.Auth, err)
 		}
 	}
@@ -100,7 +102,7 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 			return nil, nil, fmt.Errorf("--kubernetes-clusters=%s: %w", file, err)
 		}
 	}
-	allowed, err := access.New(o.access, asked, log)
+	allowed, err := access.New(o.access, reviewer, log)
 	return live, allowed, err
 }
 
@@ -114,9 +116,9 @@ func (o *kubernetesOptions) collectorVersion() string {
 	}
 }
 
-// secure wraps listener for HTTPS if a certificate is set. The certificate's files are reloaded on changes until ctx
-// ends.
-func (o *kubernetesOptions) secure(ctx context.Context, listener net.Listener, log logrus.FieldLogger) (net.Listener,
+// withTLS returns a listener for HTTPS, or the listener itself if no certificate is set. It reads the certificate's
+// files again when they change, until ctx ends.
+func (o *kubernetesOptions) withTLS(ctx context.Context, listener net.Listener, log logrus.FieldLogger) (net.Listener,
 	error) {
 	config, watch, err := o.tls.Config()
 	if err != nil || config == nil {

@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// noArgs refuses what is no command, and says which is like it.
+// noArgs refuses an argument that is no command, and suggests a command that is spelled alike.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -46,6 +46,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return settings.UnknownCommand(cmd, args[0])
 }
 
+// command makes the program's command with all of its subcommands.
 func command() *cobra.Command {
 	var o serveOptions
 	serve := func(cmd *cobra.Command, _ []string) error {
@@ -99,13 +100,13 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// isBare says whether nothing is set, by flags, variables of any name or the settings file: a person typed the name to
-// see what it does.
+// isBare says whether nothing is set by flags, environment variables or a settings file. Then a person typed the
+// program's name to see what it does.
 func isBare(fs *pflag.FlagSet, environ []string) bool {
 	return settings.Load(fs, environ, commands.ServerFlags()) == nil && fs.NFlag() == 0
 }
 
-// serveCommand is the server under a name of its own.
+// serveCommand makes `historyserver serve`, which does what the program does without a command.
 func serveCommand(flags *pflag.FlagSet, serve func(*cobra.Command, []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/mcptools"
 )
 
+// mcpCommand makes `historyserver mcp`, which answers an assistant over stdin and stdout by requests to a server.
 func mcpCommand() *cobra.Command {
 	var server commands.Server
 	var logs logging.Options
@@ -31,12 +32,12 @@ func mcpCommand() *cobra.Command {
 		if err != nil {
 			return commands.UsageError(err)
 		}
-		asked, err := server.NewClient()
+		client, err := server.NewClient()
 		if err != nil {
 			return err
 		}
-		log.WithField("server", asked.Server()).Info("answering an assistant over stdin and stdout")
-		return mcptools.New(version, asked).Run(cmd.Context(), &mcp.StdioTransport{})
+		log.WithField("server", client.Server()).Info("answering an assistant over stdin and stdout")
+		return mcptools.New(version, client).Run(cmd.Context(), &mcp.StdioTransport{})
 	}
 	return cmd
 }

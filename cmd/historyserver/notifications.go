@@ -21,34 +21,34 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// explainPatience is how many delays of webhooks after its end a session without stored findings is left to the
-// server that explains sessions; then it is loaded for its events.
+// explainPatience is for how many delays of webhooks after a session's end the sender waits for another server to
+// explain the session. If no findings are stored by then, the sender loads the session itself.
 const explainPatience = 5
 
-// sessionReader reads what the sender of webhooks says about sessions.
+// sessionReader reads for the sender of webhooks what it says about sessions.
 type sessionReader struct {
 	sessions    *catalog.Catalog
 	cache       *sessioncache.Cache[*session.Session]
 	dashboard   *dashboard.Dashboard
-	indexes     *index.Writer // nil: there are none
-	explainTime time.Duration // how long another server may take to explain an ended session; 0: none explains sessions
+	indexes     *index.Writer // nil: indexes are off
+	explainTime time.Duration // how long after its end another server may explain a session; 0: none does
 	log         logrus.FieldLogger
 }
 
-// newSender makes the sender of webhooks.
-func (o *serveOptions) newSender(store blob.Store, from sessionReader,
+// newSender makes the sender of webhooks, which reads sessions with r.
+func (o *serveOptions) newSender(store blob.Store, r sessionReader,
 	registry prometheus.Registerer) (*webhooks.Sender, error) {
-	if from.indexes != nil && o.explain.Requests > 0 {
-		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Delay, webhooks.DefaultDelay)
+	if r.indexes != nil && o.explain.Requests > 0 {
+		r.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Delay, webhooks.DefaultDelay)
 	}
 	options := webhooks.Options{
 		Store: store, Root: o.storage.Root,
 		Sessions: func() (iter.Seq[catalog.Entry], bool) {
-			l := from.sessions.Cached()
+			l := r.sessions.Cached()
 			return l.Oldest(), l.Err == nil && !l.At.IsZero() && !l.Beginning
 		},
-		Timing: o.webhooksTiming, Log: from.log, Registerer: registry,
-		Findings: from.findings, Failed: from.failedJobs, Earlier: from.earlier,
+		Timing: o.webhooksTiming, Log: r.log, Registerer: registry,
+		Findings: r.findings, Failed: r.failedJobs, Earlier: r.earlier,
 	}
 	if o.webhooks != "" {
 		var err error
@@ -59,44 +59,46 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 	return webhooks.New(options), nil
 }
 
-// earlier returns the runs of a session's RayJob before it, the newest first.
-func (from *sessionReader) earlier(e catalog.Entry) []catalog.Entry {
+// earlier returns the sessions of the same RayJob or RayService before a session, the newest first.
+func (r *sessionReader) earlier(e catalog.Entry) []catalog.Entry {
 	f := catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName, Kind: e.OwnerKind, To: e.Start}
-	return catalog.First(from.sessions.Cached().Matching(f, time.Now()), webhooks.MaxEarlier)
+	return catalog.First(r.sessions.Cached().Matching(f, time.Now()), webhooks.MaxEarlier)
 }
 
-// findings returns the stored findings of a session that has ended. If there are none, and of a running session, it
-// loads the session into the cache like for a request. The error is webhooks.ErrNotYet while another server may be
-// about to explain the session.
-func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+// findings returns the findings of a session: those that are stored, if it has ended. If there are none, and of a
+// running session, it loads the session into the cache like for a request. While another server may be about to explain
+// an ended session, it returns webhooks.ErrNotYet instead.
+func (r *sessionReader) findings(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 	if !e.Running {
-		report, err := from.dashboard.KeptFindings(ctx, e.Ref, e.LastWrite)
+		report, err := r.dashboard.KeptFindings(ctx, e.Ref, e.LastWrite)
 		switch {
 		case err == nil:
 			return report, nil
-		case time.Since(e.End) < from.explainTime:
+		case time.Since(e.End) < r.explainTime:
 			return nil, webhooks.ErrNotYet
 		}
 	}
-	s, release, err := from.cache.Get(ctx, e.Ref)
+	s, release, err := r.cache.Get(ctx, e.Ref)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if !e.Running && from.indexes != nil {
-		// The list and the retention rules read from stored findings how a session ended.
-		if err := from.indexes.KeepFindings(ctx, s, false); err != nil { // unless they are kept
-			from.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
+	if !e.Running && r.indexes != nil {
+		// The findings are stored, unless they are already, because the list of sessions and retention rules read the
+		// outcome of a session from them.
+		const replace = false
+		if err := r.indexes.KeepFindings(ctx, s, replace); err != nil {
+			r.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}
-	return from.dashboard.Findings(ctx, from.dashboard.At(s, 0))
+	return r.dashboard.Findings(ctx, r.dashboard.At(s, 0))
 }
 
-// failedJobs returns the failed jobs of a running session, unless the dashboard's last stored answer is still the one
-// named known; and the name of that answer.
-func (from *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) ([]moment.Job, string,
-	error) {
-	failed, answer, err := from.sessions.FailedJobs(ctx, e.Ref, known)
+// failedJobs returns the failed jobs of a running session by the dashboard's last stored list of jobs, and the name of
+// that list. If the list is still the one named known, it returns no jobs.
+func (r *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) (failedJobs []moment.Job,
+	list string, err error) {
+	failed, answer, err := r.sessions.FailedJobs(ctx, e.Ref, known)
 	jobs := make([]moment.Job, len(failed))
 	for i, j := range failed {
 		jobs[i] = moment.Job{

@@ -27,7 +27,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// serveOptions are the settings of the server. Those of one part are fields of its own Options, which serve completes.
+// serveOptions are the settings of the server. Settings of one part are fields of that part's own Options, of which
+// serve sets the other fields.
 type serveOptions struct {
 	storage         backend.Config
 	listen          string
@@ -49,12 +50,13 @@ type serveOptions struct {
 	retention       time.Duration
 	retentionRules  string
 	webhooks        string
-	webhooksTiming  webhooks.Timing // other than usual in tests only
+	webhooksTiming  webhooks.Timing // only tests set it
 	prices          string
 	kubernetes      kubernetesOptions
 	log             logging.Options
 }
 
+// addFlags binds the settings to flags, in groups for --help.
 func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Server", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.listen, "listen", ":8080", "address to listen on")
@@ -102,6 +104,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	})
 }
 
+// addSessionFlags adds the flags of listing and loading sessions.
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.catalog.Interval, "catalog-interval", catalog.DefaultInterval,
 		"how often the server looks for new sessions")
@@ -118,9 +121,11 @@ func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 			"because Ray's proxying dashboard gives up after 30s")
 }
 
+// addLimitFlags adds the flags that limit memory, time and rows.
 func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 	o.sessions.MaxBytes = 2 << 30
-	fs.Var((*settings.Bytes)(&o.sessions.MaxBytes), "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
+	fs.Var((*settings.Bytes)(&o.sessions.MaxBytes), "session-cache-max-memory",
+		"maximum memory for sessions, loaded or loading, such as 512MiB")
 	fs.Var(&o.answerMemory, "max-answer-memory",
 		"maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; not set: "+
 			"half of --session-cache-max-memory")
@@ -133,6 +138,7 @@ func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 		"maximum number of rows that one State API request may ask for")
 }
 
+// addUpkeepFlags adds the flags of compaction, retention and notes.
 func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.upkeep.Compact, "compact", false,
 		"join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
@@ -147,6 +153,7 @@ func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 		"time between two rounds of --compact, --retention and --retention-rules")
 }
 
+// addGrafanaFlags adds the flags of Grafana and Prometheus, which the dashboard's pages name.
 func (o *serveOptions) addGrafanaFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "",
 		"URL of Grafana as this server reaches it, for the dashboard's metrics; empty: no Grafana")
@@ -160,14 +167,16 @@ func (o *serveOptions) addGrafanaFlags(fs *pflag.FlagSet) {
 		"name of the Prometheus data source in Grafana")
 }
 
-// minAnswerMemory is enough for a few answers at a time, and for the largest snapshot of a small cluster.
+// minAnswerMemory is the least --max-answer-memory, in bytes: it is enough for a few answers at a time, and for the
+// largest snapshot of a small cluster.
 const minAnswerMemory = 32 << 20
 
-// minMetricsMemory is enough for some hours of a small cluster's metrics.
+// minMetricsMemory is the least --max-metrics-memory, in bytes: it is enough for some hours of a small cluster's
+// metrics.
 const minMetricsMemory = 16 << 20
 
-// complete takes settings that the command line does not set from the environment and the settings file, and checks all
-// of them.
+// complete reads settings that the command line does not set from the environment and the settings file, checks all of
+// them, and returns the logger that they ask for.
 func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
 	if err := settings.Load(fs, environ, commands.ServerFlags()); err != nil {
 		return nil, err

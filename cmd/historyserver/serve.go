@@ -46,7 +46,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 )
 
-// listenAndServe bounds the process' memory by the settings and serves at the configured address.
+// listenAndServe limits the process' memory by the settings, and serves at the configured address until ctx ends.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -54,23 +54,24 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 			"as 127.0.0.1:8080: %w", o.listen, err))
 	}
 	defer func() { _ = listener.Close() }()
-	signal.Ignore(syscall.SIGPIPE)        // of a log that nobody reads any more
+	signal.Ignore(syscall.SIGPIPE)        // it would end the process if nobody reads its log any more
 	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
 	garbage.Limit(o.sessions.MaxBytes + int64(o.answerMemory) + queries + logs.SearchMemory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
-// metricsRegistry registers metrics and is read by scrapes.
+// metricsRegistry is where parts of the server register their metrics, and where /metrics reads them.
 type metricsRegistry interface {
 	prometheus.Registerer
 	prometheus.Gatherer
 }
 
-// serve runs the server until ctx ends and all requests are answered.
+// serve makes the parts of the server, and runs them until ctx ends and all requests are answered. Parts are closed in
+// the reverse order of their start.
 func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger,
 	registry metricsRegistry) error {
 	if err := commands.CheckFolder(o.storage); err != nil {
-		log.Warnf("%v; until then nothing is shown", err) // its first collector may be about to make it
+		log.Warnf("%v; until then nothing is shown", err) // the first collector may be about to create the folder
 	}
 	opened, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
@@ -86,7 +87,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	databases := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry)
 	promQL := o.openPromQL(log)
 	stored := &promapi.Stored{API: promQL, Databases: databases}
-	loading := o.loading(store, memory, stored, log, registry)
+	loading := o.loaderOptions(store, memory, stored, log, registry)
 	if loading.Writer != nil {
 		o.dashboard.Findings.Kept = loading.Writer.KeptFindings
 		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
@@ -107,7 +108,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if err != nil {
 		return commands.UsageError(err)
 	}
-	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
+	if listener, err = o.kubernetes.withTLS(ctx, listener, log); err != nil {
 		return commands.UsageError(err)
 	}
 	prices, err := fleet.ReadPrices(o.prices)
@@ -166,7 +167,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	return o.run(ctx, listener, handler, log, answers.Close, explainer.Close, sender.Close)
 }
 
-// retentionPolicy says which sessions are removed; nil: none.
+// retentionPolicy returns the policy of --retention and --retention-rules; nil if neither is set.
 func (o *serveOptions) retentionPolicy(book *notes.Book) (*retention.Policy, error) {
 	if o.retention == 0 && o.retentionRules == "" {
 		return nil, nil
@@ -183,22 +184,23 @@ func (o *serveOptions) retentionPolicy(book *notes.Book) (*retention.Policy, err
 }
 
 const (
-	// queries is the number of PromQL queries that run at once. A page of panels sends about forty.
-	queries = 4
+	// concurrentQueries is the number of PromQL queries that run at once. A page of panels sends about forty.
+	concurrentQueries = 4
 	// sampleBytes is the memory of one sample in a query.
 	sampleBytes = 16
 )
 
-// openPromQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
+// openPromQL makes what answers PromQL. The samples of all queries that run at once take at most a quarter of the
+// memory for metrics.
 func (o *serveOptions) openPromQL(log logrus.FieldLogger) *promapi.API {
 	options := o.promQL
-	options.MaxSamples = int(o.metricsMemory) / 4 / queries / sampleBytes
-	options.Concurrent, options.Wait, options.Version, options.Log = queries, o.loadTimeout, version, log
+	options.MaxSamples = int(o.metricsMemory) / 4 / concurrentQueries / sampleBytes
+	options.Concurrent, options.Wait, options.Version, options.Log = concurrentQueries, o.loadTimeout, version, log
 	return promapi.New(options)
 }
 
-// loading returns the options of the session loader.
-func (o *serveOptions) loading(
+// loaderOptions returns the options of the session loader. They have a writer of indexes unless indexes are off.
+func (o *serveOptions) loaderOptions(
 	store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger,
 	registry prometheus.Registerer,
 ) sessionload.Options {
@@ -212,7 +214,8 @@ func (o *serveOptions) loading(
 	return options
 }
 
-// newExplainer makes what finds out how ended sessions ended. Without indexes it does nothing.
+// newExplainer makes what finds out in the background how and why ended sessions ended. It does nothing if indexes are
+// off (indexes is nil), because the findings are kept with them.
 func (o *serveOptions) newExplainer(
 	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader,
 	cache *sessioncache.Cache[*session.Session],
@@ -233,11 +236,13 @@ func (o *serveOptions) newExplainer(
 	return explain.New(options)
 }
 
-// run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing. While
-// it waits for them at the end, it closes what answers do not need, so that other replicas take over at once, and what
-// would never end.
+// run serves requests until ctx ends, and then waits for those that are being answered, at most the shutdown timeout.
+// Writing an answer has no time limit, because a client may follow a log.
+//
+// When it begins to wait, it calls each of closers. They end answers that would never end, and parts that answers do
+// not need, so that another replica takes over their work at once.
 func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger,
-	closes ...func()) error {
+	closers ...func()) error {
 	srv := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -245,8 +250,8 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	for _, end := range closes {
-		srv.RegisterOnShutdown(end)
+	for _, closer := range closers {
+		srv.RegisterOnShutdown(closer)
 	}
 	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(),
 		"storage": o.storage.Describe()}).Info("serving")

@@ -24,6 +24,7 @@ type webhookOptions struct {
 	log  logging.Options
 }
 
+// webhookCommand makes `historyserver webhook`, the admission webhook.
 func webhookCommand() *cobra.Command {
 	o := webhookOptions{Options: admission.Options{Inject: inject.Default()}}
 	o.Inject.Backends = backend.Names()
@@ -46,6 +47,7 @@ func webhookCommand() *cobra.Command {
 	return cmd
 }
 
+// addFlags binds the settings to flags.
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	o.Inject.AddFlags(fs)
 	fs.StringVar(&o.Listen, "webhook-listen", ":9443", "address to listen on, HTTPS")
@@ -68,6 +70,8 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})
 }
 
+// complete reads the settings that the command line does not set, checks all of them, and makes the client of
+// Kubernetes unless the settings need none.
 func (o *webhookOptions) complete(fs *pflag.FlagSet, environ []string) error {
 	if err := settings.Load(fs, environ); err != nil {
 		return err

@@ -28,13 +28,13 @@ const (
 	maxAnswer, maxValues = 64 << 20, 2_000_000
 	// maxRow bounds one element of a list, in bytes.
 	maxRow = 8 << 20
-	// maxError bounds what is read of an answer that says what went wrong, in bytes.
+	// maxError is how many bytes are read of an answer that says what went wrong.
 	maxError = 64 << 10
-	// maxShown bounds what an error repeats of a text from elsewhere, in bytes.
+	// maxShown is how many bytes of the server's text an error repeats.
 	maxShown = 2000
-	// longestWait is how long a client asks again for a session that is being loaded, or for the turn of a request.
+	// longestWait is how long a patient client sends a request again that the server is not ready to answer.
 	longestWait = 10 * time.Minute
-	// longestPause bounds what the server may ask a client to wait between two requests.
+	// longestPause is the longest pause between two of these requests, whatever the server asks for.
 	longestPause = time.Minute
 )
 
@@ -42,22 +42,23 @@ const (
 type Client struct {
 	base *url.URL
 	http *http.Client
-	// Patient makes requests that are answered 503 with Retry-After be sent again; Waiting, if there is one, hears why.
+	// Patient has requests that are answered 503 with Retry-After sent again, as for a session that is being loaded.
+	// OnWait, if set, is called before each pause.
 	Patient bool
-	Waiting func(why string)
-	// Warned, if set, hears the server's warning with an answer that is old or lacks something.
-	Warned func(warning string)
+	OnWait  func(why string)
+	// OnWarning, if set, is called with the server's warning that an answer is old or lacks something.
+	OnWarning func(warning string)
 }
 
-// New makes a client of the server at base, whose path ends with a slash. The transport adds what identifies the user.
-// Redirects are never followed: where they lead would get the user's token.
+// New makes a client of the server at base, whose path ends with a slash. The transport adds the user's token to
+// requests. Redirects are not followed, because the server that they lead to would get the token.
 func New(base *url.URL, transport http.RoundTripper) *Client {
 	return &Client{base: base, http: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// ParseBase reads the address of a server. Neither its value nor url's error is in the error: they may contain a
-// password.
+// ParseBase reads the address of a server, and adds a slash to its path. The error has neither the address nor the
+// error of package url in it, because they may contain a password.
 func ParseBase(address string) (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(address, "/") + "/")
 	if err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
@@ -70,7 +71,7 @@ func ParseBase(address string) (*url.URL, error) {
 // Server is the address of the server, without a password.
 func (c *Client) Server() string { return strings.TrimSuffix(c.base.Redacted(), "/") }
 
-// Address is where a person can open a path. It lacks the base's user and password.
+// Address is the URL at which a person can open a path of the server. It has no user and password.
 func (c *Client) Address(path string) (string, error) {
 	address, err := c.base.Parse(path)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *Client) Address(path string) (string, error) {
 	return address.String(), nil
 }
 
-// Get asks for a path below the base. The caller closes the answer's body.
+// Get requests a path, relative to the server's root. The caller closes the body of the answer.
 func (c *Client) Get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -88,16 +89,16 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) (*http.
 	return c.send(ctx, http.MethodGet, path, nil)
 }
 
-// Data asks for a path whose answer has the envelope of Ray's State API, and reads its data.
+// Data requests a path whose answer has the envelope of Ray's State API, and decodes the data in it.
 func (c *Client) Data(ctx context.Context, path string, query url.Values, into any) error {
 	answer, err := c.Get(ctx, path, query)
 	if err != nil {
 		return err
 	}
-	return c.read(answer, into)
+	return c.readData(answer, into)
 }
 
-// Post sends JSON, and reads the data of the answer.
+// Post sends a body as JSON, and decodes the data of the answer.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	sent, err := json.Marshal(body)
 	if err != nil {
@@ -107,11 +108,11 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	return c.read(answer, into)
+	return c.readData(answer, into)
 }
 
-// read decodes an answer in the envelope of Ray's State API: its data go into into.
-func (c *Client) read(answer *http.Response, into any) error {
+// readData decodes the data of an answer in the envelope of Ray's State API, and closes its body.
+func (c *Client) readData(answer *http.Response, into any) error {
 	defer answer.Body.Close()
 	envelope := struct {
 		Result bool   `json:"result"`
@@ -128,7 +129,7 @@ func (c *Client) read(answer *http.Response, into any) error {
 	return nil
 }
 
-// boundedAnswer is JSON of which at most so many bytes and values are read.
+// boundedAnswer reads JSON, of which it returns at most this many bytes and about this many values; then an error.
 type boundedAnswer struct {
 	io.Reader
 	bytes, values int
@@ -144,24 +145,25 @@ func (b *boundedAnswer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unreadable is an answer that is not what this program expects.
+// unreadable is the error about an answer that cannot be decoded.
 func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("the answer of %s cannot be read (%w): is it a history server, and as new as this program? "+
 		"`historyserver --version` tells this program's version",
 		c.Server(), err)
 }
 
-// send sends a request until it is answered.
+// send sends a request. A patient client sends it again for up to longestWait while the server asks for that.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	for began := time.Now(); ; {
-		answer, err := c.once(ctx, method, path, body)
+		answer, err := c.sendOnce(ctx, method, path, body)
 		var refused *Error
-		if err == nil || !c.Patient || !errors.As(err, &refused) || refused.RetryAfter == 0 ||
-			time.Since(began)+refused.RetryAfter > longestWait {
+		again := c.Patient && errors.As(err, &refused) && refused.RetryAfter > 0 &&
+			time.Since(began)+refused.RetryAfter <= longestWait
+		if !again {
 			return answer, err
 		}
-		if c.Waiting != nil {
-			c.Waiting(refused.Message)
+		if c.OnWait != nil {
+			c.OnWait(refused.Message)
 		}
 		if backoff.Sleep(ctx, refused.RetryAfter) != nil {
 			return nil, context.Cause(ctx)
@@ -169,8 +171,8 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	}
 }
 
-// once sends a request, whose answer has status 200.
-func (c *Client) once(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+// sendOnce sends a request, and returns an answer with status 200 that is no HTML page. Any other answer is an *Error.
+func (c *Client) sendOnce(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	to, err := c.base.Parse(path)
 	if err != nil {
 		return nil, err
@@ -189,23 +191,23 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte) (*h
 	}
 	kind := answer.Header.Get("Content-Type")
 	if answer.StatusCode == http.StatusOK && !strings.Contains(kind, "html") {
-		if _, warning, ok := strings.Cut(answer.Header.Get("Warning"), `"`); ok && c.Warned != nil {
-			c.Warned(strings.TrimSuffix(warning, `"`))
+		if _, warning, ok := strings.Cut(answer.Header.Get("Warning"), `"`); ok && c.OnWarning != nil {
+			c.OnWarning(strings.TrimSuffix(warning, `"`))
 		}
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what there is of it
-	return nil, c.refused(answer, kind, text)
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a part of the text is better than none
+	return nil, c.refusal(answer, kind, text)
 }
 
-// Error is an answer other than 200.
+// Error is an answer that is not what was requested.
 type Error struct {
 	Status     int
-	Message    string        // what the server said
-	RetryAfter time.Duration // when to ask again; 0: not at all
+	Message    string        // which server answered what
+	RetryAfter time.Duration // after which pause the server asks for the request again; 0: it does not
 
-	advice string
+	advice string // what to do; "" for none
 }
 
 func (e *Error) Error() string {
@@ -216,12 +218,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// refused is the error for an answer that is not what was asked for. kind is its Content-Type, text its body.
-func (c *Client) refused(answer *http.Response, kind string, text []byte) error {
+// refusal makes the error for an answer that is not what was requested. contentType is the answer's, text its body.
+func (c *Client) refusal(answer *http.Response, contentType string, text []byte) error {
 	server, status := c.Server(), answer.StatusCode
-	said, ours := message(text)
+	said, ours := errorMessage(text)
 	e := &Error{Status: status, Message: said}
-	if e.Message == "" || strings.Contains(kind, "html") {
+	if e.Message == "" || strings.Contains(contentType, "html") {
 		e.Message = "it says nothing more"
 	}
 	full := fmt.Sprintf("%s answers %d %s: %s", server, status, http.StatusText(status), e.Message)
@@ -232,7 +234,7 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 			"address behind it"
 	case status >= 300 && status < 400:
 		e.Message = fmt.Sprintf("%s redirects to %s, which is not followed, because it would get your token", server,
-			c.redirect(answer))
+			c.redirectTarget(answer))
 		e.advice = "use the address that answers directly; if that is a page to sign in, one behind its proxy"
 	case status == http.StatusUnauthorized:
 		e.Message, e.advice = full, "sign in with `historyserver login --server "+server+"`, or set --token-file"
@@ -251,8 +253,8 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 	return e
 }
 
-// redirect is where an answer leads, without what may be secret.
-func (c *Client) redirect(answer *http.Response) string {
+// redirectTarget is the address that an answer redirects to, without its user, password and query, which may be secret.
+func (c *Client) redirectTarget(answer *http.Response) string {
 	to, err := answer.Location()
 	if err != nil {
 		return "nowhere"
@@ -260,13 +262,13 @@ func (c *Client) redirect(answer *http.Response) string {
 	return fmt.Sprintf("%.200s", (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String())
 }
 
-// message returns why a request was refused, by the body of the answer, as a short text. ours says that the body is in
-// the envelope of Ray's State API or of PromQL's, as all refusals of a history server are: they have the advice, too.
-func message(text []byte) (reason string, ours bool) {
+// errorMessage returns, as a short text, the reason that the body of an answer gives for refusing a request. ours says
+// that the body is in the envelope of Ray's State API or of Prometheus's API, as all refusals of a history server are.
+func errorMessage(text []byte) (reason string, ours bool) {
 	var envelope struct {
 		Msg   string `json:"msg"`
 		Error string `json:"error"`     // of PromQL's API
-		Kind  string `json:"errorType"` // as Error; other servers have none
+		Kind  string `json:"errorType"` // of PromQL's API; other servers do not send it
 	}
 	reason = string(text)
 	if json.Unmarshal(text, &envelope) == nil {
@@ -277,11 +279,11 @@ func message(text []byte) (reason string, ours bool) {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxShown)], ""), ours
 }
 
-// unreachable says why a server did not answer, and what to do.
+// unreachable makes the error that says why a server did not answer, and what to do. err is the error of http.Client.
 func (c *Client) unreachable(err error) error {
-	var sent *url.Error
-	if errors.As(err, &sent) { // its text repeats the whole address
-		err = sent.Err
+	var withURL *url.Error
+	if errors.As(err, &withURL) { // its text repeats the whole address
+		err = withURL.Err
 	}
 	server := c.Server()
 	var unknownCA x509.UnknownAuthorityError

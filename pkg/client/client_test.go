@@ -139,7 +139,7 @@ func TestWarned(t *testing.T) {
 	}))
 	must.Get(c.Sessions(t.Context(), nil))(t)
 	said := ""
-	c.Warned = func(warning string) { said = warning }
+	c.OnWarning = func(warning string) { said = warning }
 	if must.Get(c.Lookup(t.Context())(catalog.Filter{}))(t); said != "sessions are missing" {
 		t.Errorf("told is %q", said)
 	}
@@ -160,7 +160,7 @@ func TestPatience(t *testing.T) {
 			t.Errorf("without patience: %v after %d requests", err, asked)
 		}
 		said := ""
-		c.Patient, c.Waiting = true, func(why string) { said = why }
+		c.Patient, c.OnWait = true, func(why string) { said = why }
 		began := time.Now()
 		if _, err := c.Sessions(t.Context(), nil); err != nil || asked != 3 || time.Since(began) != 5*time.Second ||
 			!strings.Contains(said, "42 %") {

@@ -20,11 +20,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Session is a row of /clusters.
+// Session is a session as a server lists it.
 type Session struct {
 	catalog.Entry
-	Note notes.Note // what people wrote on it
-	Path string     // where its dashboard is, relative to the server's root
+	Note notes.Note // the pin and the note on it
+	Path string     // of its dashboard, relative to the server's root
 }
 
 // Row is one session in /clusters. The first five fields are KubeRay's.
@@ -35,7 +35,7 @@ type Row struct {
 	CreateTime      string `json:"createTime"`  // UTC, 2026-11-20T23:19:45Z
 	CreateTimeStamp int64  `json:"createTimeStamp"`
 
-	// KubernetesCluster is the name of the session's, which is also the end of its namespace's name.
+	// KubernetesCluster is the name of the session's Kubernetes cluster, which is also the end of its namespace's name.
 	KubernetesCluster string `json:"kubernetesCluster,omitempty"`
 
 	Session   string  `json:"session"`   // the session's own name, of running ones too
@@ -45,17 +45,18 @@ type Row struct {
 	LastWrite string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
 	Seconds   float64 `json:"durationSeconds"`
 	catalog.Summary
-	// NotKnownYet says that the session has ended, and nobody has found out how.
+	// NotKnownYet says that the session has ended, and its outcome has not been found out.
 	NotKnownYet bool `json:"notKnownYet,omitempty"`
 	// Note is the pin and the note on the session, if there is one.
 	Note *notes.Note `json:"note,omitempty"`
-	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
+	// LivePath is where the dashboard of the running cluster itself is, if requests for it are forwarded.
 	LivePath string `json:"livePath,omitempty"`
 	// Path is where the session's dashboard is, relative to the server's root.
 	Path string `json:"path"`
 }
 
-// RowOf is what the entry of a session says of it. KubeRay's name of a running one is live; Session has its own.
+// RowOf returns the row of a session. Of a running one SessionName is "live", as KubeRay has it, and Session is its own
+// name.
 func RowOf(e catalog.Entry, now time.Time) Row {
 	at := func(t time.Time) string {
 		if t.IsZero() {
@@ -77,8 +78,8 @@ func RowOf(e catalog.Entry, now time.Time) Row {
 	return row
 }
 
-// session is what a row says, of an older server too.
-func (r *Row) session() Session {
+// toSession returns the session of a row. An older server may have left fields out.
+func (r *Row) toSession() Session {
 	at := func(text string) time.Time {
 		t, _ := time.Parse(time.RFC3339Nano, text) // zero if it is not known
 		return t
@@ -94,17 +95,19 @@ func (r *Row) session() Session {
 	return s
 }
 
-// Sessions lists the sessions that a filter passes, newest first. The parameters are those of /clusters.
+// Sessions lists the sessions that a query of /clusters selects, newest first.
 func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, error) {
-	all, _, err := c.Listed(ctx, filter)
+	all, _, err := c.SessionsWithWarning(ctx, filter)
 	return all, err
 }
 
-// Entries lists the sessions that a filter passes, newest first. Those that run and are not stored have no name.
+// Entries lists the sessions that a filter passes, newest first. Of a running session of which nothing is stored, the
+// name is catalog.Live.
 func (c *Client) Entries(ctx context.Context, f catalog.Filter) ([]catalog.Entry, error) {
 	return c.entries(ctx, f.Form())
 }
 
+// entries lists the entries of the sessions that a query of /clusters selects.
 func (c *Client) entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
 	found, err := c.Sessions(ctx, form)
 	entries := make([]catalog.Entry, len(found))
@@ -114,8 +117,8 @@ func (c *Client) entries(ctx context.Context, form url.Values) ([]catalog.Entry,
 	return entries, err
 }
 
-// Listed is Sessions, with the server's warning if the list is old or lacks something.
-func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, warning string, err error) {
+// SessionsWithWarning is Sessions, with the server's warning if the list is old or lacks something.
+func (c *Client) SessionsWithWarning(ctx context.Context, filter url.Values) (all []Session, warning string, err error) {
 	answer, err := c.Get(ctx, "clusters", filter)
 	if err != nil {
 		return nil, "", err
@@ -123,7 +126,7 @@ func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, 
 	defer answer.Body.Close()
 	all = []Session{}
 	if err := jsonstream.Each(jsonstream.New(answer.Body, maxRow), math.MaxInt, func(r Row) error {
-		all = append(all, r.session())
+		all = append(all, r.toSession())
 		return nil
 	}); err != nil {
 		return nil, "", c.unreadable(err)
@@ -131,10 +134,10 @@ func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, 
 	return all, answer.Header.Get("Warning"), nil
 }
 
-// maxFound is how many sessions are looked at, the newest, that have some words in what is known of them.
+// maxFound is how many sessions, the newest, a search for words returns when names are looked up.
 const maxFound = "1000"
 
-// Lookup returns a catalog.Lookup that asks the server.
+// Lookup returns a function that looks up sessions at the server.
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	return func(f catalog.Filter) ([]catalog.Entry, error) {
 		form := f.Form()
@@ -145,8 +148,9 @@ func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	}
 }
 
-// Find finds the session of a name. One that is named in full and not listed is taken as it is named: asked for it, the
-// server looks into its store again, and says what it knows.
+// Find returns the session that a name selects. If the server lists no such session, a name in full
+// (namespace/cluster/session) is returned as it is: when the server gets a request for that session, it looks into its
+// store again.
 func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) {
 	name, err := catalog.ParseName(text)
 	if err != nil {
@@ -160,8 +164,8 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 }
 
 const (
-	// maxJobs bounds the jobs of a session, maxJobList what is read of them, and maxJobNames their IDs together: the
-	// list of a running session is its cluster's own.
+	// Limits of a session's list of jobs, which of a running session is its cluster's own: maxJobs is how many jobs it
+	// may have, maxJobList how many bytes are read, and maxJobNames how many bytes the jobs' IDs may have together.
 	maxJobs     = 100_000
 	maxJobList  = 256 << 20
 	maxJobNames = 16 << 20
@@ -182,7 +186,7 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	bytes := 0
 	list := jsonstream.New(io.LimitReader(answer.Body, maxJobList), maxRow)
 	if err := jsonstream.Each(list, maxJobs, func(r row) error {
-		if r.Entrypoint != name { // it is not looked for, and may be long
+		if r.Entrypoint != name { // only an equal one is looked for, and others may be long
 			r.Entrypoint = ""
 		}
 		if bytes += len(r.ID) + len(r.SubmissionID); bytes > maxJobNames {
@@ -199,16 +203,19 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 		jobs[i] = row.Job
 	}
 	found, err := compare.FindJob(jobs, name)
-	if id, notOne := rayid.Parse[rayid.Job](name); err != nil && notOne == nil {
-		if earlier := c.jobOfDriver(ctx, path, id); earlier != nil {
-			return earlier, nil
+	if err == nil {
+		return found, nil
+	}
+	if id, notID := rayid.Parse[rayid.Job](name); notID == nil {
+		if submission := c.jobOfDriver(ctx, path, id); submission != nil {
+			return submission, nil
 		}
 	}
-	return found, err
+	return nil, err
 }
 
-// jobOfDriver asks for the submission of a driver, of which the list of jobs has the last driver only. It is nil if
-// there is none.
+// jobOfDriver requests the submission that had a driver; nil if there is none or the request fails. The list of jobs
+// has only the last driver of each submission.
 func (c *Client) jobOfDriver(ctx context.Context, path string, id rayid.Job) *compare.Job {
 	answer, err := c.Get(ctx, path+"api/jobs/"+id.String(), nil)
 	if err != nil {
@@ -222,7 +229,7 @@ func (c *Client) jobOfDriver(ctx context.Context, path string, id rayid.Job) *co
 	return &job
 }
 
-// JobForm are the parameters of what is about one job.
+// JobForm returns the parameters of a request about one job: its submission's ID, else its own.
 func JobForm(j *compare.Job) url.Values {
 	if j.SubmissionID != "" {
 		return url.Values{"submission_id": {j.SubmissionID}}

@@ -17,21 +17,21 @@ import (
 
 // All returns the commands. server are the flags of the server: the commands accept their environment variables.
 func All(server *pflag.FlagSet) []*cobra.Command {
-	// One set of flags for all, since a process runs one command: sets of their own took a megabyte of the server's
-	// start.
+	// All commands share one set of flags, because a process runs only one of them: with a set for each, the start of
+	// the server would take a megabyte more.
 	shared, flags := new(common), pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
 	shared.addFlags(flags)
 	var commands []*cobra.Command
-	for _, add := range []func(*operator) (*cobra.Command, runFunc){
+	for _, newCommand := range []commandFunc{
 		listCommand, showCommand, statusCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand,
 		exportCommand, importCommand,
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{common: shared}
-		cmd, run := add(o)
+		cmd, run := newCommand(o)
 		cmd.GroupID = StoreGroup
-		if o.viaServer {
+		if o.canAskServer {
 			cmd.GroupID = SessionsGroup
 		}
 		cmd.Flags().AddFlagSet(flags)
@@ -48,7 +48,8 @@ const (
 	ServerGroup   = "server"
 )
 
-// AddTo adds the commands, and the groups in their order, to the program, whose own flags are those of the server.
+// AddTo adds the commands of All, and the groups of --help in their order, to the program, whose own flags are those of
+// the server.
 func AddTo(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: SessionsGroup, Title: "Look at sessions, in the store or with --server at a history server"},
@@ -58,20 +59,25 @@ func AddTo(root *cobra.Command) {
 	root.AddCommand(All(root.Flags())...)
 }
 
-// runFunc runs a command after its flags are read and the store is open.
+// commandFunc makes a command. It says in the operator, which is the command's own, what the command can do: see the
+// fields before history. The second result runs the command.
+type commandFunc func(*operator) (*cobra.Command, runFunc)
+
+// runFunc runs a command after its flags are read and the operator is open.
 type runFunc func(ctx context.Context, args []string) error
 
 // common are the flags that all commands have.
 type common struct {
 	server      Server
-	serverFlags *pflag.FlagSet // of commands that can ask a server
-	storeFlags  *pflag.FlagSet // those that say nothing to a server
+	serverFlags *pflag.FlagSet // of server; only commands that can ask a server have them
+	storeFlags  *pflag.FlagSet // of storage and quiet, which are about a store that the command itself reads
 	storage     backend.Config
 	logging     logging.Options
 	output      string
 	quiet       time.Duration
 }
 
+// addFlags adds the flags, except serverFlags.
 func (c *common) addFlags(fs *pflag.FlagSet) {
 	c.storeFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.storeFlags.SortFlags = false

@@ -14,8 +14,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
+// compactCommand makes compact, which joins the chunks of sessions.
 func compactCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterRefused
+	o.clusterMeans = clusterRefused
 	var all, dryRun bool
 	cmd := &cobra.Command{
 		Use:     "compact {--all | SESSION...}",
@@ -33,13 +34,13 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+		return o.forEach(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
 			if dryRun {
-				s, err := o.list(ctx, e.Ref)
+				s, err := o.listObjects(ctx, e.Ref)
 				if err != nil {
-					return outcome{}, err
+					return sessionReport{}, err
 				}
-				return outcome{line: wouldCompact(compact.Candidates(s, o.quiet, time.Now()))}, nil
+				return sessionReport{line: wouldCompact(compact.Candidates(s, o.quiet, time.Now()))}, nil
 			}
 			var done progress.Counter
 			stop := bar.Follow("joining", &done)
@@ -51,11 +52,12 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 			}
 			line := fmt.Sprintf("joined %s, removed %s", human.Count(result.Joined, "file"),
 				human.Count(result.Removed, "chunk"))
-			return outcome{line, result}, err
+			return sessionReport{line, result}, err
 		})
 	}
 }
 
+// wouldCompact says what compact would join.
 func wouldCompact(candidates []*inventory.Stream) string {
 	chunks, bytes := 0, int64(0)
 	for _, stream := range candidates {

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
+// compareCommand makes compare, which puts two sessions or runs of a job side by side.
 func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	var c comparison
 	cmd := &cobra.Command{
@@ -26,7 +27,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
-	o.viaServer = true
+	o.canAskServer = true
 	fs := cmd.Flags()
 	fs.StringVar(&c.Job, "job", "",
 		"job to compare: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
@@ -48,58 +49,58 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// writeComparison writes a comparison for a terminal: which two they are, their figures, what changed, what failed,
-// functions, nodes and notes.
+// writeComparison writes a comparison as a table: which two are compared, their figures, settings that differ,
+// findings, functions, nodes and notes.
 func writeComparison(w io.Writer, r *compare.Report) {
 	a, b := r.With, r.Session
-	row(w, "other", sideName(a))
-	row(w, "this", sideName(b))
-	section := func(things int, heads ...any) {
-		if things > 0 {
-			row(w)
-			row(w, heads...)
+	writeRow(w, "other", sideName(a))
+	writeRow(w, "this", sideName(b))
+	section := func(rows int, heads ...any) { // below an empty line, if it has rows
+		if rows > 0 {
+			writeRow(w)
+			writeRow(w, heads...)
 		}
 	}
-	section(1, "", "OTHER", "THIS", "DIFFERENCE")
-	row(w, "Outcome", a.Outcome, b.Outcome)
-	row(w, "Start", a.Start, b.Start)
+	section(1, "", "OTHER", "THIS", "DIFFERENCE") // it always has rows
+	writeRow(w, "Outcome", a.Outcome, b.Outcome)
+	writeRow(w, "Start", a.Start, b.Start)
 	for _, f := range (web.Compare{Report: r}).Figures() {
-		row(w, f.Name, f.With, f.Session, f.Difference)
+		writeRow(w, f.Name, f.With, f.Session, f.Difference)
 	}
 	section(len(r.Settings), "CHANGED", "OTHER", "THIS")
 	for _, s := range r.Settings {
-		row(w, s.Name, cmp.Or(s.With, "-"), cmp.Or(s.Session, "-"))
+		writeRow(w, s.Name, cmp.Or(s.With, "-"), cmp.Or(s.Session, "-"))
 	}
-	leftOut(w, r.SettingsLeftOut, "setting")
+	writeLeftOut(w, r.SettingsLeftOut, "setting")
 	section(len(r.Findings), "IN", "OTHER", "THIS", "WHAT FAILED")
 	for _, f := range r.Findings {
-		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In],
-			times(f.With), times(f.Session),
+		writeRow(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In],
+			failureCount(f.With), failureCount(f.Session),
 			strings.ToUpper(f.Severity)+" "+f.Title)
 	}
-	leftOut(w, r.FindingsLeftOut, "finding")
+	writeLeftOut(w, r.FindingsLeftOut, "finding")
 	section(len(r.Functions), "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95",
 		"MAX")
 	for _, f := range r.Functions {
-		row(w, f.Name, cmp.Or(web.Signed(f.Difference), "0 s"),
+		writeRow(w, f.Name, cmp.Or(web.Signed(f.Difference), "0 s"),
 			change(f.With.Total, f.Session.Total, human.Seconds),
-			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole),
-			change(float64(f.With.Failed), float64(f.Session.Failed), whole),
-			change(float64(f.With.Retries), float64(f.Session.Retries), whole),
+			change(float64(f.With.Attempts), float64(f.Session.Attempts), wholeNumber),
+			change(float64(f.With.Failed), float64(f.Session.Failed), wholeNumber),
+			change(float64(f.With.Retries), float64(f.Session.Retries), wholeNumber),
 			change(f.With.Median, f.Session.Median, human.Seconds),
 			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
 	}
-	leftOut(w, r.FunctionsLeftOut, "function")
+	writeLeftOut(w, r.FunctionsLeftOut, "function")
 	section(len(r.Nodes), "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
 	for _, n := range r.Nodes {
-		row(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)),
-			change(float64(n.With.Count), float64(n.Session.Count), whole),
-			change(float64(n.With.Lost), float64(n.Session.Lost), whole))
+		writeRow(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)),
+			change(float64(n.With.Count), float64(n.Session.Count), wholeNumber),
+			change(float64(n.With.Lost), float64(n.Session.Lost), wholeNumber))
 	}
-	leftOut(w, r.NodesLeftOut, "type")
+	writeLeftOut(w, r.NodesLeftOut, "type")
 	for _, side := range []*compare.Side{a, b} {
 		for _, note := range side.Notes {
-			row(w, sideName(side)+": "+note)
+			writeRow(w, sideName(side)+": "+note)
 		}
 	}
 }
@@ -112,9 +113,10 @@ func sideName(s *compare.Side) string {
 	return s.Namespace + "/" + s.Cluster + "/" + s.Session
 }
 
-func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
+// wholeNumber writes a number without decimals.
+func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// change writes a figure of both sides, once where both are the same.
+// change writes a figure of both sides, "3 → 5", or only "3" if they are written alike.
 func change(with, session float64, write func(float64) string) string {
 	if a, b := write(with), write(session); a != b {
 		return a + " → " + b
@@ -122,15 +124,17 @@ func change(with, session float64, write func(float64) string) string {
 	return write(session)
 }
 
-func times(f *compare.Failure) string {
+// failureCount says how often something failed; "-" for nil, never.
+func failureCount(f *compare.Failure) string {
 	if f == nil {
 		return "-"
 	}
 	return fmt.Sprint(f.Count)
 }
 
-func leftOut(w io.Writer, n int, thing string) {
+// writeLeftOut writes how many things are left out of a table, if any are.
+func writeLeftOut(w io.Writer, n int, thing string) {
 	if n > 0 {
-		row(w, human.Count(n, thing)+" left out")
+		writeRow(w, human.Count(n, thing)+" left out")
 	}
 }

@@ -16,16 +16,18 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
-// Bounds of what a shell waits for and shows.
+// How long a shell waits for completions, and how many it shows.
 const (
 	completionTime = 3 * time.Second
 	maxCompletions = 200
 )
 
-// completeSession completes the argument SESSION in a shell, from the store or the server that the command would ask.
+// completeSession has a shell complete the argument SESSION, from the store or the server that the command would use.
+// It writes no messages, which would be printed into what the user types.
 func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if words := strings.Fields(cmd.Use); len(words) > 1 && words[1] == "PATTERN" && len(args) == 0 {
+		words := strings.Fields(cmd.Use)
+		if len(args) == 0 && len(words) > 1 && words[1] == "PATTERN" { // the first argument of grep is no session
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
@@ -35,7 +37,7 @@ func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 		if err := o.open(cmd, server); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		entries, err := o.all(ctx)
+		entries, err := o.allSessions(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -43,7 +45,7 @@ func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 	}
 }
 
-// completeValues has a shell complete the values of flags that take one of a few.
+// completeValues has a shell complete the values of those of a command's flags that take one of a few.
 func (o *operator) completeValues(cmd *cobra.Command) {
 	for name, values := range map[string]func() []string{
 		"output":  func() []string { return o.outputs },
@@ -68,22 +70,23 @@ func (o *operator) completeValues(cmd *cobra.Command) {
 	}
 }
 
-// all returns all sessions, of which only the names are needed.
-func (o *operator) all(ctx context.Context) ([]catalog.Entry, error) {
+// allSessions returns all sessions, of which only the names are needed.
+func (o *operator) allSessions(ctx context.Context) ([]catalog.Entry, error) {
 	if o.store != nil {
 		return o.entries(ctx, nil)
 	}
 	return o.history.sessions(ctx, nil, catalog.Filter{})
 }
 
-// completions are the names that begin with what is typed: clusters, and of a typed cluster its sessions.
+// completions are the names of clusters that begin with what is typed or, if that is a cluster's name and a slash at
+// least, the names of its sessions.
 func completions(entries []catalog.Entry, typed string) (names []string) {
 	for _, e := range entries {
-		cluster := e.Ref.Namespace + "/" + e.Ref.Cluster
-		candidates := []string{e.Ref.Cluster, cluster}
-		for _, of := range candidates {
-			if strings.HasPrefix(typed, of+"/") {
-				candidates = []string{of + "/" + catalog.Latest, of + "/" + e.Ref.Name}
+		clusters := []string{e.Ref.Cluster, e.Ref.Namespace + "/" + e.Ref.Cluster}
+		candidates := clusters
+		for _, cluster := range clusters {
+			if strings.HasPrefix(typed, cluster+"/") {
+				candidates = []string{cluster + "/" + catalog.Latest, cluster + "/" + e.Ref.Name}
 			}
 		}
 		for _, name := range candidates {

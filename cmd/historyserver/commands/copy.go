@@ -20,14 +20,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
 )
 
-// copyOptions are the source and the target of a copy.
+// copyOptions are the flags of copy.
 type copyOptions struct {
-	to  []string
+	to  []string // storage settings of the target, as NAME=VALUE
 	all bool
 }
 
+// copyCommand makes copy, which copies sessions to another store.
 func copyCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterRefused
+	o.clusterMeans = clusterRefused
 	var c copyOptions
 	cmd := &cobra.Command{
 		Use:     "copy --to NAME=VALUE... {--all | SESSION...}",
@@ -52,7 +53,7 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+		return o.forEach(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
 			from := transfer.Place{Store: o.store, Root: o.storage.Root}
 			to := transfer.Place{Store: target, Root: root}
 			var done progress.Counter
@@ -64,13 +65,13 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 			}
 			line := fmt.Sprintf("copied %s, %s; %d already there", human.Count(result.Copied, "object"),
 				human.Bytes(result.Bytes), result.Kept)
-			return outcome{line, result}, err
+			return sessionReport{line, result}, err
 		})
 	}
 }
 
-// open opens the target.
-func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.Store, string, error) {
+// open opens the target's store, and returns it with its root.
+func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store blob.Store, root string, err error) {
 	if len(c.to) == 0 {
 		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
 			"storage-backend=s3 --to s3-bucket=history"))
@@ -81,16 +82,15 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.St
 	if err := c.set(fs); err != nil {
 		return nil, "", UsageError(err)
 	}
-	store, err := backend.Open(ctx, config, log)
-	if err != nil {
+	if store, err = backend.Open(ctx, config, log); err != nil {
 		return nil, "", UsageError(fmt.Errorf("--to: %w", err))
 	}
 	return store, config.Root, nil
 }
 
-// set sets the storage flags of the target.
+// set sets the target's storage flags, fs, to the values of --to.
 func (c *copyOptions) set(fs *pflag.FlagSet) error {
-	// In a pod the file that is read by default has the source's settings.
+	// In a pod, the settings file that is read by default has the settings of the source.
 	if err := fs.Lookup("storage-backend-config-path").Value.Set(""); err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 )
 
-// Coverage is the command that asks a server which running clusters keep their history. known are the server's flags.
+// Coverage makes the command that asks a server which running clusters keep their history. known are the server's
+// flags, whose variables may be set.
 func Coverage(known *pflag.FlagSet) *cobra.Command {
 	var server Server
 	var states []string
@@ -49,12 +50,12 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 		if err := o.checkOutput(); err != nil {
 			return err
 		}
-		asked, err := server.NewClient()
+		client, err := server.NewClient()
 		if err != nil {
 			return err
 		}
 		var report coverage.Report
-		if err := asked.Data(cmd.Context(), "api/history/coverage", nil, &report); err != nil {
+		if err := client.Data(cmd.Context(), "api/history/coverage", nil, &report); err != nil {
 			return err
 		}
 		if len(states) > 0 {
@@ -69,16 +70,16 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	return cmd
 }
 
-// printCoverage writes the clusters to stdout, and of a table their numbers to stderr, as ls does.
+// printCoverage writes the clusters to stdout. With a table it writes to stderr how many clusters are in each state.
 func (o *operator) printCoverage(report coverage.Report) error {
 	err := o.print(report, func(w io.Writer) {
-		row(w, "NAMESPACE", "NAME", "OWNER", "STATE", "WHY")
+		writeRow(w, "NAMESPACE", "NAME", "OWNER", "STATE", "WHY")
 		for _, c := range report.Clusters {
 			owner := "-"
 			if c.OwnerKind != "RayCluster" {
 				owner = c.OwnerKind + "/" + c.OwnerName
 			}
-			row(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
+			writeRow(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
 		}
 	})
 	if err != nil || o.output != "table" {

@@ -20,8 +20,9 @@ type used struct {
 	Usage   map[string]inventory.Usage `json:"usage"`
 }
 
+// usageCommand makes du, which shows the stored bytes of sessions.
 func usageCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterAll
+	o.clusterMeans = clusterAll
 	cmd := &cobra.Command{
 		Use:   "du [SESSION]...",
 		Short: "Show stored bytes of sessions, by default all, by kind; the largest session first",
@@ -36,7 +37,7 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 		result := make([]used, 0, len(entries))
 		total := used{}
 		for _, e := range entries {
-			s, err := o.list(ctx, e.Ref)
+			s, err := o.listObjects(ctx, e.Ref)
 			if err != nil {
 				return err
 			}
@@ -51,13 +52,13 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		slices.SortStableFunc(result, func(a, b used) int { return cmp.Compare(b.Bytes, a.Bytes) })
 		return o.print(result, func(w io.Writer) {
-			row(w, "SIZE", "OBJECTS", "EVENTS", "LOGS", "SNAPSHOTS", "INDEX", "SESSION")
+			writeRow(w, "SIZE", "OBJECTS", "EVENTS", "LOGS", "SNAPSHOTS", "INDEX", "SESSION")
 			for _, u := range result {
-				row(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes),
+				writeRow(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes),
 					human.Bytes(u.Usage["logs"].Bytes), human.Bytes(u.Usage["snapshots"].Bytes),
 					human.Bytes(u.Usage["index"].Bytes), u.named)
 			}
-			row(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", "total")
+			writeRow(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", "total")
 		})
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
-// ErrNoMatches is the end of a search that found nothing. Nothing went wrong: as of grep, the exit code alone says so.
+// ErrNoMatches says that a search found nothing. That is no failure: as with grep, only the exit code says it, and no
+// message.
 var ErrNoMatches = errors.New("no line matches")
 
 // exitError is an error that ends the process with a code of its own.
@@ -21,11 +22,11 @@ type exitError struct {
 
 func (e *exitError) Unwrap() error { return e.error }
 
-// The exit codes besides 0 and 1, which is what went wrong, or of grep that no line matches. The codes are those of
-// grep.
+// codeUsage is the exit code after wrong usage, as that of grep is. The others are 0, and 1 after other errors and,
+// with the command grep, if no line matches.
 const codeUsage = 2
 
-// UsageError is an error of who called the program: in a flag, an argument or a setting.
+// UsageError returns an error in a flag, an argument or a setting, which ends the process with codeUsage.
 func UsageError(err error) error { return &exitError{err, codeUsage} }
 
 // ExitCode is the code that a process ends with after an error.
@@ -42,7 +43,7 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// Arguments makes wrong flags and arguments of a command, and of those below it, end with the code for wrong usage.
+// Arguments has a command, and those below it, return a UsageError for wrong flags and arguments.
 func Arguments(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return UsageError(settings.FlagError(err, cmd.Flags(), cmd.CommandPath()))

@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
 )
 
+// exportCommand makes export, which writes a session to a file.
 func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	var file string
 	var force bool
@@ -31,7 +32,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd, func(ctx context.Context, args []string) error {
-		e, err := one(o.lookup(ctx), args[0])
+		e, err := findOne(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
 		}
@@ -46,6 +47,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
+// exportTo writes the archive of a session to w, and shows the progress on stderr.
 func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer) error {
 	bar := progress.NewBar(os.Stderr, 1)
 	defer bar.Close()

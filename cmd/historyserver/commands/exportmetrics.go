@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
+// exportMetricsCommand makes export-metrics, which writes a session's metrics as OpenMetrics text.
 func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 	o.outputs = []string{} // it writes OpenMetrics only
 	cmd := &cobra.Command{
@@ -21,7 +22,7 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		Args:    cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {
-		e, err := one(o.lookup(ctx), args[0])
+		e, err := findOne(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 )
 
+// fleetCommand makes fleet, which shows totals over many sessions.
 func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	var by, table, prices string
 	var rows int
@@ -30,7 +31,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			"--table shows, and --output=csv writes, one of the tables.",
 		Args: cobra.NoArgs,
 	}
-	o.outputs, o.viaServer = []string{"table", "csv", "json", "yaml"}, true
+	o.outputs, o.canAskServer = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: "+human.Or(fleet.Resources)+" (with prices); "+
 		"empty: gpu if nodes had any, otherwise cpu")
@@ -57,7 +58,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
 		}
 		if q, err = q.Bounded(); err != nil {
-			return UsageError(fmt.Errorf("--%w", err)) // it begins with a parameter's name, which is also the flag's
+			return UsageError(fmt.Errorf("--%w", err)) // the error begins with the name of a parameter and flag
 		}
 		report, err := o.history.fleet(ctx, q, prices)
 		if err != nil {
@@ -74,7 +75,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// fleetTables write the tables of a report for a terminal, by their names in fleet.Tables.
+// fleetTables has for each name of fleet.Tables the method that writes the table.
 var fleetTables = map[string]func(*fleetWriter){
 	"days":       (*fleetWriter).days,
 	"causes":     (*fleetWriter).causes,
@@ -86,15 +87,15 @@ var fleetTables = map[string]func(*fleetWriter){
 	"sessions":   (*fleetWriter).sessions,
 }
 
-// fleetWriter writes a report for a terminal.
+// fleetWriter writes a report as tables.
 type fleetWriter struct {
 	w        io.Writer
 	r        *fleet.Report
 	terminal terminal
-	begun    bool // something is written
+	begun    bool // something is written, below which a section needs an empty line
 }
 
-// all writes the totals and the tables that have rows.
+// all writes the totals, and the tables that have rows.
 func (f *fleetWriter) all() {
 	f.totals()
 	for _, name := range fleet.Tables {
@@ -102,19 +103,19 @@ func (f *fleetWriter) all() {
 	}
 }
 
-// section writes the heads of a table, below an empty line, unless the table has no rows.
+// section writes the heads of a table, unless the table has no rows. An empty line separates it from what is above.
 func (f *fleetWriter) section(rows int, heads ...any) {
 	if rows == 0 {
 		return
 	}
 	if f.begun {
-		row(f.w)
+		writeRow(f.w)
 	}
 	f.begun = true
-	row(f.w, heads...)
+	writeRow(f.w, heads...)
 }
 
-// totals writes what there was in all days, and how that differs from as many days before.
+// totals writes the totals of all days, and how they differ from those of as many days before.
 func (f *fleetWriter) totals() {
 	t := f.r.Total
 	f.begun = true
@@ -122,12 +123,12 @@ func (f *fleetWriter) totals() {
 	for outcome, n := range t.Each() {
 		total = append(total, fmt.Sprintf("%d %s", n, outcome))
 	}
-	row(f.w, total...)
+	writeRow(f.w, total...)
 	if t.Unmeasured > 0 {
-		row(f.w, "without hours", human.Count(t.Unmeasured, "session"))
+		writeRow(f.w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
 	if b := f.r.Before; b != nil {
-		row(f.w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
+		writeRow(f.w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
 		change := []any{"change"}
 		add := func(what string, now, before float64) {
 			if text := human.Change(now, before); text != "" {
@@ -140,13 +141,14 @@ func (f *fleetWriter) totals() {
 			add(figure.Title, t.Hours.Of(figure.By), b.Total.Hours.Of(figure.By))
 		}
 		if len(change) > 1 {
-			row(f.w, change...)
+			writeRow(f.w, change...)
 		}
 	}
 	f.section(1, "HOURS", f.hourHeads())
-	row(f.w, "all", f.hours(t.Hours))
+	writeRow(f.w, "all", f.hours(t.Hours))
 }
 
+// days writes the sessions of each day by outcome.
 func (f *fleetWriter) days() {
 	heads := []any{"DAY", "SESSIONS"}
 	for outcome := range f.r.Total.Each() {
@@ -158,11 +160,12 @@ func (f *fleetWriter) days() {
 		for _, n := range d.Each() {
 			cells = append(cells, n)
 		}
-		row(f.w, cells...)
+		writeRow(f.w, cells...)
 	}
 }
 
-// causes gives the name of the latest session of a cause as much room as there is beside the cause.
+// causes writes what failed first, and how often. If the terminal is too narrow, it shortens the name of the latest
+// session before the cause.
 func (f *fleetWriter) causes() {
 	const latest, cause = 2, 3
 	rows := [][]any{{"SESSIONS", "LAST (UTC)", "LATEST", "WHAT FAILED FIRST"}}
@@ -170,13 +173,14 @@ func (f *fleetWriter) causes() {
 		rows = append(rows, []any{c.Sessions, human.Time(c.Last),
 			c.Latest.Namespace + "/" + c.Latest.Cluster + "/" + c.Latest.Session, c.Title})
 	}
-	f.terminal.fit(rows, shrink{latest, 24}, shrink{cause, 40})
+	f.terminal.fitColumns(rows, shrink{latest, 24}, shrink{cause, 40})
 	f.section(len(f.r.Causes), rows[0]...)
 	for _, cells := range rows[1:] {
-		row(f.w, cells...)
+		writeRow(f.w, cells...)
 	}
 }
 
+// namespaces writes what each namespace used and, in a second table, what those with a budget cost.
 func (f *fleetWriter) namespaces() {
 	f.usage(f.r.Namespaces, "NAMESPACE", "SESSIONS", func(u fleet.Usage) string { return u.Namespace })
 	hasBudget := func(u fleet.Usage) bool { return u.Budget > 0 }
@@ -185,31 +189,34 @@ func (f *fleetWriter) namespaces() {
 	}
 	for _, u := range f.r.Namespaces {
 		if hasBudget(u) {
-			row(f.w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
+			writeRow(f.w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
 		}
 	}
 }
 
-// usage writes a table of what each of many used.
-func (f *fleetWriter) usage(used []fleet.Usage, who, runs string, name func(fleet.Usage) string) {
-	f.section(len(used), who, runs, "FAILED", f.hourHeads())
+// usage writes a table of what each namespace, owner, job or user used. nameHead and runsHead are the heads of the
+// columns with names, which name returns, and with the numbers of runs.
+func (f *fleetWriter) usage(used []fleet.Usage, nameHead, runsHead string, name func(fleet.Usage) string) {
+	f.section(len(used), nameHead, runsHead, "FAILED", f.hourHeads())
 	for _, u := range used {
-		row(f.w, name(u), u.Runs, u.Failed, f.hours(u.Hours))
+		writeRow(f.w, name(u), u.Runs, u.Failed, f.hours(u.Hours))
 	}
 }
 
+// slower writes the jobs that became slower.
 func (f *fleetWriter) slower() {
 	f.section(len(f.r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
 	for _, s := range f.r.Slower {
-		row(f.w, jobName(fleet.Usage{Namespace: s.Namespace, Name: s.Name}), s.Before.Runs,
+		writeRow(f.w, jobName(fleet.Usage{Namespace: s.Namespace, Name: s.Name}), s.Before.Runs,
 			human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean), fmt.Sprintf("%.2f", s.Ratio))
 	}
 }
 
+// sessions writes the sessions that used most.
 func (f *fleetWriter) sessions() {
 	f.section(len(f.r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", f.hourHeads())
 	for _, s := range f.r.Sessions {
-		row(f.w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
+		writeRow(f.w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
 			f.hours(s.Hours))
 	}
 }
@@ -222,10 +229,10 @@ func jobName(u fleet.Usage) string {
 
 func userName(u fleet.Usage) string { return u.Namespace + "/" + u.Name }
 
-// figures are those of hours, each with a column.
+// figures are the hours of each resource, and the cost if there are prices: each has a column.
 func (f *fleetWriter) figures() []fleet.Figure { return fleet.Figures(f.r.Currency != "") }
 
-// hourHeads are the heads of hours, separated by tabs.
+// hourHeads are the heads of the columns of figures, separated by tabs.
 func (f *fleetWriter) hourHeads() string {
 	var heads []string
 	for _, figure := range f.figures() {
@@ -237,7 +244,8 @@ func (f *fleetWriter) hourHeads() string {
 	return strings.Join(heads, "\t")
 }
 
-// hours returns the columns below hourHeads: what the nodes offered, and the share of it that was not used.
+// hours are the cells below hourHeads, separated by tabs: what the nodes offered, and the share of it that was not
+// used.
 func (f *fleetWriter) hours(h fleet.Hours) string {
 	var cells []string
 	for _, figure := range f.figures() {

@@ -17,12 +17,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
-// grepFlags are the flags of grep that are not its query's own fields.
+// grepFlags are those flags of grep that are not fields of its query.
 type grepFlags struct {
 	level   string
-	context int
+	context int // lines before and after each match
 }
 
+// grepCommand makes grep, which searches logs.
 func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	var q logQuery
 	var flags grepFlags
@@ -33,7 +34,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 			"  historyserver grep --regexp \"exit code [1-9]\" team-a/nightly/latest --level error -C 3",
 		Args: cobra.ExactArgs(2),
 	}
-	o.viaServer, o.outputs, o.ofCluster = true, []string{"table", "json"}, clusterAll
+	o.canAskServer, o.outputs, o.clusterMeans = true, []string{"table", "json"}, clusterAll
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
@@ -59,13 +60,13 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		err := o.grep(ctx, &q, args[1])
 		if err != nil && !errors.Is(err, ErrNoMatches) {
-			return &exitError{err, codeUsage} // as of grep: 1 says that no line matches
+			return &exitError{err, codeUsage} // as grep does: 1 says that no line matches
 		}
 		return err
 	}
 }
 
-// complete reads the flags that are texts.
+// complete puts the flags into a query, and checks it.
 func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	q.Before, q.After = f.context, f.context
 	if q.Level, err = logline.ParseLevel(f.level); err != nil {
@@ -74,7 +75,8 @@ func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	return q.Prepare()
 }
 
-// grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
+// grep prints the lines of logs that match or, with --output=json, the records of the search, a line of JSON each. The
+// error is ErrNoMatches if no line matches and everything was searched.
 func (o *operator) grep(ctx context.Context, q *logQuery, name string) error {
 	out := bufio.NewWriter(o.out)
 	p := &matchPrinter{w: out}
@@ -101,8 +103,8 @@ func (o *operator) grep(ctx context.Context, q *logQuery, name string) error {
 	if err != nil {
 		return fmt.Errorf("search logs: %w", err)
 	}
-	o.tellLeftOut(end.Undated, "time", "--from and --to")
-	o.tellLeftOut(end.Unlevelled, "level", "--level")
+	o.reportLeftOut(end.Undated, "time", "--from and --to")
+	o.reportLeftOut(end.Unlevelled, "level", "--level")
 	switch {
 	case end.Matches > 0:
 		return nil
@@ -113,17 +115,20 @@ func (o *operator) grep(ctx context.Context, q *logQuery, name string) error {
 	return ErrNoMatches
 }
 
-// tellLeftOut says that lines match, but are not printed, because what flags ask for is not known of them.
-func (o *operator) tellLeftOut(lines int64, what, flags string) {
+// reportLeftOut says on stderr how many matching lines are not printed, because they lack a property (a time or a
+// level) that these flags ask for.
+func (o *operator) reportLeftOut(lines int64, what, flags string) {
 	if lines > 0 {
 		fmt.Fprintf(o.errOut, "%s left out because nothing says their %s; without %s they are printed\n",
 			human.Count(int(lines), "matching line"), what, flags)
 	}
 }
 
-// matchPrinter prints matches as grep does, below their session's name.
+// matchPrinter prints the records of a search as text: matches as grep prints them, and comments that begin with #,
+// such as the session's name above its matches.
 type matchPrinter struct{ w io.Writer }
 
+// print prints a record.
 func (p *matchPrinter) print(record logsearch.Record) error {
 	switch r := record.(type) {
 	case *logsearch.Begin:
@@ -146,6 +151,7 @@ func (p *matchPrinter) print(record logsearch.Record) error {
 	return nil
 }
 
+// match prints a matching line and the lines around it, with their numbers.
 func (p *matchPrinter) match(m *logsearch.Match) error {
 	name := fmt.Sprintf("%.8s/%s", m.NodeID, m.File)
 	for i, text := range m.Before {
@@ -164,6 +170,7 @@ func (p *matchPrinter) match(m *logsearch.Match) error {
 	return nil
 }
 
+// line prints a line, in which nothing acts on a terminal.
 func (p *matchPrinter) line(format string, values ...any) error {
 	_, err := fmt.Fprintln(p.w, human.Printable(fmt.Sprintf(format, values...)))
 	return err

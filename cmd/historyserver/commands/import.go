@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
 )
 
+// importCommand makes import, which stores sessions from files of export.
 func importCommand(o *operator) (*cobra.Command, runFunc) {
 	limit, add := settings.Bytes(100<<30), false
 	cmd := &cobra.Command{
@@ -43,6 +44,8 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
+// importFile stores the session of one file, or of standard input if name is "-". limit is the most uncompressed bytes
+// that it may have; add allows adding objects to a session that is stored already.
 func (o *operator) importFile(ctx context.Context, name string, limit int64, add bool,
 	bar *progress.Bar) (archive.Result, error) {
 	var in io.Reader = os.Stdin

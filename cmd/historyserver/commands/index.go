@@ -20,8 +20,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 )
 
+// indexCommand makes index, which writes the indexes of ended sessions.
 func indexCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterRefused
+	o.clusterMeans = clusterRefused
 	var places indexing.Places
 	var all, force bool
 	var shard string
@@ -55,19 +56,20 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return shardOf(e.Ref, n) != i })
 		places.Store, places.Root, places.Metrics, places.Log = o.store, o.storage.Root, o.metrics(), o.log
 		writer := places.Open()
-		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+		return o.forEach(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
 			began := time.Now()
 			result, err := indexing.Session(ctx, e.Ref, indexing.Options{
 				Writer: writer, Force: force, Quiet: o.quiet, MaxMemory: int64(memory), Follow: bar.Follow,
 			})
 			if err != nil {
-				return outcome{}, err
+				return sessionReport{}, err
 			}
-			return outcome{indexedLine(result, time.Since(began)), result}, nil
+			return sessionReport{indexedLine(result, time.Since(began)), result}, nil
 		})
 	}
 }
 
+// indexedLine says what was done for a session.
 func indexedLine(r indexing.Result, took time.Duration) string {
 	switch r.Index {
 	case indexing.UpToDate:
@@ -78,7 +80,7 @@ func indexedLine(r indexing.Result, took time.Duration) string {
 	return fmt.Sprintf("indexed %s in %s", human.Count(r.Attempts, "task attempt"), took.Round(10*time.Millisecond))
 }
 
-// parseShard reads i/n.
+// parseShard reads --shard, i/n.
 func parseShard(s string) (i, n int, err error) {
 	left, right, ok := strings.Cut(s, "/")
 	i, err = strconv.Atoi(left)

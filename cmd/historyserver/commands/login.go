@@ -30,7 +30,7 @@ type login struct {
 	device   bool
 	port     int
 	clientID string
-	open     func(address string) error // a browser; nil: there is none
+	open     func(address string) error // opens a browser; nil: there is none
 	// ask asks the user on the terminal; nil: there is none.
 	ask func(ctx context.Context, question string) (answer string, err error)
 
@@ -38,11 +38,12 @@ type login struct {
 	out, errOut io.Writer
 }
 
-// Login returns the commands that sign in and out. known are the flags of other commands, whose variables may be set.
+// Login makes the commands that sign in and out. known are the flags of other commands, whose variables may be set.
 func Login(known *pflag.FlagSet) []*cobra.Command {
-	return []*cobra.Command{loginCommand(&login{open: opener()}, known), logoutCommand(known)}
+	return []*cobra.Command{loginCommand(&login{open: browserOpener()}, known), logoutCommand(known)}
 }
 
+// loginCommand makes login, which runs l.
 func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login --server URL",
@@ -78,6 +79,8 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	return cmd
 }
 
+// run signs the user in: it reads from the server how that is done there, gets a token, tries whether the server
+// accepts it, and stores it.
 func (l *login) run(ctx context.Context) error {
 	base, err := l.server.Base()
 	if err != nil {
@@ -100,19 +103,19 @@ func (l *login) run(ctx context.Context) error {
 		fmt.Fprintf(l.out, "%s needs no sign-in.\n", credentials.Server)
 		return nil
 	case mode == access.OIDC && l.server.token == "" && l.server.tokenFile == "":
-		provider := l.provider(about.SignIn, credentials.Server, network)
-		if err := l.agree(ctx, store, provider); err != nil {
+		provider := l.oidcProvider(about.SignIn, credentials.Server, network)
+		if err := l.confirmTrust(ctx, store, provider); err != nil {
 			return err
 		}
 		credentials, err = provider.SignIn(ctx)
 	default:
-		credentials.Token, err = l.token(ctx)
+		credentials.Token, err = l.readToken(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	given := client.New(base, &signin.Transport{Server: base, Token: credentials.Token, Next: network})
-	if _, err := given.Sessions(ctx, url.Values{"limit": {"1"}}); err != nil {
+	withToken := client.New(base, &signin.Transport{Server: base, Token: credentials.Token, Next: network})
+	if _, err := withToken.Sessions(ctx, url.Values{"limit": {"1"}}); err != nil {
 		return fmt.Errorf("the server does not accept what the sign-in gave: %w", err)
 	}
 	if err := store.Write(credentials); err != nil {
@@ -127,8 +130,8 @@ func (l *login) run(ctx context.Context) error {
 	return nil
 }
 
-// provider is the OpenID provider that the server names.
-func (l *login) provider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
+// oidcProvider is the sign-in with the OpenID provider that the server names.
+func (l *login) oidcProvider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
 	o := signin.OIDC{
 		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port,
 		Open: l.open,
@@ -140,11 +143,11 @@ func (l *login) provider(s access.SignIn, server string, network http.RoundTripp
 	return o
 }
 
-// agree asks whether the server may get a token of its provider's client. A hostile server may name a client of the
-// user's company whose tokens other services accept. No question is needed where the user named the client, or signed
-// in at this server with it before.
-func (l *login) agree(ctx context.Context, store signin.Store, o signin.OIDC) error {
-	before, _ := store.Read(o.Server) // one that cannot be read is replaced
+// confirmTrust asks the user whether the server may get a token of the client that it names, because a hostile server
+// may name a client whose tokens other services of the user's company accept. It does not ask if the user named the
+// client, or signed in at this server with it before.
+func (l *login) confirmTrust(ctx context.Context, store signin.Store, o signin.OIDC) error {
+	before, _ := store.Read(o.Server) // a sign-in that cannot be read is replaced by the new one
 	if l.clientID != "" || before != nil && before.Issuer == o.Issuer && before.ClientID == o.ClientID {
 		return nil
 	}
@@ -168,8 +171,9 @@ func (l *login) agree(ctx context.Context, store signin.Store, o signin.OIDC) er
 // maxToken bounds what is read as a token, in bytes.
 const maxToken = 64 << 10
 
-// token reads the user's token. A terminal does not show it.
-func (l *login) token(ctx context.Context) (token string, err error) {
+// readToken reads the user's token from the flags, else from the terminal, which does not show it, else from standard
+// input.
+func (l *login) readToken(ctx context.Context) (token string, err error) {
 	var read []byte
 	terminal, isTerminal := l.terminal()
 	switch {
@@ -195,7 +199,7 @@ func (l *login) token(ctx context.Context) (token string, err error) {
 	return token, nil
 }
 
-// terminal is where the user types; ok: standard input is one.
+// terminal returns the terminal on which the user types. ok is false if standard input is none.
 func (l *login) terminal() (file *os.File, ok bool) {
 	file, ok = l.in.(*os.File)
 	return file, ok && term.IsTerminal(int(file.Fd()))
@@ -205,14 +209,14 @@ func (l *login) terminal() (file *os.File, ok bool) {
 func (l *login) askTerminal(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(l.errOut, question)
 	line, err := interruptible(ctx, func() ([]byte, error) { return bufio.NewReader(l.in).ReadBytes('\n') })
-	if errors.Is(err, io.EOF) { // as after Ctrl-D
+	if errors.Is(err, io.EOF) { // the user typed Ctrl-D instead of a line's end
 		err = nil
 	}
 	return string(line), err
 }
 
-// readHidden reads a line that the terminal does not show. If the user interrupts it, the terminal shows again what is
-// typed.
+// readHidden reads a line that the terminal does not show. If the user interrupts that, it has the terminal show again
+// what is typed.
 func readHidden(ctx context.Context, fd int) ([]byte, error) {
 	shown, err := term.GetState(fd)
 	if err != nil {
@@ -225,7 +229,7 @@ func readHidden(ctx context.Context, fd int) ([]byte, error) {
 	return line, err
 }
 
-// interruptible is what read returns, or why ctx ended before that.
+// interruptible returns what read returns or, if ctx ends before that, why it ended. read goes on then.
 func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		line []byte
@@ -244,8 +248,8 @@ func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, er
 	}
 }
 
-// opener opens a browser of this machine; nil where there is none to see.
-func opener() func(string) error {
+// browserOpener returns a function that opens a browser on this machine; nil if the user could not see it.
+func browserOpener() func(string) error {
 	remote := os.Getenv("SSH_CONNECTION") != ""
 	screen := runtime.GOOS != "linux" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	if remote || !screen {
@@ -255,6 +259,7 @@ func opener() func(string) error {
 	return browser.OpenURL
 }
 
+// logoutCommand makes logout, which forgets the sign-in at a server.
 func logoutCommand(known *pflag.FlagSet) *cobra.Command {
 	var server Server
 	cmd := &cobra.Command{
@@ -276,12 +281,12 @@ func logoutCommand(known *pflag.FlagSet) *cobra.Command {
 			return err
 		}
 		name := signin.NameOf(base)
-		there, err := store.Remove(name)
+		wasSignedIn, err := store.Remove(name)
 		if err != nil {
 			return fmt.Errorf("forget the sign-in: %w", err)
 		}
 		text := "You were not signed in at %s.\n"
-		if there {
+		if wasSignedIn {
 			text = "Signed out of %s on this machine. The token stays valid until it expires.\n"
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), text, name)

@@ -29,12 +29,13 @@ type listed struct {
 	named
 	catalog.Summary
 	Running     bool      `json:"running"`
-	NotKnownYet bool      `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
+	NotKnownYet bool      `json:"notKnownYet,omitempty"` // it has ended, and its outcome has not been found out
 	Start       time.Time `json:"start"`
 	End         time.Time `json:"end,omitzero"`
 	LastWrite   time.Time `json:"lastWrite"`
 }
 
+// newListed is the entry of a session.
 func newListed(e catalog.Entry) listed {
 	return listed{
 		named: nameOf(e.Ref), Summary: e.Summary, Running: e.Running, NotKnownYet: e.LacksOutcome(),
@@ -42,6 +43,7 @@ func newListed(e catalog.Entry) listed {
 	}
 }
 
+// listCommand makes ls, which lists sessions.
 func listCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "ls [SESSION]...",
@@ -53,8 +55,8 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
 	limit := cmd.Flags().Int("limit", 0, "list at most so many, the newest; 0: all")
 	filter := o.addFilter(cmd.Flags())
-	o.viaServer, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
-	o.ofCluster = clusterAll
+	o.canAskServer, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
+	o.clusterMeans = clusterAll
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()
 		if err != nil {
@@ -98,13 +100,15 @@ func (o *operator) noSessions(f catalog.Filter) string {
 // watchInterval is the time between two lists of --watch.
 const watchInterval = 5 * time.Second
 
-// watch writes a list, and writes it again when it has changed; on a terminal in the same place. A store or server that
-// has answered once may be out of reach for a while: this is said, and the list is asked for again.
+// watch calls list every watchInterval, and writes what it wrote if that has changed; on a terminal in place of what
+// was there. If the first list fails, it returns the error. Later errors are only printed, each once until it changes,
+// because a store or server may be out of reach for a while.
 func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error {
-	out, erase, last, trouble := o.out, "", "", ""
+	out, erase := o.out, ""
 	if o.terminal.width > 0 {
-		erase = "\x1b[H\x1b[2J" // to the top of an empty screen
+		erase = "\x1b[H\x1b[2J" // clears the screen and goes to its top
 	}
+	written, lastError := "", ""
 	for first := true; ; first = false {
 		var text strings.Builder
 		err := list(&text)
@@ -113,17 +117,17 @@ func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error 
 			return nil
 		case err != nil && first:
 			return err
-		case err != nil && err.Error() != trouble:
+		case err != nil && err.Error() != lastError:
 			fmt.Fprintln(o.errOut, "historyserver:", human.PrintableLines(err.Error()))
-		case err == nil && (text.String() != last || erase != "" && trouble != ""):
-			last = text.String()
-			if _, err := io.WriteString(out, erase+last); err != nil {
+		case err == nil && (text.String() != written || erase != "" && lastError != ""): // an error may be on the screen
+			written = text.String()
+			if _, err := io.WriteString(out, erase+written); err != nil {
 				return err
 			}
 		}
-		trouble = ""
+		lastError = ""
 		if err != nil {
-			trouble = err.Error()
+			lastError = err.Error()
 		}
 		select {
 		case <-ctx.Done():
@@ -133,7 +137,7 @@ func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error 
 	}
 }
 
-// printSessions writes a list of sessions.
+// printSessions writes a list of sessions in the format of --output.
 func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	switch o.output {
 	case "name":
@@ -174,17 +178,18 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 			}
 			rows = append(rows, cells)
 		}
-		if !wide { // names of sessions give way first, down to their dates: session_2026-11-20…
+		if !wide { // names of sessions are shortened first, down to their dates: session_2026-11-20…
 			const session, cause = 2, 6
-			o.terminal.fit(rows, shrink{session, 19}, shrink{cause, 40}, shrink{session, 1}, shrink{cause, 16})
+			o.terminal.fitColumns(rows, shrink{session, 19}, shrink{cause, 40}, shrink{session, 1}, shrink{cause, 16})
 		}
 		for _, cells := range rows {
-			row(w, cells...)
+			writeRow(w, cells...)
 		}
 	})
 }
 
-// outcomeOf is how a session ended; of one that runs, how many of its jobs have failed, else that it runs.
+// outcomeOf says how a session ended. Of a running session it says how many of its jobs have failed or, if none have,
+// that it runs.
 func outcomeOf(e catalog.Entry) string {
 	switch {
 	case e.LacksOutcome():
@@ -197,7 +202,8 @@ func outcomeOf(e catalog.Entry) string {
 	return cmp.Or(e.Outcome, "-")
 }
 
-// writeSessionsCSV writes what JSON has of sessions, without units: times in RFC 3339, sizes in bytes.
+// writeSessionsCSV writes sessions as CSV, with columns that are named like the fields of the JSON. Times are in RFC
+// 3339, sizes in bytes.
 func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 	w := csv.NewWriter(out)
 	_ = w.Write([]string{"namespace", "cluster", "session", "ownerKind", "ownerName", "rayVersion", "state", "outcome",
@@ -219,7 +225,8 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 	return w.Error()
 }
 
-// addFilter adds a flag for each of catalog.FilterParams.
+// addFilter adds a flag for each of catalog.FilterParams, and returns a function that reads the filter of them once the
+// operator is open.
 func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
@@ -257,7 +264,8 @@ func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 			}
 		}
 		f, err = catalog.ParseFilter(form, time.Now())
-		if _, asks := o.history.(ofServer); err == nil && !asks { // a newer server knows more kinds
+		// Only of the store is the kind of findings checked here: a server may be newer, and know more kinds.
+		if _, fromServer := o.history.(serverHistory); err == nil && !fromServer {
 			err = findings.CheckKind(f)
 		}
 		var wrong *param.Error
@@ -271,7 +279,8 @@ func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	}
 }
 
-// filterFlag is the flag of a parameter. Flags have no underscores, and a word for q and for what version is meant.
+// filterFlag is the name of the flag for one of catalog.FilterParams: with hyphens for underscores, search for q, and
+// ray-version for version.
 func filterFlag(name string) string {
 	switch name {
 	case "q":

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 )
 
+// noteCommand makes note, which shows or changes the pins and notes on sessions.
 func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	var pin, unpin bool
 	var text string
@@ -24,7 +25,7 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
 	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")
 	cmd.Flags().StringVar(&text, "text", "", "text of the note; empty: remove the existing note")
-	o.viaServer, o.ofCluster = true, "means all of its sessions; with --pin, --unpin and --text "+clusterRefused
+	o.canAskServer, o.clusterMeans = true, "means all of its sessions; with --pin, --unpin and --text "+clusterRefused
 	return cmd, func(ctx context.Context, args []string) error {
 		edit := notes.Edit{}
 		if pin || unpin {
@@ -58,19 +59,19 @@ type noted struct {
 	notes.Note
 }
 
-// printNotes prints what is said about sessions.
+// printNotes prints the pins and notes on sessions.
 func (o *operator) printNotes(result []noted) error {
 	if result == nil {
 		result = []noted{}
 	}
 	return o.print(result, func(w io.Writer) {
-		row(w, "SESSION", "PINNED", "BY", "AT (UTC)", "NOTE")
+		writeRow(w, "SESSION", "PINNED", "BY", "AT (UTC)", "NOTE")
 		for _, n := range result {
 			pinned := "-"
 			if n.Pinned {
 				pinned = "pinned"
 			}
-			row(w, n.named, pinned, cmp.Or(n.By, "-"), human.Time(n.At),
+			writeRow(w, n.named, pinned, cmp.Or(n.By, "-"), human.Time(n.At),
 				cmp.Or(strings.Join(strings.Fields(n.Text), " "), "-"))
 		}
 	})

@@ -32,18 +32,20 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
-// operator is one of the commands that work on the store.
+// operator is what one of the commands of All works with. Each command has its own.
 type operator struct {
 	*common
-	// viaServer says that the command can ask a history server instead of the store. Such commands use history.
-	viaServer bool
-	// ofCluster is what a cluster's name alone means; "": clusterLatest.
-	ofCluster string
+	// canAskServer says that the command can ask a history server instead of the store. Such a command uses history,
+	// not store.
+	canAskServer bool
+	// clusterMeans is what a cluster's name alone means to the command, for --help; "" is clusterLatest.
+	clusterMeans string
 	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
 	outputs []string
 
-	history history // what the commands with viaServer ask: the store, or a server
-	store   blob.Store
+	// The fields below are set by open.
+	history history    // answers from the store or a server
+	store   blob.Store // nil if a server answers
 	log     logrus.FieldLogger
 	out     io.Writer
 	errOut  io.Writer
@@ -62,15 +64,16 @@ const (
 	clusterRefused = "is refused: write CLUSTER/latest."
 )
 
-// complete makes a command read its settings and open the store before it runs.
+// complete completes a command: its help and completions, the flag --output, and what is executed, which opens the
+// operator and then calls run. server are the server's flags, whose variables may be set.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if strings.Contains(cmd.Use, "SESSION") {
-		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.ofCluster, clusterLatest)
+		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.clusterMeans, clusterLatest)
 		cmd.ValidArgsFunction = o.completeSession(server)
 	}
 	o.addOutput(cmd.Flags())
 	o.completeValues(cmd)
-	if o.viaServer {
+	if o.canAskServer {
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,9 +84,9 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 	}
 }
 
-// open reads the settings, and opens the store or the client of a server.
+// open reads the settings, and opens the store or makes the client of a server.
 func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
-	asks, err := o.asksServer(cmd.Flags())
+	mayAsk, err := o.mayAskServer(cmd.Flags())
 	if err != nil {
 		return UsageError(err)
 	}
@@ -98,12 +101,12 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 	}
 	o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	o.terminal = terminalOf(o.out)
-	if asks && o.server.address != "" {
-		c, err := o.server.patient(o.errOut)
+	if mayAsk && o.server.address != "" {
+		c, err := o.server.patientClient(o.errOut)
 		if err != nil {
 			return err
 		}
-		o.history = ofServer{c}
+		o.history = serverHistory{c}
 		return nil
 	}
 	if cmd.Annotations[writesStore] == "" {
@@ -112,16 +115,17 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 		}
 	}
 	o.storage.Unchecked = true
-	o.history = ofStore{o}
+	o.history = storeHistory{o}
 	if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
-		return UsageError(err) // no request is sent yet
+		return UsageError(err) // Open sends no request, so the settings are wrong
 	}
 	return nil
 }
 
-// asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command
-// line names comes before a server that only the environment names.
-func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
+// mayAskServer says whether a command asks a server, if one is named, instead of the store. It does not if the command
+// line names a store, even if the environment names a server. It is called before the environment is read, so fs has
+// what the command line set.
+func (o *operator) mayAskServer(fs *pflag.FlagSet) (bool, error) {
 	storeFlag := ""
 	fs.Visit(func(f *pflag.Flag) {
 		if o.storeFlags.Lookup(f.Name) != nil {
@@ -132,13 +136,14 @@ func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
 		return false, fmt.Errorf("--server contradicts --%s, which is about a store that the command itself reads",
 			storeFlag)
 	}
-	return o.viaServer && storeFlag == "", nil
+	return o.canAskServer && storeFlag == "", nil
 }
 
-// writesStore is the annotation of commands that may create the folder of the local driver.
+// writesStore is the annotation of a command that may create the folder of a local store.
 const writesStore = "writes-store"
 
-// CheckFolder refuses a folder that does not exist: it may be mistyped, and the local driver would create it.
+// CheckFolder refuses a local store whose folder does not exist: its name may be mistyped, and the driver would create
+// the folder.
 func CheckFolder(c backend.Config) error {
 	if !c.IsLocal() {
 		return nil
@@ -156,11 +161,11 @@ func CheckFolder(c backend.Config) error {
 	return nil
 }
 
-// catalog creates a catalog without sessions.
+// catalog makes a catalog of the store. It has listed nothing yet.
 func (o *operator) catalog() *catalog.Catalog { return catalog.New(o.catalogOptions()) }
 
-// catalogWithFacts creates a catalog that reads of sessions that are in no pack also what is known of their jobs and
-// ends.
+// catalogWithFacts makes a catalog that also knows jobs and outcomes of sessions: it reads the objects of those that
+// are in no pack.
 func (o *operator) catalogWithFacts() *catalog.Catalog {
 	options := o.catalogOptions()
 	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
@@ -168,18 +173,19 @@ func (o *operator) catalogWithFacts() *catalog.Catalog {
 	return catalog.New(options)
 }
 
+// catalogOptions are the options that the command's catalogs have in common.
 func (o *operator) catalogOptions() catalog.Options {
 	return catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true,
 		Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
 }
 
-// Bounds of what a command asks of stored metrics.
+// Limits of a command's queries of stored metrics.
 const (
 	maxSamples  = 20_000_000 // of one query
 	metricBytes = 256 << 20  // of metrics in memory
 )
 
-// metrics asks for the sessions' stored metrics.
+// metrics answers queries of the sessions' stored metrics.
 func (o *operator) metrics() *promapi.Stored {
 	return &promapi.Stored{
 		API: promapi.New(promapi.Options{MaxSamples: maxSamples, Timeout: time.Minute, Concurrent: 1,
@@ -188,19 +194,19 @@ func (o *operator) metrics() *promapi.Stored {
 	}
 }
 
-// lookup looks up names in the store.
+// lookup returns a function that looks up sessions in the store.
 func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog().Lookup(ctx) }
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	if o.ofCluster == clusterAll {
+	if o.clusterMeans == clusterAll {
 		return catalog.Select(o.lookup(ctx), names)
 	}
 	return catalog.SelectSessions(o.lookup(ctx), names)
 }
 
-// described is like entries, and lists the objects of each session that is returned, for its sizes, times and state. Of
-// all sessions, packs have most of these.
+// described returns the named sessions, or all sessions if there are no names, newest first, with their sizes, times
+// and states. For these it lists the objects of sessions, except of those that are in a pack if there are no names.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
 	c := o.catalog()
 	if len(names) == 0 {
@@ -214,13 +220,14 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 	return c.Describe(ctx, found)
 }
 
-// matching is like described, for the sessions that a filter passes. Of ended sessions it takes what packs tell of
-// them, where there are any, instead of listing their objects.
+// matching returns those of the named sessions, or of all sessions if there are no names, that a filter passes, newest
+// first, with their sizes, times and states. For these it reads packs, and lists only objects of sessions that are in
+// no pack.
 func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry,
 	error) {
 	sessions := o.catalog()
 	if f.Narrows() {
-		sessions = o.catalogWithFacts() // what the filter asks about
+		sessions = o.catalogWithFacts() // a filter may ask about jobs and outcomes
 	}
 	l, err := sessions.ReadAll(ctx)
 	if err != nil {
@@ -233,19 +240,19 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if err != nil {
 		return nil, err
 	}
-	return among(found, l.Matching(f, now)), nil
+	return intersection(found, l.Matching(f, now)), nil
 }
 
-// among keeps those of the sessions that are among others.
-func among(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entry {
-	passes := make(map[layout.Session]bool)
+// intersection removes from a list of sessions, in place, those that are not in another one.
+func intersection(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entry {
+	inOthers := make(map[layout.Session]bool)
 	for e := range others {
-		passes[e.Ref] = true
+		inOthers[e.Ref] = true
 	}
-	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] })
+	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !inOthers[e.Ref] })
 }
 
-// namedOrAll is like entries, for commands that require either names or --all.
+// namedOrAll is entries for commands that require either names or --all.
 func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
 	if all == (len(names) > 0) {
 		return nil, UsageError(errors.New("name the sessions, or use --all for all of them"))
@@ -253,11 +260,11 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 	return o.entries(ctx, names)
 }
 
-// describedOne returns the session that a name selects, of a cluster the latest, and lists its objects for its sizes,
-// times and state.
+// describedOne returns the session that a name selects, of a cluster the latest, with its size, times and state, for
+// which it lists the session's objects.
 func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
 	c := o.catalog()
-	e, err := one(c.Lookup(ctx), name)
+	e, err := findOne(c.Lookup(ctx), name)
 	if err != nil {
 		return e, err
 	}
@@ -265,22 +272,23 @@ func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry
 	return described[0], err
 }
 
-func (o *operator) list(ctx context.Context, ref layout.Session) (*inventory.Session, error) {
+// listObjects lists the stored objects of a session.
+func (o *operator) listObjects(ctx context.Context, ref layout.Session) (*inventory.Session, error) {
 	return inventory.List(ctx, o.store, o.storage.Root, ref)
 }
 
-// outcome is the result of a command for one session.
-type outcome struct {
+// sessionReport is what a command did for one session.
+type sessionReport struct {
 	line   string // for people
 	result any    // for --output=json; nil if there is nothing to report
 }
 
-// each runs do for every session and prints all outcomes. After an error of one session the others still run; the error
-// is returned at the end.
-func (o *operator) each(ctx context.Context, entries []catalog.Entry,
-	do func(e catalog.Entry, bar *progress.Bar) (outcome, error)) error {
+// forEach calls do for each session, prints its line, and at the end the results of all. After an error it goes on with
+// the next session, unless ctx has ended; the error that it returns at the end names the sessions that failed.
+func (o *operator) forEach(ctx context.Context, entries []catalog.Entry,
+	do func(e catalog.Entry, bar *progress.Bar) (sessionReport, error)) error {
 	var failed []string
-	results := []sessionResult{}
+	results := []sessionResult{} // not nil, which would be null in JSON
 	bar := progress.NewBar(os.Stderr, len(entries))
 	defer bar.Close()
 	for i, e := range entries {

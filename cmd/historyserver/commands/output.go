@@ -15,13 +15,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// named is a session in JSON.
+// named is a session's name as fields of JSON.
 type named struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
 	Session   string `json:"session"`
 }
 
+// nameOf returns a session's name.
 func nameOf(ref layout.Session) named { return named{ref.Namespace, ref.Cluster, ref.Name} }
 
 func (n named) String() string { return n.Namespace + "/" + n.Cluster + "/" + n.Session }
@@ -32,7 +33,7 @@ type sessionResult struct {
 	Result any `json:"result,omitempty"`
 }
 
-// addOutput adds the flag --output.
+// addOutput adds the flag --output with the values of o.outputs, which it sets to the usual ones if it is nil.
 func (o *operator) addOutput(fs *pflag.FlagSet) {
 	if o.outputs == nil {
 		o.outputs = []string{"table", "json", "yaml"}
@@ -43,6 +44,7 @@ func (o *operator) addOutput(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(o.outputs, ", "))
 }
 
+// checkOutput refuses a value of --output that the command does not have.
 func (o *operator) checkOutput() error {
 	if len(o.outputs) > 0 && !slices.Contains(o.outputs, o.output) {
 		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, human.Or(o.outputs)))
@@ -58,31 +60,33 @@ func (o *operator) print(result any, table func(w io.Writer)) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
 	table(w)
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // a Builder returns no errors
 	return o.terminal.writeTable(o.out, text.String())
 }
 
-// printResult writes a result for --output=json or yaml. Otherwise it does nothing, because the lines of the table are
-// already printed.
+// printResult writes a result as JSON or YAML, if --output says so. Otherwise it does nothing, because the command has
+// printed text for people.
 func (o *operator) printResult(result any) error {
 	if o.output != "json" && o.output != "yaml" {
 		return nil
 	}
 	text, err := json.MarshalIndent(result, "", "  ")
-	if text = human.PrintableJSON(text); err == nil && o.output == "yaml" {
-		text, err = yaml.JSONToYAML(text)
+	if err != nil {
+		return err
+	}
+	text = append(human.PrintableJSON(text), '\n')
+	if o.output == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
 		text = []byte(human.PrintableLines(string(text)))
-	} else {
-		text = append(text, '\n')
 	}
-	if err == nil {
-		_, err = o.out.Write(text)
-	}
+	_, err = o.out.Write(text)
 	return err
 }
 
-// row writes a row of a table.
-func row(w io.Writer, cells ...any) {
+// writeRow writes a row of a table: its cells, separated by tabs. In a cell nothing acts on a terminal.
+func writeRow(w io.Writer, cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {
 			_, _ = io.WriteString(w, "\t")

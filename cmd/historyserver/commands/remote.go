@@ -21,10 +21,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 )
 
-// ofServer is the history that a server shows to its user.
-type ofServer struct{ *client.Client }
+// serverHistory is the history that a server shows to the user. history.go says what its methods return.
+type serverHistory struct{ *client.Client }
 
-func (s ofServer) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
+func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	if len(names) == 0 {
 		return s.Entries(ctx, f)
 	}
@@ -36,17 +36,17 @@ func (s ofServer) sessions(ctx context.Context, names []string, f catalog.Filter
 	if err != nil {
 		return nil, err
 	}
-	return among(found, slices.Values(passing)), nil
+	return intersection(found, slices.Values(passing)), nil
 }
 
-func (s ofServer) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
-	if e, err = one(s.Lookup(ctx), name); err == nil {
+func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
+	if e, err = findOne(s.Lookup(ctx), name); err == nil {
 		err = s.Data(ctx, e.Ref.Path()+"api/history/stored", nil, &summary)
 	}
 	return e, summary, err
 }
 
-func (s ofServer) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
+func (s serverHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
 		return ref, nil, err
@@ -64,7 +64,7 @@ func (s ofServer) findings(ctx context.Context, name, job string) (layout.Sessio
 	return ref, &report, err
 }
 
-func (s ofServer) status(ctx context.Context, name, at string) (layout.Session, string, error) {
+func (s serverHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
 		return ref, "", err
@@ -78,7 +78,7 @@ func (s ofServer) status(ctx context.Context, name, at string) (layout.Session, 
 	return ref, status.Text, err
 }
 
-func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, error) {
+func (s serverHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	ref, err := s.Find(ctx, c.session)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 	return &report, s.Data(ctx, ref.Path()+"api/history/compare", form, &report)
 }
 
-func (s ofServer) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
+func (s serverHistory) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
 	if prices != "" {
 		return nil, UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
 	}
@@ -103,7 +103,7 @@ func (s ofServer) fleet(ctx context.Context, q fleet.Query, prices string) (*fle
 	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)
 }
 
-func (s ofServer) search(ctx context.Context, name string, q *logQuery,
+func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 	emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
@@ -113,17 +113,17 @@ func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 	if err != nil {
 		return err
 	}
-	path := found[0].Ref.Path() + "api/history/search"
-	if other := slices.IndexFunc(found,
-		func(e catalog.Entry) bool { return e.Ref.Cluster != found[0].Ref.Cluster }); n.Session == "" && other >= 0 {
+	first := found[0].Ref
+	path := first.Path() + "api/history/search"
+	switch other := slices.IndexFunc(found, func(e catalog.Entry) bool { return e.Ref.Cluster != first.Cluster }); {
+	case n.Session == "" && other >= 0:
 		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s",
-			n, found[0].Ref.Cluster, found[other].Ref.Cluster)
-	}
-	if n.Session == "" {
-		path = "namespaces/" + url.PathEscape(found[0].Ref.Namespace) + "/clusters/" +
-			url.PathEscape(found[0].Ref.Cluster) + "/api/history/search"
-	} else if len(found) > 1 {
-		_, err := n.One(catalog.In(found)) // says which there are
+			n, first.Cluster, found[other].Ref.Cluster)
+	case n.Session == "":
+		path = "namespaces/" + url.PathEscape(first.Namespace) + "/clusters/" + url.PathEscape(first.Cluster) +
+			"/api/history/search"
+	case len(found) > 1:
+		_, err := n.One(catalog.In(found)) // the error names the sessions
 		return err
 	}
 	answer, err := s.Get(ctx, path, logs.SearchForm(&q.Query, q.from, q.to))
@@ -141,7 +141,7 @@ func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 		if err != nil {
 			return err
 		}
-		if record == nil { // of a newer server
+		if record == nil { // a newer server sends kinds of records that are not known here
 			continue
 		}
 		if err := emit(record); err != nil {
@@ -153,10 +153,10 @@ func (s ofServer) search(ctx context.Context, name string, q *logQuery,
 	}
 }
 
-// maxRecord bounds a record of a search, in bytes: a line and those around it, of which each has some kilobytes.
+// maxRecord bounds a record of a search, in bytes: a line and the lines around it have some kilobytes each.
 const maxRecord = 1 << 20
 
-func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
+func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, error) {
 	all, err := s.Sessions(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	for i, session := range all {
 		entries[i], noteOf[session.Ref] = session.Entry, session.Note
 	}
-	// a cluster means all of its sessions
+	// A cluster's name selects all of its sessions.
 	if entries, err = catalog.Select(catalog.In(entries), names); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	return found, nil
 }
 
-func (s ofServer) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
+func (s serverHistory) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
 	entries, err := catalog.SelectSessions(s.Lookup(ctx), names)
 	if err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 )
 
+// removeCommand makes rm, which removes ended sessions.
 func removeCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterRefused
+	o.clusterMeans = clusterRefused
 	var r removal
 	cmd := &cobra.Command{
 		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [SESSION]...",
@@ -35,7 +36,7 @@ func removeCommand(o *operator) (*cobra.Command, runFunc) {
 	return cmd, func(ctx context.Context, args []string) error { return r.run(ctx, o, args) }
 }
 
-// removal is what one call of rm is to do.
+// removal has the flags of rm.
 type removal struct {
 	olderThan time.Duration
 	rules     string
@@ -45,7 +46,8 @@ type removal struct {
 // byName says that sessions are removed because they are named, not because they have expired.
 func (r *removal) byName() bool { return r.olderThan == 0 && r.rules == "" }
 
-// run removes the sessions that args select, or shows them.
+// run removes those of the sessions that args name (all if there are none) that are to be removed by the flags. With
+// --dry-run it only shows them.
 func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	switch {
 	case r.olderThan < 0:
@@ -67,13 +69,13 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	var due []catalog.Entry
 	now := time.Now()
 	for _, e := range entries {
-		fate := policy.Of(e, now)
-		switch {
-		case r.byName() && !retention.Due(e, 0, now):
+		if r.byName() && !retention.Due(e, 0, now) {
 			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait "+
 				"for --quiet=%s", e.Ref, o.quiet)
-		// what has expired but is pinned is listed as kept
-		case r.byName() || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
+		}
+		fate := policy.Of(e, now)
+		keptByPin := fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now) // it is reported as kept
+		if r.byName() || fate.Due(now) || keptByPin {
 			due = append(due, e)
 		}
 	}
@@ -85,13 +87,13 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 		_, err := fmt.Fprintf(o.out, "nothing to remove: none of %s %s\n", human.Count(len(entries), "session"), when)
 		return err
 	}
-	return o.each(ctx, due, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+	return o.forEach(ctx, due, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
 		return r.remove(ctx, o, e, policy.Of(e, now), now, bar)
 	})
 }
 
-// policy is what --rules or --older-than says, with the pins that notes hold. With --rules it also reads the outcomes
-// of the sessions that may have expired, which rules may ask for, into their entries.
+// policy returns the retention policy of --rules or --older-than, which respects pins. With --rules it also reads, into
+// their entries, the outcomes of the sessions that may have expired, because rules may ask for them.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
 	book, err := o.book(ctx)
 	if err != nil {
@@ -110,7 +112,7 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 			expiring = append(expiring, &entries[i])
 		}
 	}
-	ofStore{o}.readOutcomes(ctx, expiring...)
+	storeHistory{o}.readOutcomes(ctx, expiring...)
 	return policy, nil
 }
 
@@ -124,9 +126,10 @@ type removed struct {
 	Bytes   int64     `json:"bytes"`
 }
 
-// remove removes a session unless it is pinned. One that was written after the limit is refused.
+// remove removes a session, or with --dry-run says what would be removed. It keeps a pinned session, which is an error
+// if the session was named. retention.Remove refuses a session of which something was stored since it expired.
 func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time,
-	bar *progress.Bar) (outcome, error) {
+	bar *progress.Bar) (sessionReport, error) {
 	size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))
 	if fate.Why != "" {
 		size += ": " + fate.Why
@@ -136,21 +139,21 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 	if fate.Pinned {
 		result.Removed = false
 		if r.byName() {
-			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` unpins it", retention.ErrPinned, e.Ref)
+			return sessionReport{}, fmt.Errorf("%w: `historyserver note %s --unpin` unpins it", retention.ErrPinned, e.Ref)
 		}
-		return outcome{line: "kept: " + fate.Why, result: result}, nil
+		return sessionReport{line: "kept: " + fate.Why, result: result}, nil
 	}
 	if r.dryRun {
-		return outcome{line: "would remove " + size, result: result}, nil
+		return sessionReport{line: "would remove " + size, result: result}, nil
 	}
 	var done progress.Counter
 	defer bar.Follow("removing", &done)()
-	limit := now.Add(-r.olderThan)
+	keptFor := r.olderThan
 	if r.rules != "" {
-		limit = now.Add(-fate.Keep)
+		keptFor = fate.Keep
 	}
-	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, limit, &done); err != nil {
-		return outcome{}, err
+	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, now.Add(-keptFor), &done); err != nil {
+		return sessionReport{}, err
 	}
-	return outcome{line: "removed " + size, result: result}, nil
+	return sessionReport{line: "removed " + size, result: result}, nil
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/client/signin"
 )
 
-// Server is the history server that a command asks, and what identifies the user there.
+// Server is the history server that a command asks, and the token that identifies the user there.
 type Server struct{ address, token, tokenFile string }
 
-// AddFlags binds it to flags. usual is the address if none is given.
-func (s *Server) AddFlags(fs *pflag.FlagSet, usual, usage string) {
+// AddFlags binds it to flags. byDefault is the address if none is given, usage the help of the flag --server.
+func (s *Server) AddFlags(fs *pflag.FlagSet, byDefault, usage string) {
 	settings.Group(fs, "History server", func(fs *pflag.FlagSet) {
-		fs.StringVar(&s.address, "server", usual, usage)
+		fs.StringVar(&s.address, "server", byDefault, usage)
 		fs.StringVar(&s.token, "token", "",
 			"your bearer token for --server; prefer the environment variable, --token-file or historyserver login")
 		fs.StringVar(&s.tokenFile, "token-file", "",
@@ -31,7 +31,7 @@ func (s *Server) AddFlags(fs *pflag.FlagSet, usual, usage string) {
 	settings.Secret(fs, "token")
 }
 
-// flags are those of commands that ask a server instead of the store.
+// flags are the flags of commands that can ask a server instead of the store.
 func (s *Server) flags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
@@ -40,7 +40,8 @@ func (s *Server) flags() *pflag.FlagSet {
 	return fs
 }
 
-// ServerFlags are those flags: their variables are set for all commands of a shell.
+// ServerFlags are the flags of a Server. Other commands need their names to accept their environment variables, which
+// users set for all commands of a shell.
 func ServerFlags() *pflag.FlagSet { return new(Server).flags() }
 
 // Base is the server's address.
@@ -63,33 +64,34 @@ func (s *Server) NewClient() (*client.Client, error) {
 	if s.token != "" && s.tokenFile != "" {
 		return nil, errTwoTokens
 	}
-	store, _ := signin.OpenStore() // without a folder for them no sign-ins are kept
+	store, _ := signin.OpenStore() // without a folder for sign-ins, there are none
 	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Store: store,
 		Next: s.transport()}), nil
 }
 
-// transport is for all requests to the server. There is no limit for a whole answer: one that lists a million sessions,
-// or searches logs, takes its time.
+// transport is the transport of all requests to the server. The time until an answer begins is limited, but not that of
+// a whole answer: one that lists a million sessions, or searches logs, takes long.
 func (s *Server) transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 2 * time.Minute
 	return t
 }
 
-// patient makes a client that waits for sessions that are being loaded, and tells of warnings, but not
-// again of the one that the answer before had.
-func (s *Server) patient(errOut io.Writer) (*client.Client, error) {
+// patientClient makes a client that waits while a session is being loaded. It prints why it waits, and the warnings of
+// answers, unless the answer before had the same one.
+func (s *Server) patientClient(errOut io.Writer) (*client.Client, error) {
 	c, err := s.NewClient()
-	if err == nil {
-		c.Patient = true
-		c.Waiting = func(why string) { fmt.Fprintln(errOut, human.Printable(why)) }
-		said := ""
-		c.Warned = func(warning string) {
-			if warning != said {
-				fmt.Fprintln(errOut, "Warning:", human.Printable(warning))
-			}
-			said = warning
-		}
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c.Patient = true
+	c.OnWait = func(why string) { fmt.Fprintln(errOut, human.Printable(why)) }
+	last := ""
+	c.OnWarning = func(warning string) {
+		if warning != last {
+			fmt.Fprintln(errOut, "Warning:", human.Printable(warning))
+		}
+		last = warning
+	}
+	return c, nil
 }

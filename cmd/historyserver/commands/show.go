@@ -20,6 +20,7 @@ type shown struct {
 	inventory.Summary
 }
 
+// showCommand makes show, which prints what is stored for a session, and where.
 func showCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:     "show SESSION",
@@ -27,7 +28,7 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 		Example: "  historyserver show lab/latest",
 		Args:    cobra.ExactArgs(1),
 	}
-	o.viaServer = true
+	o.canAskServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		e, summary, err := o.history.stored(ctx, args[0])
 		if err != nil {
@@ -38,29 +39,30 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
+// table writes it as a table of names and values.
 func (s *shown) table(w io.Writer) {
-	row(w, "session", s.Session)
-	row(w, "cluster", s.Namespace+"/"+s.Cluster)
-	row(w, "owner", s.OwnerKind+" "+s.OwnerName)
-	row(w, "state", catalog.State(s.Running))
+	writeRow(w, "session", s.Session)
+	writeRow(w, "cluster", s.Namespace+"/"+s.Cluster)
+	writeRow(w, "owner", s.OwnerKind+" "+s.OwnerName)
+	writeRow(w, "state", catalog.State(s.Running))
 	if s.Outcome != "" {
-		row(w, "outcome", s.Outcome)
+		writeRow(w, "outcome", s.Outcome)
 	}
 	if s.Cause != "" {
-		row(w, "cause", s.Cause)
+		writeRow(w, "cause", s.Cause)
 	}
-	row(w, "start (UTC)", human.Time(s.Start))
-	row(w, "end (UTC)", human.Time(s.End))
-	row(w, "last write (UTC)", human.Time(s.LastWrite))
-	row(w, "Ray", cmp.Or(s.RayVersion, "-"))
-	row(w, "layout", s.Layout)
-	row(w, "marker", s.Marker)
-	row(w, "prefix", s.Prefix)
+	writeRow(w, "start (UTC)", human.Time(s.Start))
+	writeRow(w, "end (UTC)", human.Time(s.End))
+	writeRow(w, "last write (UTC)", human.Time(s.LastWrite))
+	writeRow(w, "Ray", cmp.Or(s.RayVersion, "-"))
+	writeRow(w, "layout", s.Layout)
+	writeRow(w, "marker", s.Marker)
+	writeRow(w, "prefix", s.Prefix)
 	for _, kind := range slices.Sorted(maps.Keys(s.Usage)) {
 		u := s.Usage[kind]
-		row(w, kind, human.Bytes(u.Bytes), human.Count(u.Objects, "object"), "of "+human.Count(u.Streams, "file"))
+		writeRow(w, kind, human.Bytes(u.Bytes), human.Count(u.Objects, "object"), "of "+human.Count(u.Streams, "file"))
 	}
 	for _, key := range s.Foreign {
-		row(w, "foreign", key)
+		writeRow(w, "foreign", key)
 	}
 }

@@ -15,6 +15,7 @@ type clusterStatus struct {
 	Text string `json:"clusterStatus"`
 }
 
+// statusCommand makes status, which prints what `ray status` printed.
 func statusCommand(o *operator) (*cobra.Command, runFunc) {
 	var at string
 	cmd := &cobra.Command{
@@ -26,7 +27,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().StringVar(&at, "at", "",
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
-	o.viaServer = true
+	o.canAskServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		if _, err := param.ParseAt(at); err != nil {
 			return UsageError(err)

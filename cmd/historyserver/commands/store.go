@@ -27,19 +27,21 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
-// ofStore is the history in the store. history.go says what its methods return.
-type ofStore struct{ *operator }
+// storeHistory is the history in the store. history.go says what its methods return.
+type storeHistory struct{ *operator }
 
-func (o ofStore) indexes() *index.Opener {
+// indexes opens the indexes of sessions, and their kept findings.
+func (o storeHistory) indexes() *index.Opener {
 	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 }
 
-func (o ofStore) answers() *dashboard.Dashboard {
+// answers makes what answers about loaded sessions.
+func (o storeHistory) answers() *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{Log: o.log,
 		Findings: findings.Reader{Kept: o.indexes().KeptFindings, Metrics: o.metrics()}})
 }
 
-func (o ofStore) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
+func (o storeHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	entries, err := o.matching(ctx, names, f, time.Now())
 	found := make([]*catalog.Entry, len(entries))
 	for i := range entries {
@@ -49,12 +51,12 @@ func (o ofStore) sessions(ctx context.Context, names []string, f catalog.Filter)
 	return entries, err
 }
 
-// readOutcomes reads how sessions ended, where that is kept with their indexes.
-func (o ofStore) readOutcomes(ctx context.Context, entries ...*catalog.Entry) {
-	const reads = 8 // at a time
+// readOutcomes fills in the outcomes and causes of entries that have none, if they are kept with the sessions' indexes.
+func (o storeHistory) readOutcomes(ctx context.Context, entries ...*catalog.Entry) {
+	const concurrency = 8
 	indexes := o.indexes()
 	var g errgroup.Group
-	g.SetLimit(reads)
+	g.SetLimit(concurrency)
 	for _, e := range entries {
 		g.Go(func() error {
 			if e.Outcome != "" {
@@ -66,10 +68,10 @@ func (o ofStore) readOutcomes(ctx context.Context, entries ...*catalog.Entry) {
 			return nil
 		})
 	}
-	_ = g.Wait()
+	_ = g.Wait() // they return no errors
 }
 
-func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s inventory.Summary, err error) {
+func (o storeHistory) stored(ctx context.Context, name string) (e catalog.Entry, s inventory.Summary, err error) {
 	if e, err = o.describedOne(ctx, name); err == nil {
 		o.readOutcomes(ctx, &e)
 		s, err = inventory.Summarize(ctx, o.store, o.storage.Root, e.Ref, o.storage.BucketKey)
@@ -77,8 +79,8 @@ func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s in
 	return e, s, err
 }
 
-// open loads a session at its end.
-func (o ofStore) open(ctx context.Context, answers *dashboard.Dashboard, e catalog.Entry) (*moment.Moment, error) {
+// open loads a session, and returns it as it was at its end.
+func (o storeHistory) open(ctx context.Context, answers *dashboard.Dashboard, e catalog.Entry) (*moment.Moment, error) {
 	s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: o.indexes()})
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (o ofStore) open(ctx context.Context, answers *dashboard.Dashboard, e catal
 	return m, nil
 }
 
-func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
+func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
 		return e.Ref, nil, err
@@ -113,7 +115,7 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	return e.Ref, report, err
 }
 
-func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, string, error) {
+func (o storeHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
 		return e.Ref, "", err
@@ -129,17 +131,17 @@ func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, s
 	return e.Ref, text, err
 }
 
-func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, error) {
+func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	q := compare.Question{Asked: c.Asked}
 	entries, err := o.described(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if q.Session, err = one(catalog.In(entries), c.session); err != nil {
+	if q.Session, err = findOne(catalog.In(entries), c.session); err != nil {
 		return nil, err
 	}
 	if c.with != "" {
-		with, err := one(catalog.In(entries), c.with)
+		with, err := findOne(catalog.In(entries), c.with)
 		if err != nil {
 			return nil, err
 		}
@@ -148,13 +150,14 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 	}
 	answers := o.answers()
+	const fromBrowser = false
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 		m, err := o.open(ctx, answers, e)
 		return m, func() {}, err
-	}, q, false)
+	}, q, fromBrowser)
 }
 
-func (o ofStore) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
+func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
 		return nil, UsageError(fmt.Errorf("--prices: %w", err))
@@ -167,7 +170,7 @@ func (o ofStore) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.
 	return all.Compute(ctx, q, l)
 }
 
-func (o ofStore) search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error {
+func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
 		return err
@@ -177,7 +180,7 @@ func (o ofStore) search(ctx context.Context, name string, q *logQuery, emit func
 		return err
 	}
 	answers := o.answers()
-	// a search needs the names of the logs, and not the tables
+	// A search needs the logs of sessions, not their tables, so sessions are listed, not loaded.
 	opts := logs.Options{List: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
 		s, err := session.List(ctx, o.store, o.storage.Root, ref)
 		if err != nil {
@@ -201,7 +204,8 @@ func (o ofStore) search(ctx context.Context, name string, q *logQuery, emit func
 	return logsearch.Run(ctx, &q.Query, opts.Sources(ctx, entries, &q.Query), emit)
 }
 
-// maxNotes is how many notes commands read, which tell of all sessions: more than the server's pages.
+// maxNotes is how many notes a command reads. It is more than the server keeps, because commands need the notes on all
+// sessions.
 const maxNotes = 100_000
 
 // book reads all notes.
@@ -210,15 +214,16 @@ func (o *operator) book(ctx context.Context) (*notes.Book, error) {
 	return book, book.Refresh(ctx)
 }
 
-func (o ofStore) notes(ctx context.Context, names []string) ([]noted, error) {
+func (o storeHistory) notes(ctx context.Context, names []string) ([]noted, error) {
 	entries, err := catalog.Select(o.lookup(ctx), names)
 	if err != nil {
 		return nil, err
 	}
-	return o.noted(ctx, entries)
+	return o.notesOn(ctx, entries)
 }
 
-func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []noted, err error) {
+// notesOn returns the notes on sessions that are not empty.
+func (o storeHistory) notesOn(ctx context.Context, entries []catalog.Entry) (all []noted, err error) {
 	book, err := o.book(ctx)
 	if err != nil {
 		return nil, err
@@ -231,7 +236,7 @@ func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []note
 	return all, nil
 }
 
-func (o ofStore) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
+func (o storeHistory) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
 	entries, err := o.entries(ctx, names)
 	if err != nil {
 		return nil, err
@@ -248,11 +253,11 @@ func (o ofStore) annotate(ctx context.Context, names []string, edit notes.Edit) 
 			return nil, err
 		}
 	}
-	return o.noted(ctx, entries)
+	return o.notesOn(ctx, entries)
 }
 
-// one is the session of a name; of a cluster the latest.
-func one(lookup catalog.Lookup, name string) (catalog.Entry, error) {
+// findOne looks up the session that a name selects, of a cluster the latest.
+func findOne(lookup catalog.Lookup, name string) (catalog.Entry, error) {
 	n, err := catalog.ParseName(name)
 	if err != nil {
 		return catalog.Entry{}, err

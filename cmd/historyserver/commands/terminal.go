@@ -25,6 +25,7 @@ type terminal struct {
 	colour bool // https://no-color.org
 }
 
+// terminalOf is the terminal that a command writes to; zero if out is none.
 func terminalOf(out io.Writer) terminal {
 	f, ok := out.(*os.File)
 	if !ok {
@@ -37,8 +38,8 @@ func terminalOf(out io.Writer) terminal {
 	return terminal{width: width, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// writeTable writes the lines of a table. On a terminal words for outcomes are coloured. Long lines are left to the
-// terminal: their ends are what the table is for, such as what is damaged, or how two runs differ.
+// writeTable writes the lines of a table, with colours on a terminal. It does not cut long lines: their ends are what
+// people look for, such as what is damaged, or how two runs differ.
 func (t terminal) writeTable(w io.Writer, table string) error {
 	var b strings.Builder
 	for line := range strings.Lines(table) {
@@ -48,12 +49,13 @@ func (t terminal) writeTable(w io.Writer, table string) error {
 	return err
 }
 
-// shrink makes a column of a table narrower, down to least.
-type shrink struct{ column, least int }
+// shrink says that a column of a table, by its index, may be made narrower, down to a number of characters.
+type shrink struct{ column, minWidth int }
 
-// fit takes from columns, in this order, what the rows of a table are wider than the terminal. What is still too wide
-// goes on in the terminal's next line.
-func (t terminal) fit(rows [][]any, order ...shrink) {
+// fitColumns shortens cells of a table's rows, in place, until the rows are not wider than the terminal: first those of
+// the first column of order, as far as it may shrink, then of the next. If that is not enough, the terminal wraps the
+// lines.
+func (t terminal) fitColumns(rows [][]any, order ...shrink) {
 	if t.width == 0 {
 		return
 	}
@@ -72,24 +74,25 @@ func (t terminal) fit(rows [][]any, order ...shrink) {
 			return
 		}
 		for _, cells := range rows {
-			cells[s.column] = human.Cut(fmt.Sprint(cells[s.column]), max(s.least, widths[s.column]-over))
+			cells[s.column] = human.Cut(fmt.Sprint(cells[s.column]), max(s.minWidth, widths[s.column]-over))
 		}
 	}
 }
 
-// gap is between two columns of a table.
+// gap is the number of spaces between two columns of a table.
 const gap = 2
 
-// colours are the codes (ECMA-48, SGR) of what is coloured: a state or outcome that is a cell of a table, and the
-// severity that begins a finding.
+// colours are the codes (ECMA-48, SGR) of the words that are coloured: states and outcomes in cells of tables, and the
+// severity at the beginning of a finding.
 var colours = map[string]string{
 	catalog.Failed: "31", catalog.Succeeded: "32", catalog.Stopped: "35", catalog.Unfinished: "33",
 	catalog.Running: "34", "ERROR": "31", "WARNING": "33",
 }
 
-// coloured matches these.
+// coloured matches such a word with its surroundings: the beginning or end of a line, or two spaces.
 var coloured = lazyregexp.New(`(?m)(?:^|  )(` + strings.Join(slices.Sorted(maps.Keys(colours)), "|") + `)(?:  |$)`)
 
+// paint colours the words of colours in a text, if the terminal shows colours.
 func (t terminal) paint(text string) string {
 	if !t.colour {
 		return text
@@ -100,7 +103,7 @@ func (t terminal) paint(text string) string {
 	})
 }
 
-// throughPager writes a long text: on a terminal through the user's pager, otherwise at once.
+// throughPager writes the text that write produces: on a terminal with the user's pager, otherwise directly.
 func (o *operator) throughPager(write func(io.Writer) error) error {
 	pager := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("PAGER")), "less"))
 	if o.terminal.width == 0 || slices.Equal(pager, []string{"cat"}) {
@@ -113,13 +116,14 @@ func (o *operator) throughPager(write func(io.Writer) error) error {
 	painted := o.terminal.paint(text.String())
 	cmd := exec.Command(pager[0], pager[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(painted), o.out, o.errOut
-	// a short text stays on the screen, colours are shown
+	// FRX has less leave a short text on the screen, and show colours.
 	cmd.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
-	// Ctrl-C is the pager's, as often as it is pressed: without this process it would leave the terminal as it set it.
+	// Ctrl-C is for the pager, and must not end this process: it would end the pager, which would not restore the
+	// terminal.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
-	if err := cmd.Start(); err != nil { // there is no such program
+	if err := cmd.Start(); err != nil { // there is no such program: the text is written without a pager
 		_, err := io.WriteString(o.out, painted)
 		return err
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/verify"
 )
 
+// verifyCommand makes verify, which reads all stored data of sessions and reports damage.
 func verifyCommand(o *operator) (*cobra.Command, runFunc) {
-	o.ofCluster = clusterAll
+	o.clusterMeans = clusterAll
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "verify {--all | SESSION...}",
@@ -29,10 +30,10 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		var damage []verify.Damage
-		err = o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
-			s, err := o.list(ctx, e.Ref)
+		err = o.forEach(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
+			s, err := o.listObjects(ctx, e.Ref)
 			if err != nil {
-				return outcome{}, err
+				return sessionReport{}, err
 			}
 			var done progress.Counter
 			defer bar.Follow("reading", &done)()
@@ -40,12 +41,12 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 			damage = append(damage, report.Damage...)
 			line := fmt.Sprintf("%s, %s, damaged: %d", human.Count(report.Objects, "object"), human.Bytes(report.Bytes),
 				len(report.Damage))
-			return outcome{line, report}, err
+			return sessionReport{line, report}, err
 		})
 		if o.output == "table" {
 			err = errors.Join(err, o.print(nil, func(w io.Writer) {
 				for _, d := range damage {
-					row(w, d.Key, d.What)
+					writeRow(w, d.Key, d.What)
 				}
 			}))
 		}

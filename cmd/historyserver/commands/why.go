@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
+// whyCommand makes why, which says why a session or a job failed.
 func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	var job string
 	cmd := &cobra.Command{
@@ -32,7 +33,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVar(&job, "job", "",
 		"only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its "+
 			"latest run")
-	o.viaServer = true
+	o.canAskServer = true
 	return cmd, func(ctx context.Context, args []string) error {
 		ref, report, err := o.history.findings(ctx, args[0], job)
 		if err != nil {
@@ -46,9 +47,10 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// printAddress writes the address of the server's page that shows the same report, if a server was asked.
+// printAddress writes to stderr the address of the server's page with the same report, unless the report was made of
+// the store.
 func (o *operator) printAddress(ref layout.Session, job string, r *findings.Report) {
-	server, ok := o.history.(ofServer)
+	server, ok := o.history.(serverHistory)
 	if !ok {
 		return
 	}
@@ -62,14 +64,14 @@ func (o *operator) printAddress(ref layout.Session, job string, r *findings.Repo
 	}
 }
 
-// What a terminal shows of an evidence's text: so many lines at its beginning and at its end, and so many characters of
-// a line. JSON has all of it.
+// What is written of the text of an evidence: its first and last lines, and the first characters of each line. JSON has
+// the whole text.
 const firstLines, lastLines, lineLength = 3, 11, 400
 
-// maxJobs is how many jobs a terminal shows.
+// maxJobs is how many jobs are written.
 const maxJobs = 20
 
-// writeWhy writes a report as text: errors with their evidence, of warnings and notes only the titles. cluster is
+// writeWhy writes a report as text: errors with their evidence and advice, other findings without them. cluster is
 // NAMESPACE/CLUSTER.
 func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
 	b := &whyWriter{shown: map[string]bool{}, titles: map[string]string{}}
@@ -94,11 +96,11 @@ func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
 // whyWriter collects the text of a report.
 type whyWriter struct {
 	strings.Builder
-	shown  map[string]bool   // last lines of the evidence that is written already
+	shown  map[string]bool   // the last lines of texts of evidence that are written
 	titles map[string]string // of findings, by ID
 }
 
-// jobs writes how several jobs ended.
+// jobs writes how each job ended, if there are several.
 func (b *whyWriter) jobs(jobs []findings.Job) {
 	if len(jobs) < 2 {
 		return
@@ -112,6 +114,7 @@ func (b *whyWriter) jobs(jobs []findings.Job) {
 	}
 }
 
+// finding writes a finding.
 func (b *whyWriter) finding(f *findings.Finding) {
 	fmt.Fprintf(b, "\n%s  %s", strings.ToUpper(f.Severity), f.Title)
 	if f.Count > 1 {
@@ -137,6 +140,8 @@ func (b *whyWriter) finding(f *findings.Finding) {
 	fmt.Fprintf(b, "  %s\n", strings.TrimSpace(f.Advice+" "+f.Docs))
 }
 
+// evidence writes where an evidence is from, and its text: shortened, or only its first line if a text with the same
+// end is written above.
 func (b *whyWriter) evidence(e findings.Evidence) {
 	where := web.EvidenceText{Evidence: e}.From()
 	if e.Source == "metric" {
@@ -144,13 +149,13 @@ func (b *whyWriter) evidence(e findings.Evidence) {
 	}
 	fmt.Fprintf(b, "  %s\n", where)
 	lines := strings.Split(e.Text, "\n")
-	// Several events and logs tell of one exception: the ends of their texts are the same.
-	const end = 3
-	text := strings.Join(lines[max(0, len(lines)-end):], "\n")
-	if told := b.shown[text]; told && len(lines) > end {
+	// Several events and logs may have the same exception: then the last lines of their texts are the same.
+	const endLines = 3
+	end := strings.Join(lines[max(0, len(lines)-endLines):], "\n")
+	if b.shown[end] && len(lines) > endLines {
 		lines = []string{lines[0], "… as above"}
 	}
-	b.shown[text] = true
+	b.shown[end] = true
 	if cut := len(lines) - firstLines - lastLines; cut > 1 {
 		lines = slices.Concat(lines[:firstLines], []string{"… " + human.Count(cut, "line")}, lines[firstLines+cut:])
 	}

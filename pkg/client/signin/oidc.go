@@ -28,20 +28,20 @@ const (
 type OIDC struct {
 	Server, Issuer, ClientID string
 	Scopes                   []string
-	// Device asks for a code that the user types into a browser anywhere (RFC 8628), as does a nil Open; else a browser
-	// on this machine is opened.
+	// Device has the user type a code into a browser on any device (RFC 8628). Otherwise a browser on this machine is
+	// opened.
 	Device bool
-	// Port is where the browser comes back to, on this machine; 0: any free one.
+	// Port is the port of this machine to which the browser is redirected; 0: any free one.
 	Port int
-	// Open opens a browser; nil: there is none.
+	// Open opens a browser on this machine; nil: there is none, and Device is implied.
 	Open func(address string) error
 	// HTTP sends the requests to the provider.
 	HTTP *http.Client
-	// Out is where the user reads what to do.
+	// Out is where the user is told what to do.
 	Out io.Writer
 }
 
-// SignIn signs the user in, and returns what is to be stored of the sign-in.
+// SignIn signs the user in, and returns the credentials to be stored.
 func (o OIDC) SignIn(ctx context.Context) (*Credentials, error) {
 	if err := checkIssuer(o.Issuer); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (o OIDC) SignIn(ctx context.Context) (*Credentials, error) {
 	config.Scopes = o.scopes(provider)
 	credentials := &Credentials{Server: o.Server, Issuer: o.Issuer, ClientID: o.ClientID}
 	var token *oauth2.Token
-	nonce := "" // none with a device's code
+	nonce := "" // a sign-in by a device's code has none
 	if o.Device || o.Open == nil {
 		token, err = o.byDevice(ctx, config)
 	} else {
@@ -84,15 +84,15 @@ func (o OIDC) SignIn(ctx context.Context) (*Credentials, error) {
 	return credentials, nil
 }
 
-// publicClient is a client without a secret. It names itself in the body: trying whether the provider wants a header
-// instead would use a code up.
+// publicClient is a client without a secret. It sends its ID in the body of requests: to try out whether the provider
+// wants a header instead would use up a code.
 func publicClient(provider *oidc.Provider, id string) *oauth2.Config {
 	config := &oauth2.Config{ClientID: id, Endpoint: provider.Endpoint()}
 	config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 	return config
 }
 
-// checkIssuer refuses a provider that is reached without TLS, unless it is on this machine: who signs in types a
+// checkIssuer refuses a provider that is reached without TLS, unless it is on this machine, because the user types a
 // password there.
 func checkIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
@@ -102,17 +102,19 @@ func checkIssuer(issuer string) error {
 	return nil
 }
 
+// loopback says whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// scopes are those of the server, and the one for which many providers send refresh tokens.
+// scopes are the scopes to request: those that the server names and, if the provider has it, offline_access, for which
+// many providers send refresh tokens.
 func (o OIDC) scopes(provider *oidc.Provider) []string {
 	var claims struct {
 		Scopes []string `json:"scopes_supported"`
 	}
-	_ = provider.Claims(&claims) // of a provider that does not say, none is known
+	_ = provider.Claims(&claims) // a provider that does not list its scopes counts as one without offline_access
 	scopes := slices.Clone(o.Scopes)
 	if slices.Contains(claims.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		scopes = append(scopes, oidc.ScopeOfflineAccess)
@@ -132,19 +134,21 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 	if err != nil {
 		return nil, err
 	}
-	const longestInterval = 300                                     // seconds
-	device.Interval = min(max(device.Interval, 0), longestInterval) // 0 is the usual one; others would end the program
-	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI),
-		plain(device.UserCode))
+	// The library asks every Interval seconds; 0 is its default. With a negative one, or a huge one that overflows, it
+	// would panic.
+	const longestInterval = 300
+	device.Interval = min(max(device.Interval, 0), longestInterval)
+	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", forTerminal(device.VerificationURI),
+		forTerminal(device.UserCode))
 	token, err := config.DeviceAccessToken(ctx, device)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the code's own
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the deadline was that of the code, not ctx's
 		err = errExpired
 	}
 	return token, err
 }
 
-// byBrowser is RFC 8252: the browser comes back to this machine, with a code that is good together with the verifier of
-// PKCE only.
+// byBrowser signs in with a browser on this machine (RFC 8252): the provider redirects it to a server of this process,
+// with a code that is valid only together with the verifier of PKCE.
 func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string) (*oauth2.Token, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
@@ -152,7 +156,7 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 	}
 	config.RedirectURL = "http://" + listener.Addr().String() + "/callback"
 	state, verifier := rand.Text(), oauth2.GenerateVerifier()
-	came := make(chan url.Values, 1)
+	callback := make(chan url.Values, 1)
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/callback" || r.URL.Query().Get("state") != state {
@@ -162,19 +166,19 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 			w.Header().Set("Cache-Control", "no-store")
 			_, _ = io.WriteString(w, "Go back to the terminal; you can close this page.\n")
 			select {
-			case came <- r.URL.Query():
-			default: // it came before
+			case callback <- r.URL.Query():
+			default: // the browser has come back before
 			}
 		})}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the page is sent; nothing else matters
 	address := config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier))
 	fmt.Fprintf(o.Out, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n",
-		plain(address))
+		forTerminal(address))
 	_ = o.Open(address) // the address is also printed
 	var answer url.Values
 	select {
-	case answer = <-came:
+	case answer = <-callback:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -185,8 +189,8 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 	return config.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
 }
 
-// plain leaves out what could act on a terminal: it comes from the provider.
-func plain(text string) string {
+// forTerminal returns a text of the provider in which nothing can act on a terminal.
+func forTerminal(text string) string {
 	q := strconv.QuoteToASCII(fmt.Sprintf("%.2000s", text))
 	return q[1 : len(q)-1]
 }

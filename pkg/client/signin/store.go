@@ -1,5 +1,5 @@
-// Package signin signs a user in at a history server from a terminal, keeps what that gave in the user's folder of
-// settings, and sends it with requests.
+// Package signin signs a user in at a history server from a terminal, keeps the credentials in the user's folder of
+// settings, and sends the token with requests.
 package signin
 
 import (
@@ -17,14 +17,15 @@ import (
 	"github.com/rayhistory/historyserver/internal/privatedir"
 )
 
-// Credentials is what a sign-in at a server gave, and what gets new tokens. It is as secret as a password.
+// Credentials are the result of a sign-in at a server: the token, and what is needed to get new ones. They are as
+// secret as a password.
 type Credentials struct {
 	Server string `json:"server"`
 	User   string `json:"user,omitempty"` // as the OpenID provider names it
 	Token  string `json:"token"`
-	// Expires is when the token does; zero: not known.
+	// Expires is when the token expires; zero if not known.
 	Expires time.Time `json:"expires,omitzero"`
-	// Refresh gets new tokens from the OpenID provider for the client; "": the user must sign in again.
+	// Refresh is the refresh token, for new tokens of the OpenID provider; "": the user must sign in again.
 	Refresh  string `json:"refresh_token,omitempty"`
 	Issuer   string `json:"issuer,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
@@ -33,7 +34,7 @@ type Credentials struct {
 // Store is the folder with a file for each server at which the user has signed in.
 type Store struct{ dir string }
 
-// OpenStore finds the folder, which need not be there.
+// OpenStore finds out where the folder is, which need not exist yet.
 func OpenStore() (Store, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -42,12 +43,13 @@ func OpenStore() (Store, error) {
 	return Store{filepath.Join(dir, "rayhistory", "signins")}, nil
 }
 
+// path is the file of a server.
 func (s Store) path(server string) string {
 	sum := sha256.Sum256([]byte(server))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+".json")
 }
 
-// Read returns what is kept of a server; nil if there is nothing.
+// Read returns the credentials that are kept for a server; nil if there are none.
 func (s Store) Read(server string) (*Credentials, error) {
 	data, err := os.ReadFile(s.path(server))
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,11 +65,11 @@ func (s Store) Read(server string) (*Credentials, error) {
 	return &credentials, nil
 }
 
-// Write keeps a sign-in, readable for its user only.
+// Write keeps credentials, which only the user can read.
 func (s Store) Write(credentials *Credentials) error {
 	data, err := json.Marshal(credentials)
 	if err == nil {
-		err = s.open()
+		err = s.makeFolder()
 	}
 	if err == nil {
 		err = atomicfile.Write(s.path(credentials.Server), data)
@@ -78,8 +80,9 @@ func (s Store) Write(credentials *Credentials) error {
 	return nil
 }
 
-// open makes the folder. One that others can write to is not used: they could put another user's sign-in there.
-func (s Store) open() error {
+// makeFolder makes the folder if it does not exist. It refuses one that other users can write to, because they could
+// put another user's credentials there.
+func (s Store) makeFolder() error {
 	private, err := privatedir.Open(s.dir)
 	if err == nil && private != s.dir {
 		err = fmt.Errorf("%s contains files of another user: remove it", s.dir)
@@ -87,19 +90,19 @@ func (s Store) open() error {
 	return err
 }
 
-// Remove forgets a sign-in, and says whether there was one.
-func (s Store) Remove(server string) (bool, error) {
-	err := os.Remove(s.path(server))
+// Remove removes the credentials for a server, and reports whether there were any.
+func (s Store) Remove(server string) (removed bool, err error) {
+	err = os.Remove(s.path(server))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// locked does something while no other process of the user does so for the server: a refresh token is often good for
-// one use.
-func (s Store) locked(server string, do func() error) error {
-	if err := s.open(); err != nil {
+// withLock calls do while no other process of the user is in withLock for the server. Refreshing a token needs it,
+// because a refresh token can often be used only once.
+func (s Store) withLock(server string, do func() error) error {
+	if err := s.makeFolder(); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(s.path(server)+".lock", os.O_CREATE|os.O_RDWR, 0o600)

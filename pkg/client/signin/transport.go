@@ -16,20 +16,19 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Transport sends requests to a server with the user's token: one that is given, that of a file, or that of a sign-in
-// that is kept.
+// Transport sends requests to a server with the user's token: Token, else that in TokenFile, else that of the sign-in
+// in Store.
 type Transport struct {
-	Server *url.URL
-	// Token and TokenFile come first; the file is read for each request.
-	Token, TokenFile string
+	Server           *url.URL
+	Token, TokenFile string // the file is read for each request
 	Store            Store
 	Next             http.RoundTripper
 
 	mu sync.Mutex
 }
 
-// early is how long before its end a token is replaced: clocks differ, and requests take time.
-const early = time.Minute
+// renewBefore is how long before its end a token is replaced: clocks differ, and requests take time.
+const renewBefore = time.Minute
 
 // RoundTrip sends a request. The token goes to the server only.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,7 +47,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Next.RoundTrip(r)
 }
 
-// token returns the token to send: the given one, or that of the stored sign-in, which is renewed shortly before it
+// token returns the token to send; "" if there is none. It renews the token of a stored sign-in shortly before it
 // expires.
 func (t *Transport) token(ctx context.Context) (string, error) {
 	switch {
@@ -65,12 +64,12 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	defer t.mu.Unlock()
 	server := NameOf(t.Server)
 	credentials, err := t.Store.Read(server)
-	if credentials == nil || err != nil || credentials.fresh() {
+	if credentials == nil || err != nil || credentials.isFresh() {
 		return credentials.token(), err
 	}
-	err = t.Store.locked(server, func() error {
-		if credentials, err = t.Store.Read(server); err != nil || credentials.fresh() {
-			return err // another process has just done it
+	err = t.Store.withLock(server, func() error {
+		if credentials, err = t.Store.Read(server); err != nil || credentials.isFresh() {
+			return err // another process has just renewed it
 		}
 		if err := credentials.refresh(oidc.ClientContext(ctx, ProviderClient(t.Next, providerTimeout))); err != nil {
 			return err
@@ -80,10 +79,10 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	return credentials.token(), err
 }
 
-// ProviderClient sends requests to an OpenID provider. It bounds the answers, which are read whole, and takes what a
-// POST has, such as a client's secret, to no other address.
+// ProviderClient makes a client for requests to an OpenID provider. It bounds the size of answers, which libraries read
+// into memory, and follows no redirect of a POST, whose body may have a client's secret.
 func ProviderClient(next http.RoundTripper, timeout time.Duration) *http.Client {
-	return &http.Client{Transport: bounded{next}, Timeout: timeout,
+	return &http.Client{Transport: boundedTransport{next}, Timeout: timeout,
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 			if via[0].Method != http.MethodGet || len(via) == maxRedirects {
 				return http.ErrUseLastResponse
@@ -92,14 +91,15 @@ func ProviderClient(next http.RoundTripper, timeout time.Duration) *http.Client 
 		}}
 }
 
-// maxProviderAnswer bounds an answer of a provider's, in bytes: its keys and tokens have a few thousand. maxRedirects
-// is how many are followed.
+// maxProviderAnswer bounds an answer of a provider, in bytes: keys and tokens have a few thousand. maxRedirects is how
+// many redirects are followed.
 const maxProviderAnswer, maxRedirects = 1 << 20, 10
 
-type bounded struct{ next http.RoundTripper }
+// boundedTransport cuts the bodies of answers off after maxProviderAnswer bytes.
+type boundedTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.next.RoundTrip(r)
 	if err == nil {
 		answer.Body = struct {
@@ -110,13 +110,14 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// NameOf is how a server is called in the store: its address without user, password and the slash at the end.
+// NameOf is the name of a server in a Store: its address without user, password and the slash at the end.
 func NameOf(server *url.URL) string {
 	address := *server
 	address.User = nil
 	return strings.TrimSuffix(address.String(), "/")
 }
 
+// token is the token; "" of nil credentials.
 func (c *Credentials) token() string {
 	if c == nil {
 		return ""
@@ -124,15 +125,16 @@ func (c *Credentials) token() string {
 	return c.Token
 }
 
-func (c *Credentials) fresh() bool {
-	return c == nil || c.Expires.IsZero() || time.Now().Add(early).Before(c.Expires)
+// isFresh says that the token needs no renewal, or that there is none.
+func (c *Credentials) isFresh() bool {
+	return c == nil || c.Expires.IsZero() || time.Now().Add(renewBefore).Before(c.Expires)
 }
 
-// refresh gets the next ID token.
+// refresh gets a new ID token from the OpenID provider with the refresh token.
 func (c *Credentials) refresh(ctx context.Context) error {
-	again := "`historyserver login --server " + c.Server + "`"
+	login := "`historyserver login --server " + c.Server + "`"
 	if c.Refresh == "" {
-		return fmt.Errorf("your sign-in at %s has expired: sign in again with %s", c.Server, again)
+		return fmt.Errorf("your sign-in at %s has expired: sign in again with %s", c.Server, login)
 	}
 	provider, err := oidc.NewProvider(ctx, c.Issuer)
 	if err != nil {
@@ -143,12 +145,12 @@ func (c *Credentials) refresh(ctx context.Context) error {
 	switch {
 	case errors.As(err, &refused) && refused.Response.StatusCode < http.StatusInternalServerError:
 		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", c.Server, providerSays(refused),
-			again)
+			login)
 	case err != nil:
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", c.Server, err)
 	}
 	if err := c.readToken(ctx, provider, token, ""); err != nil {
-		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", c.Server, err, again)
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", c.Server, err, login)
 	}
 	return nil
 }

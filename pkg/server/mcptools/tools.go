@@ -204,7 +204,7 @@ func (t *tools) listSessions(ctx context.Context, in listSessions) (string, erro
 	limit := bounded(in.Limit, 20, 200)
 	query := in.form()
 	query.Set("limit", strconv.Itoa(limit+1))
-	found, warning, err := t.Listed(ctx, query)
+	found, warning, err := t.SessionsWithWarning(ctx, query)
 	if err != nil {
 		return "", err
 	}
