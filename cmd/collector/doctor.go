@@ -20,7 +20,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/doctor"
 )
 
-// doctorCommand is `collector doctor`: it checks everything that the collector needs, and writes a line about each.
+// doctorCommand makes `collector doctor`, which checks everything that the collector needs, and writes a line about
+// each.
 func doctorCommand() *cobra.Command {
 	var bundle string
 	o := defaults()
@@ -37,7 +38,7 @@ The exit code is 1 if a check failed.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().NFlag() == 0 {
+			if cmd.Flags().NFlag() == 0 { // in the collector's container, take the flags of the one that runs there
 				if err := cmd.Flags().Parse(doctor.Arguments("collector")); err != nil {
 					return err
 				}
@@ -48,7 +49,7 @@ The exit code is 1 if a check failed.`,
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}
-			metrics := o.running(cmd.Context(), r)
+			metrics := o.checkRunning(cmd.Context(), r)
 			return r.Finish(cmd.OutOrStdout(), bundle, settings.Shown(cmd.Flags()), metrics)
 		},
 	}
@@ -67,7 +68,7 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 		r.OK("redaction", "%d expressions and names, %d of which have no literal and read each line", rules, slow)
 	}
 	log := logrus.New()
-	log.SetLevel(logrus.FatalLevel) // the checks say it
+	log.SetLevel(logrus.FatalLevel) // the report has everything that would be logged
 	store, err := o.openStore(ctx, log)
 	if err != nil {
 		r.Fail("store", "%v", err)
@@ -76,21 +77,23 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 			Name: "session_doctor"})
 		r.Store(ctx, store, doctor.Rights{Prefix: own, Key: own + "doctor.txt", Creates: true})
 	}
-	for name, least := range map[string]int{"max_user_watches": 8192, "max_user_instances": 64} {
-		examineLimit(r, name, least)
+	for name, enough := range map[string]int{"max_user_watches": 8192, "max_user_instances": 64} {
+		examineLimit(r, name, enough)
 	}
 	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.SpoolDir, o.SpoolMaxBytes)
 }
 
-// examineLimit checks a limit of inotify. least is enough for a node with a thousand folders, and for other programs.
-func examineLimit(r *doctor.Report, name string, least int) {
+// examineLimit checks a limit of inotify by its name. A limit of enough suffices for a node with a thousand folders,
+// and for other programs beside the collector.
+func examineLimit(r *doctor.Report, name string, enough int) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
-	n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+	n, notNumber := strconv.Atoi(strings.TrimSpace(string(text)))
+	err = errors.Join(err, notNumber)
 	switch check := "inotify: " + strings.TrimPrefix(name, "max_user_"); {
-	case errors.Join(err, bad) != nil:
-		r.Warn(check, "%v", errors.Join(err, bad))
-	case n < least:
-		r.Warn(check, "%d: logs are found by scanning when it is reached; sysctl fs.inotify.%s=%d", n, name, least)
+	case err != nil:
+		r.Warn(check, "%v", err)
+	case n < enough:
+		r.Warn(check, "%d: logs are found by scanning when it is reached; sysctl fs.inotify.%s=%d", n, name, enough)
 	default:
 		r.OK(check, "%d", n)
 	}
@@ -112,14 +115,7 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	if !o.Head || o.Dashboard == "" {
 		return
 	}
-	client, err := snapshot.NewClient(o.Dashboard, o.Token)
-	if err == nil {
-		body, failed := client.Get(ctx, "/api/version")
-		if err = failed; err == nil {
-			_ = body.Close()
-		}
-	}
-	if err != nil {
+	if err := o.askDashboard(ctx); err != nil {
 		r.Warn("dashboard", "%v: start Ray with its dashboard (pip install \"ray[default]\"), or set "+
 			"--ray-dashboard-address", err)
 		return
@@ -127,9 +123,22 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	r.OK("dashboard", "%s answers", o.Dashboard)
 }
 
-// running checks that a collector runs on this machine and is ready, and returns its metrics as text; nil if none
+// askDashboard returns an error unless Ray's dashboard answers.
+func (o *options) askDashboard(ctx context.Context) error {
+	client, err := snapshot.NewClient(o.Dashboard, o.Token)
+	if err != nil {
+		return err
+	}
+	body, err := client.Get(ctx, "/api/version")
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// checkRunning checks that a collector runs on this machine and is ready, and returns its metrics as text; nil if none
 // answers.
-func (o *options) running(ctx context.Context, r *doctor.Report) []byte {
+func (o *options) checkRunning(ctx context.Context, r *doctor.Report) []byte {
 	address := net.JoinHostPort(o.listeners.MetricsAddress, strconv.Itoa(o.listeners.MetricsPort))
 	status, text, err := doctor.Ask(ctx, address, "/readyz")
 	switch {
@@ -141,6 +150,6 @@ func (o *options) running(ctx context.Context, r *doctor.Report) []byte {
 	default:
 		r.OK("collector", "the one that runs is ready")
 	}
-	_, metrics, _ := doctor.Ask(ctx, address, "/metrics") // a report without is of use too
+	_, metrics, _ := doctor.Ask(ctx, address, "/metrics") // a report without metrics is of use, too
 	return metrics
 }

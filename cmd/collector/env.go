@@ -17,14 +17,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
-// shells are the forms in which variables are printed. No value has a quote in it.
+// shells are the formats of a variable's name and value, by the names of --shell. The values that are printed have no
+// quotes in them.
 var shells = map[string]string{
 	"sh":      "export %s='%s'\n",
 	"fish":    "set -gx %s '%s';\n",
 	"systemd": "%s='%s'\n",
 }
 
-// envCommand is `collector env`: it prints the variables with which Ray sends its events to the collector.
+// envCommand makes `collector env`, which prints the variables with which Ray sends its events to the collector.
 func envCommand() *cobra.Command {
 	var port int
 	var shell, rayVersion string

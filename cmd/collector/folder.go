@@ -10,10 +10,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
 
-// defaultSpool is the spool's folder in Ray's temporary folder, where --spool-dir names none.
+// defaultSpool is the name of the spool's folder in Ray's temporary folder, unless --spool-dir names another one.
 const defaultSpool = ".rayhistory"
 
-// useFolder sets Ray's temporary folder, and with it the spool's unless --spool-dir names that.
+// useFolder sets Ray's temporary folder (RayTmpDir) and, unless --spool-dir names one, the spool's folder in it
+// (SpoolDir).
 func (o *options) useFolder(folder string) {
 	if o.SpoolDir == "" || o.SpoolDir == filepath.Join(o.RayTmpDir, defaultSpool) {
 		o.SpoolDir = filepath.Join(folder, defaultSpool)
@@ -21,9 +22,9 @@ func (o *options) useFolder(folder string) {
 	o.RayTmpDir = folder
 }
 
-// chooseFolder finds out which of a worker's two possible folders is Ray's, and uses it: the one with the latest
-// session. Which one a worker uses depends on its head and on Ray's version, so a manifest may not tell. The error is a
-// NoRayError until Ray has made a session.
+// chooseFolder uses the one of a worker's two possible temporary folders of Ray that has the latest session. Which one
+// Ray uses depends on the head and on Ray's version, so manifests may name both. The error is a NoRayError while
+// neither has a session.
 func (o *options) chooseFolder() error {
 	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.RayTmpDir {
 		return nil
@@ -38,7 +39,8 @@ func (o *options) chooseFolder() error {
 	return nil
 }
 
-// latestSession is the name of the latest session in a folder, whose names begin with their time; "" if there is none.
+// latestSession is the name of the latest session in a folder of Ray's; "" if there is none. Names of sessions begin
+// with their time, so the latest is the last in order.
 func latestSession(folder string) string {
 	dir, err := os.Open(folder)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestClusterName(t *testing.T) {
 		"Slurm without a name":  {env: slurm[:1], want: "slurm-77", labels: map[string]string{slurmLabel: "77"}},
 		"Slurm and labels": {args: []string{"--cluster-labels=team=a"}, env: slurm, want: "train-it.sbatch",
 			labels: map[string]string{"team": "a"}},
-		"head":           {args: []string{"--role=head"}, want: segment(host)},
+		"head":           {args: []string{"--role=head"}, want: keyPart(host)},
 		"worker":         {},
 		"head in a pod":  {args: []string{"--role=head"}, env: []string{"KUBERNETES_SERVICE_HOST=10.0.0.1"}},
 		"Slurm in a pod": {env: append(slurm, "KUBERNETES_SERVICE_HOST=10.0.0.1")},

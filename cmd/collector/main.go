@@ -26,7 +26,8 @@ func main() {
 	}
 }
 
-// command is `collector`, with its commands below. It parses its flags itself, because wrong ones must not end it.
+// command makes `collector` with its subcommands. Its flags are parsed by read, not by cobra, which would end the
+// process after a wrong one.
 func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "collector",
@@ -40,7 +41,7 @@ func command() *cobra.Command {
 			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				return settings.UnknownCommand(cmd, args[0])
 			}
-			o, _, _ := read(args, os.Environ()) // run reads them again, and reports mistakes
+			o, _, _ := read(args, os.Environ()) // mistakes are ignored: run reads all again and reports them
 			switch {
 			case o.help:
 				return cmd.Help()
@@ -52,7 +53,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	defaults().addFlags(cmd.Flags()) // for --help only: read parses them
+	defaults().addFlags(cmd.Flags()) // they are shown by --help
 	env, doctor := envCommand(), doctorCommand()
 	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), env, doctor, backend.Help())
 	settings.Help(cmd, env, doctor)

@@ -33,11 +33,12 @@ type memory struct {
 	wanted int64
 }
 
-// divide plans how a collector uses the memory of its container, for uploads of so many chunks of chunk bytes at a
-// time. limit is the container's limit in bytes; 0 means none. Even without a limit the collector takes no more than it
-// needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
-func divide(limit int64, uploads int, chunk int64) memory {
-	fixed := baseMemory + int64(uploads)*chunk
+// planMemory plans how a collector uses the memory of its container while it uploads at most so many chunks at a time,
+// each of at most chunk bytes. limit is the container's limit in bytes; 0 means none. Even without a limit the
+// collector takes no more than it needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory
+// that Go does not count.
+func planMemory(limit int64, uploads int, chunk int64) memory {
+	fixed := baseMemory + int64(uploads)*chunk // what does not depend on the size of event bodies
 	m := memory{eventBody: sink.DefaultMaxBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
 	m.soft = fixed + bodyCopies*m.eventBody
 	if limit == 0 {
@@ -49,15 +50,16 @@ func divide(limit int64, uploads int, chunk int64) memory {
 	return m
 }
 
-// limitMemory sets Go's memory limit, unless GOMEMLIMIT does, and returns the maximum size of a body of events in
-// bytes. root is the file system's root.
+// limitMemory sets Go's memory limit by the container's limit, unless GOMEMLIMIT sets it, and returns the maximum size
+// of a body of events in bytes. It warns of a limit that is too small. root is the file system's root.
 func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int64) {
 	limit := cgroup.MemoryLimit(root)
 	given := os.Getenv("GOMEMLIMIT") != ""
-	if goLimit := debug.SetMemoryLimit(-1); given && goLimit < math.MaxInt64 && (limit == 0 || goLimit < limit) {
+	goLimit := debug.SetMemoryLimit(-1) // only reads it
+	if given && goLimit < math.MaxInt64 && (limit == 0 || goLimit < limit) {
 		limit = goLimit
 	}
-	m := divide(limit, o.Ship.Concurrency, o.Ship.MaxChunk)
+	m := planMemory(limit, o.Ship.Concurrency, o.Ship.MaxChunk)
 	if limit > 0 && limit < m.wanted {
 		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give "+
 			"the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",

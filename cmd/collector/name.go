@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,19 +11,20 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
 )
 
-// bootstrapFile is where `ray up` puts the cluster's configuration in the home of its user on the head
+// bootstrapFile is the file with the cluster's configuration that `ray up` puts into the home folder of its user on the
+// head
 // (get_or_create_head_node in ray/autoscaler/_private/commands.py).
 const bootstrapFile = "ray_bootstrap_config.yaml"
 
 // maxBootstrap bounds that file, in bytes.
 const maxBootstrap = 1 << 20
 
-// slurmLabel is the label with the ID of Slurm's job, which tells the runs of a job apart.
+// slurmLabel is the label with the ID of Slurm's job, by which runs of jobs of the same name can be told apart.
 const slurmLabel = "slurm-job-id"
 
-// nameCluster names the cluster if no setting does and this is no pod: after the cluster of `ray up`, or else after
-// Slurm's job, or else on a head after the machine. A worker's machine says nothing of its cluster. environ has the
-// environment's variables, as NAME=value.
+// nameCluster names the cluster, if no setting names it and the collector runs outside Kubernetes: after the cluster of
+// `ray up`, else after Slurm's job, else on a head after the machine. On a worker it has no name then, because the
+// machine of a worker says nothing of its cluster. environ are the environment's variables, NAME=value.
 func (o *options) nameCluster(environ []string) {
 	env := map[string]string{}
 	for _, variable := range environ {
@@ -33,19 +35,21 @@ func (o *options) nameCluster(environ []string) {
 		return
 	}
 	job := env["SLURM_JOB_ID"]
+	upName := ""
+	if home := env["HOME"]; home != "" {
+		upName = upCluster(home)
+	}
 	switch {
-	case env["HOME"] != "" && upCluster(env["HOME"]) != "":
-		o.Cluster = upCluster(env["HOME"])
+	case upName != "":
+		o.Cluster = upName
 	case job != "":
-		if o.Cluster = segment(env["SLURM_JOB_NAME"]); o.Cluster == "" {
-			o.Cluster = "slurm-" + segment(job)
-		}
+		o.Cluster = cmp.Or(keyPart(env["SLURM_JOB_NAME"]), "slurm-"+keyPart(job))
 		if len(o.Labels) == 0 {
 			o.Labels = map[string]string{slurmLabel: job}
 		}
 	case o.Head || strings.EqualFold(strings.TrimSpace(o.role), head):
-		host, _ := os.Hostname() // without one, the setting is missing
-		o.Cluster = segment(host)
+		host, _ := os.Hostname() // if it is not known, the cluster has no name, which checkNames refuses
+		o.Cluster = keyPart(host)
 	}
 }
 
@@ -62,13 +66,14 @@ func upCluster(home string) string {
 	}
 	config, _ := tree.(map[string]any)
 	name, _ := config["cluster_name"].(string)
-	return segment(name)
+	return keyPart(name)
 }
 
+// notInNames matches what a part of a stored key must not have.
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// segment makes a name that stored keys can have.
-func segment(name string) string {
+// keyPart returns a name with - in place of characters that a part of a stored key must not have, at most 200 bytes.
+func keyPart(name string) string {
 	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), ".-")
 	return name[:min(len(name), 200)]
 }

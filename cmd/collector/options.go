@@ -24,7 +24,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// options are the settings of the collector: those that it takes as they are, and those that complete makes others of.
+// options are the settings of the collector. Those of collector.Options are passed on to it; of some of the others,
+// complete makes fields of collector.Options.
 type options struct {
 	collector.Options
 	storage           backend.Config
@@ -48,6 +49,7 @@ type options struct {
 	log               logging.Options
 }
 
+// defaults are options with the defaults of those flags that cannot give them themselves.
 func defaults() *options {
 	return &options{Options: collector.Options{SpoolMaxBytes: spool.DefaultMaxBytes,
 		Snapshot: snapshot.Options{MaxBytes: snapshot.DefaultMaxBytes},
@@ -102,6 +104,7 @@ var environment = map[string][]string{
 	"push-interval":             {"PUSH_INTERVAL"},
 }
 
+// addNodeFlags adds the flags that say which node and cluster this is, and where Ray's folder is.
 func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.role, "role", worker, "role of this Ray node: head or worker")
 	fs.BoolVar(&o.Head, "ray-head", false, "the same as --role=head")
@@ -127,6 +130,7 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 			"with Ray's latest session; empty: only --ray-tmp-dir")
 }
 
+// addListenerFlags adds the flags of the addresses and ports that the collector listens on.
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.listeners.EventsAddress, "events-address", collector.Loopback,
 		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); "+
@@ -139,6 +143,7 @@ func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 		"port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
+// addEventFlags adds the flags of events and the spool.
 func (o *options) addEventFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.SpoolDir, "spool-dir", "",
 		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in "+
@@ -148,6 +153,7 @@ func (o *options) addEventFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.eventCompression, "event-compression", "none", "compression of stored events: none, gzip or zstd")
 }
 
+// addSnapshotFlags adds the flags of asking Ray's dashboard.
 func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Dashboard, "ray-dashboard-address", inject.DefaultDashboard,
 		"URL of the Ray dashboard whose answers are stored; empty: none")
@@ -161,9 +167,11 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 		"more paths of the dashboard to store, separated by commas")
 	fs.DurationVar(&o.Snapshot.Interval, "snapshot-interval", snapshot.DefaultInterval,
 		"how often the dashboard is asked while its answers change; above 4m, panels of hardware figures have gaps")
-	fs.Var((*settings.Bytes)(&o.Snapshot.MaxBytes), "snapshot-max-bytes", "maximum size of the stored answers of one session")
+	fs.Var((*settings.Bytes)(&o.Snapshot.MaxBytes), "snapshot-max-bytes",
+		"maximum size of the stored answers of one session")
 }
 
+// addMetricsFlags adds the flags of reading Ray's metrics.
 func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.Metrics), "metrics", string(collector.MetricsAuto),
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
@@ -174,6 +182,7 @@ func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 		"maximum number of series of this node that are stored; others are dropped")
 }
 
+// addRedactionFlags adds the flags that say what is overwritten before it is stored.
 func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.redact.Expressions, "redact", nil,
 		"regular expression (Go's syntax) whose matches, or the matches of its groups, are overwritten with * before "+
@@ -185,6 +194,7 @@ func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 			"such as HF_TOKEN,*_SECRET; * stands for letters, digits and underscores")
 }
 
+// addUploadFlags adds the flags of storing data.
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Ship.PushInterval, "push-interval", ship.DefaultPushInterval,
 		"maximum time before new data is stored; a shorter interval needs more requests")
@@ -218,9 +228,10 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// mistakes are what is wrong with settings.
+// mistakes collects what is wrong with settings.
 type mistakes []error
 
+// add adds a mistake.
 func (m *mistakes) add(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
 
 // addIf adds a mistake if wrong is true.
@@ -255,6 +266,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	return errors.Join(append(m, redactErr, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 
+// completeRole sets Head by --role and --ray-head. given says that --role was given, so that it may contradict.
 func (o *options) completeRole(given bool) error {
 	switch role := strings.ToLower(strings.TrimSpace(o.role)); role {
 	case head, worker:
@@ -297,31 +309,33 @@ func (o *options) checkNumbers() error {
 func (o *options) checkListeners() error {
 	var m mistakes
 	l := &o.listeners
-	port := func(flag string, value *int, usual int) {
+	checkPort := func(flag string, value *int, byDefault int) {
 		if *value < 0 || *value > 65535 {
 			m.add("--%s=%d: want a port", flag, *value)
-			*value = usual
+			*value = byDefault
 		}
 	}
-	port("events-port", &l.EventsPort, inject.DefaultEventsPort)
-	port("metrics-port", &l.MetricsPort, inject.DefaultMetricsPort)
+	checkPort("events-port", &l.EventsPort, inject.DefaultEventsPort)
+	checkPort("metrics-port", &l.MetricsPort, inject.DefaultMetricsPort)
 	if l.EventsPort == l.MetricsPort && l.EventsPort != 0 {
 		m.add("--events-port and --metrics-port are both %d: give each a port of its own", l.EventsPort)
-		if l.MetricsPort = inject.DefaultMetricsPort; l.EventsPort == inject.DefaultMetricsPort {
+		l.MetricsPort = inject.DefaultMetricsPort
+		if l.EventsPort == inject.DefaultMetricsPort {
 			l.EventsPort = inject.DefaultEventsPort
 		}
 	}
-	address := func(flag string, value *string, usual string) {
+	checkAddress := func(flag string, value *string, byDefault string) {
 		if *value != "" && *value != collector.Loopback && net.ParseIP(*value) == nil {
 			m.add("--%s=%q: want an IP address, localhost or nothing", flag, *value)
-			*value = usual
+			*value = byDefault
 		}
 	}
-	address("events-address", &l.EventsAddress, collector.Loopback)
-	address("metrics-address", &l.MetricsAddress, "")
+	checkAddress("events-address", &l.EventsAddress, collector.Loopback)
+	checkAddress("metrics-address", &l.MetricsAddress, "") // all addresses
 	return errors.Join(m...)
 }
 
+// compressions are the values of --event-compression and --log-compression.
 var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}
 
 // kubernetesNamespace cannot contain an underscore, because stored names use it as a separator.

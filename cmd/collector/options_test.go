@@ -256,7 +256,7 @@ func TestEnvMistakes(t *testing.T) {
 func TestMemoryFits(t *testing.T) {
 	for _, limit := range []int64{0, 128 << 20, 144 << 20, 256 << 20, 1 << 30} {
 		for _, uploads := range []int{1, 4} {
-			m := divide(limit, uploads, 8<<20)
+			m := planMemory(limit, uploads, 8<<20)
 			held := baseMemory + int64(uploads)*8<<20 + bodyCopies*m.eventBody
 			if m.eventBody < minEventBody || m.eventBody > sink.DefaultMaxBody || m.soft < held {
 				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
@@ -266,10 +266,10 @@ func TestMemoryFits(t *testing.T) {
 			}
 		}
 	}
-	if m := divide(256<<20, 4, 8<<20); m.eventBody != sink.DefaultMaxBody {
+	if m := planMemory(256<<20, 4, 8<<20); m.eventBody != sink.DefaultMaxBody {
 		t.Errorf("within the manifests' 256 MiB bodies may have %d bytes", m.eventBody)
 	}
-	if m := divide(64<<20, 4, 8<<20); m.wanted <= 64<<20 || m.eventBody != minEventBody || m.soft > 58<<20 {
+	if m := planMemory(64<<20, 4, 8<<20); m.wanted <= 64<<20 || m.eventBody != minEventBody || m.soft > 58<<20 {
 		t.Errorf("64 MiB: %+v", m)
 	}
 }

@@ -25,7 +25,7 @@ func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	unknown, mistakes := parse(fs, args)
 	mistakes = errors.Join(mistakes, o.load(fs, environ))
 	o.unknown = errors.Join(unknown, o.unknown)
-	if o.exitOnError || mistakes != nil { // a misspelt name may be the reason
+	if o.exitOnError || mistakes != nil { // a mistake may come from a name that is mistyped, and so unknown
 		mistakes = errors.Join(o.unknown, mistakes)
 	}
 	log, err := o.log.New(os.Stderr)
@@ -43,7 +43,7 @@ func (o *options) load(fs *pflag.FlagSet, environ []string) error {
 	} else {
 		o.unknown = unknown
 	}
-	if !fs.Changed("ray-cluster-name") { // given and empty, it is a mistake
+	if !fs.Changed("ray-cluster-name") { // a name that was given as "" is a mistake, which complete reports
 		o.nameCluster(environ)
 	}
 	return errors.Join(mistakes, o.complete(fs))
@@ -51,17 +51,19 @@ func (o *options) load(fs *pflag.FlagSet, environ []string) error {
 
 // parse parses the flags of the command line, and sets those that are right. unknown names the first flag that this
 // version does not know. Unknown flags that may be about redaction are mistakes (see load).
+//
+// It parses twice: once to find an unknown flag, where parsing stops, and once to set all flags beside such ones.
 func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
-	err := fs.ParseAll(args, func(*pflag.Flag, string) error { return nil }) // stops at the first unknown flag
+	err := fs.ParseAll(args, func(*pflag.Flag, string) error { return nil })
 	fs.ParseErrorsAllowlist.UnknownFlags = true
-	again := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
+	errOfAll := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
 		mistakes = errors.Join(mistakes, fs.Set(f.Name, value))
 		return nil
 	})
 	var noFlag *pflag.NotExistError
 	if errors.As(err, &noFlag) {
 		unknown = settings.FlagError(err, fs, "collector")
-		err = again
+		err = errOfAll
 	}
 	if i := slices.IndexFunc(args, isUnknownRedaction(fs)); i >= 0 {
 		name, _, _ := strings.Cut(args[i], "=")
@@ -76,7 +78,8 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 	return unknown, mistakes
 }
 
-// isUnknownRedaction finds arguments that look like flags of redaction and are none.
+// isUnknownRedaction returns a function that says whether an argument has the form of a flag with "redact" in its name,
+// but is no flag of fs.
 func isUnknownRedaction(fs *pflag.FlagSet) func(arg string) bool {
 	return func(arg string) bool {
 		name, dashed := strings.CutPrefix(arg, "--")

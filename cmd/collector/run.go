@@ -25,11 +25,11 @@ import (
 func run(ctx context.Context, args, environ []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE) // of a log that nobody reads any more
+	signal.Ignore(syscall.SIGPIPE) // it would end the process if nobody reads its log any more
 	s := newStartup(args, environ)
 	c, err := s.await(ctx, signals)
 	if c == nil {
@@ -69,13 +69,13 @@ func run(ctx context.Context, args, environ []string) error {
 	return nil
 }
 
-// metricsRegistry registers metrics and is read by scrapes.
+// metricsRegistry is where the collector's parts register their metrics, and where /metrics reads them.
 type metricsRegistry interface {
 	prometheus.Registerer
 	prometheus.Gatherer
 }
 
-// openStore opens the store that the settings name.
+// openStore opens the store that the settings name. It may try its rights only below the prefix of the own cluster.
 func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.Store, error) {
 	own := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: "session_"}
 	config := o.storage
@@ -83,7 +83,7 @@ func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.S
 	return backend.Open(ctx, config, log)
 }
 
-// open creates the collector without starting it.
+// open makes the collector, without starting it, and registers the process' metrics.
 func (o *options) open(store blob.Store, metrics metricsRegistry) (*collector.Collector, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	ignored := prometheus.NewGauge(prometheus.GaugeOpts{Name: "rayhistory_collector_settings_ignored",

@@ -18,9 +18,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
-// startup tries to start the collector until it can: what keeps it from that may pass, as a port that another process
-// has, a folder that Ray has not made yet, or a settings file that is changed. Meanwhile the process answers as a
-// Standby does.
+// startup tries to open the collector until that succeeds, because what prevents it may pass: another process has a
+// port, Ray has not made its folder yet, or a settings file has a mistake that somebody mends. Meanwhile the process
+// answers as a Standby does.
 type startup struct {
 	args, environ []string
 	refused       *sink.Refused
@@ -34,17 +34,19 @@ type startup struct {
 	servers   *collector.Servers
 	store     blob.Store // opened by storage; nil: not yet
 	storage   backend.Config
-	eventBody int64  // bytes
-	unknown   string // as it was logged
+	eventBody int64  // the maximum size of a body of events, in bytes
+	unknown   string // the names that were logged as unknown
 }
 
 const (
-	// firstRetry and longestRetry are the times between attempts: opening a store may take requests.
+	// firstRetry and longestRetry are the first and the longest time between two attempts. It grows, because opening a
+	// store may take requests.
 	firstRetry, longestRetry = time.Second, 15 * time.Second
-	// rayRetry is the time between two looks whether Ray has made its folder.
+	// rayRetry is the time between two attempts while Ray has not made its folder.
 	rayRetry = time.Second
 )
 
+// newStartup makes the startup of a collector with settings from the command line and the environment.
 func newStartup(args, environ []string) *startup {
 	refused := &sink.Refused{}
 	return &startup{
@@ -99,7 +101,7 @@ func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	if mistakes != nil {
 		return nil, mistakes
 	}
-	s.tellUnknown()
+	s.logUnknown()
 	if err := o.chooseFolder(); err != nil {
 		return nil, err
 	}
@@ -117,19 +119,20 @@ func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	return o.open(s.store, prometheus.NewRegistry())
 }
 
-// tellUnknown says once which names are ignored.
-func (s *startup) tellUnknown() {
+// logUnknown logs which unknown names of settings are ignored, unless the last attempt logged the same.
+func (s *startup) logUnknown() {
 	text := ""
 	if s.options.unknown != nil {
 		text = oneLine(s.options.unknown)
 	}
-	if text != s.unknown && text != "" {
+	if text != "" && text != s.unknown {
 		s.log.Errorf("ignored, because this version has no such setting: %s", text)
 	}
 	s.unknown = text
 }
 
-// leaveToRay returns an error as long as making the collector's folders would make one of Ray's.
+// leaveToRay returns an error while making the folders of the spool and of a local store would also make Ray's folder,
+// which Ray has to make itself.
 func (s *startup) leaveToRay() error {
 	err := collector.LeaveToRay(s.options.SpoolDir, s.options.RayTmpDir)
 	if err == nil && s.options.storage.IsLocal() {
@@ -167,5 +170,5 @@ func (s *startup) stopped(got os.Signal, why error, noRay bool) error {
 	return fmt.Errorf("%s: %s; the collector could not start: %s", got, lost, oneLine(why))
 }
 
-// oneLine writes several errors, one a line, as one line.
+// oneLine is the text of joined errors, which has a line for each, as one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

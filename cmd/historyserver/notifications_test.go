@@ -132,7 +132,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 // sum adds up the series of a metric of which a label has a value; "" takes all.
 func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total float64) {
 	t.Helper()
-	families := must.Get(r.Gather())(t)
+	families := must.Get(from.Gather())(t)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			is := func(l *dto.LabelPair) bool { return label == "" || l.GetValue() == label }

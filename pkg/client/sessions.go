@@ -118,7 +118,8 @@ func (c *Client) entries(ctx context.Context, form url.Values) ([]catalog.Entry,
 }
 
 // SessionsWithWarning is Sessions, with the server's warning if the list is old or lacks something.
-func (c *Client) SessionsWithWarning(ctx context.Context, filter url.Values) (all []Session, warning string, err error) {
+func (c *Client) SessionsWithWarning(ctx context.Context, filter url.Values) (all []Session, warning string,
+	err error) {
 	answer, err := c.Get(ctx, "clusters", filter)
 	if err != nil {
 		return nil, "", err

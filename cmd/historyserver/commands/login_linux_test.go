@@ -26,7 +26,7 @@ func TestTokenInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := (&login{in: keyboard, errOut: io.Discard}).token(ctx)
+		_, err := (&login{in: keyboard, errOut: io.Discard}).readToken(ctx)
 		ended <- err
 	}()
 	must.Happen(t, "the terminal shows nothing", func() bool { return !shows() })

@@ -39,7 +39,8 @@ func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.F
 	return intersection(found, slices.Values(passing)), nil
 }
 
-func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
+func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary,
+	err error) {
 	if e, err = findOne(s.Lookup(ctx), name); err == nil {
 		err = s.Data(ctx, e.Ref.Path()+"api/history/stored", nil, &summary)
 	}
