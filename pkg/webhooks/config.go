@@ -119,7 +119,8 @@ func Parse(text []byte, getenv func(string) string) (*Config, error) {
 // receiverName matches names that may become part of a key.
 var receiverName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
-// complete checks a receiver of the file, and sets its defaults, address and secret.
+// complete checks a receiver of the file, and sets its defaults, its address and its secret, which may be in other
+// files or in a variable. No error contains the address or the secret.
 func (r *Receiver) complete(getenv func(string) string) error {
 	r.Format = cmp.Or(r.Format, JSON)
 	if len(r.Events) == 0 {
@@ -176,9 +177,10 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	return nil
 }
 
-// readAddress reads the address from the one place that the receiver names.
+// readAddress sets the address: from the one of URL, URLFile and URLEnv that is set, or the default of the format if
+// none is.
 func (r *Receiver) readAddress(getenv func(string) string) error {
-	from := "url"
+	from := "url" // the setting that errors name
 	switch {
 	case r.URL != "" && r.URLFile == "" && r.URLEnv == "":
 		r.address = r.URL
@@ -196,7 +198,7 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 		return errors.New("want one of url, url_file and url_env")
 	}
 	u, err := url.Parse(r.address)
-	// the error would contain the address
+	// The error of url.Parse is not shown, because it contains the address.
 	if schemes, example := r.addressForm(); err != nil || !r.usable(u, schemes) {
 		return fmt.Errorf("%s: want an address such as %s, without a user", from, example)
 	}

@@ -31,7 +31,7 @@ var mailPorts = map[string]string{schemeTLS: "465", schemeStartTLS: "587", schem
 // maxRecipients bounds Receiver.To; maxMailAnswers is how many bytes of a server's answers are read for one message.
 const maxRecipients, maxMailAnswers = 20, 256 << 10
 
-// checkMail checks what only receivers of e-mail have.
+// checkMail checks the settings that only receivers of e-mail have; others must not have them.
 func (r *Receiver) checkMail() error {
 	if r.Format != Email {
 		if r.From != "" || r.To != nil || r.User != "" {
@@ -57,8 +57,8 @@ func (r *Receiver) checkMail() error {
 	return nil
 }
 
-// sendMail sends an event as e-mail within a time. trust has the certificates of servers to trust; nil: the system's.
-// The error contains neither the server's address nor the password.
+// sendMail sends an event as e-mail, and ends after limit. trust has the certificates of servers to trust; nil: the
+// system's. The error contains neither the server's address nor the password.
 func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Receiver, e *Event) error {
 	m, err := message(r, e)
 	if err != nil {
@@ -71,24 +71,25 @@ func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Re
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	line := &mailLine{ctx: ctx, server: server, secure: trust.Clone()}
-	client, err := line.client(limit, r)
+	client, err := line.newClient(limit, r)
 	if err == nil {
 		err = client.DialAndSendWithContext(ctx, m)
 	}
 	switch {
-	case err == nil, m.IsDelivered(): // whatever follows: nobody gets a message twice
+	case err == nil, m.IsDelivered(): // errors after the delivery do not count, or it would be sent twice
 		return nil
 	case ctx.Err() != nil:
-		err = ctx.Err() // rather than that the connection is closed
+		err = ctx.Err() // says more than that the connection is closed
 	}
 	login := "\x00" + r.User + "\x00" + string(r.secret)
 	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret), encoded(string(r.secret)),
-		encoded(login)) // servers repeat what they do not understand
-	said := hide.Text(err.Error()) // before it is cut: the beginning of a secret would not be found
-	return fmt.Errorf("the e-mail was not sent: %s", strings.ToValidUTF8(said[:min(2*maxShown, len(said))], ""))
+		encoded(login)) // a server's error may repeat what it did not understand
+	text := hide.Text(err.Error()) // before it is cut, because the beginning of a secret would not be found
+	return fmt.Errorf("the e-mail was not sent: %s", strings.ToValidUTF8(text[:min(2*maxShown, len(text))], ""))
 }
 
-// message is an event as a text. It has the same Message-ID when it is sent again, by which mailboxes know it.
+// message returns an event as an e-mail with plain text. When it is sent again it has the same Message-ID, so mailboxes
+// recognise it.
 func message(r *Receiver, e *Event) (*mail.Msg, error) {
 	from, err := netmail.ParseAddress(r.From)
 	if err != nil {
@@ -104,25 +105,26 @@ func message(r *Receiver, e *Event) (*mail.Msg, error) {
 	m.SetBodyString(mail.TypeTextPlain, text+"\n")
 	m.SetMessageIDWithValue(e.ID + "." + r.Name + from.Address[strings.LastIndexByte(from.Address, '@'):])
 	m.SetUserAgent("ray-history-server")
-	m.SetGenHeader("Auto-Submitted", "auto-generated") // nobody's absence is answered to it
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // so no out-of-office reply answers it
 	m.SetGenHeader(headerID, e.ID)
 	m.SetGenHeader(headerType, e.Type)
 	return m, errors.Join(m.From(r.From), m.To(r.To...))
 }
 
-// encoded is a part of a login as it is sent.
+// encoded returns a part of a login as it is sent, in base64.
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// mailLine makes the connection to a server of e-mail, which ends with ctx: the client leaves it open after errors, and
-// waits for answers whatever its context says.
+// mailLine makes the connection to a server of e-mail, and closes it when ctx ends. The client itself leaves it open
+// after errors, and waits for answers even if its context has ended.
 type mailLine struct {
 	ctx    context.Context
 	server *url.URL
-	secure *tls.Config
+	secure *tls.Config // nil: the defaults
 }
 
-// client is one that sends the password through TLS only.
-func (l *mailLine) client(limit time.Duration, r *Receiver) (*mail.Client, error) {
+// newClient returns a client for the receiver's server whose requests end after limit. It sends the password only
+// through TLS.
+func (l *mailLine) newClient(limit time.Duration, r *Receiver) (*mail.Client, error) {
 	if l.secure == nil {
 		l.secure = &tls.Config{}
 	}
@@ -134,7 +136,8 @@ func (l *mailLine) client(limit time.Duration, r *Receiver) (*mail.Client, error
 	options := []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(l.dial), mail.WithTLSConfig(l.secure),
 		mail.WithTLSPolicy(policy)}
 	if r.User != "" {
-		// Not SCRAM: the server says how many rounds the client computes, and the connection has TLS.
+		// SCRAM is left out: the server would choose how many rounds the client computes, and TLS protects the
+		// password.
 		options = append(options, mail.WithUsername(r.User), mail.WithPassword(string(r.secret)),
 			mail.WithOpportunisticSMTPAuth(mail.SMTPAuthPlain, mail.SMTPAuthLogin))
 	}
@@ -156,7 +159,7 @@ func (l *mailLine) dial(ctx context.Context, network, _ string) (net.Conn, error
 	return bounded, nil
 }
 
-// boundedConn is a connection of which at most so many bytes are read: the client reads lines of any length.
+// boundedConn is a connection from which at most left bytes are read, because the client reads lines of any length.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -171,7 +174,7 @@ func (c *boundedConn) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// addressForm says which addresses a receiver may have, and shows one.
+// addressForm returns the schemes that a receiver's address may have, and an example of an address.
 func (r *Receiver) addressForm() (schemes []string, example string) {
 	if r.Format == Email {
 		return []string{schemeTLS, schemeStartTLS, schemePlain}, schemeStartTLS + "://mail.example.com:587"
@@ -179,7 +182,8 @@ func (r *Receiver) addressForm() (schemes []string, example string) {
 	return []string{"https", "http"}, "https://hooks.example.com/ray"
 }
 
-// usable says whether an address has one of some schemes, a host and no user; that of a server of e-mail has no more.
+// usable says whether an address has one of the schemes, a host and no user. The address of an e-mail server must have
+// nothing else.
 func (r *Receiver) usable(u *url.URL, schemes []string) bool {
 	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && u.User == nil &&
 		(r.Format != Email || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment == "")

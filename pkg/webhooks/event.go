@@ -46,7 +46,7 @@ type Event struct {
 	Finding *FindingOf `json:"finding,omitempty"` // of Finding
 	// Regression is how the run differs from those before, of RunSlower and FailsMore.
 	Regression *Regression `json:"regression,omitempty"`
-	// number of events of this type that are not sent, because there are too many
+	// More is how many events of this type follow that are not sent, because there are too many.
 	More int    `json:"more,omitempty"`
 	URL  string `json:"url,omitempty"` // of the session's findings
 }
@@ -67,9 +67,10 @@ type FindingOf struct {
 	Count    int    `json:"count"`
 }
 
-// events returns all events that may be sent about a session that has ended, or about its jobs that failed while it
-// runs. Without a report the session could not be read. continued says that events about an earlier end of the session
-// were sent: the end is then part of the event's ID.
+// events returns all events that may be sent about a session: one for each failed job, one for each finding of the
+// report and, as the last one, the session's end. report is nil if the session could not be read. continued says that
+// events about an earlier end of the session were sent: then the ID of the event about its end contains the time of the
+// end. Links begin with publicURL; "": there are none.
 func events(e catalog.Entry, report *findings.Report, failed []moment.Job, continued bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
@@ -126,8 +127,9 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 	return all
 }
 
-// failedOf returns the jobs that failed, those that ended first first. Their messages are the report's summaries.
-func failedOf(r *findings.Report) (failed []moment.Job) {
+// failedJobs returns the jobs of a report that failed, in the order in which they ended. Their messages are the
+// report's summaries.
+func failedJobs(r *findings.Report) (failed []moment.Job) {
 	for _, j := range r.Jobs {
 		if j.Status != jobstatus.Failed {
 			continue
@@ -144,17 +146,18 @@ func failedOf(r *findings.Report) (failed []moment.Job) {
 	return failed
 }
 
-// forReceiver returns the events that a receiver gets, with at most maxEvents findings.
+// forReceiver returns the events that a receiver gets. Of the findings it returns the first maxEvents; More of the last
+// one says how many others there are.
 func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
-	var last *Event
-	n := 0
+	var last *Event // the last finding
+	n := 0          // findings
 	for _, e := range all {
 		switch {
 		case !r.takes(e):
 			continue
 		case e.Type != Finding:
 		case n < maxEvents:
-			copied := *e // its More is specific to this receiver
+			copied := *e // other receivers get another More
 			e, last, n = &copied, &copied, n+1
 		default:
 			last.More++
@@ -165,7 +168,8 @@ func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
 	return chosen
 }
 
-// causeOf returns the title of the finding that first caused a job's failure; without one, what Ray says.
+// causeOf returns the title of the finding at the beginning of the causes of a job's failure; Ray's message if there is
+// no such finding or no report.
 func causeOf(r *findings.Report, j moment.Job) string {
 	if r == nil {
 		return line(j.Message)
@@ -182,7 +186,7 @@ func causeOf(r *findings.Report, j moment.Job) string {
 	if cause == nil {
 		return line(j.Message)
 	}
-	for range len(r.Findings) { // a report that was read may link findings in a circle
+	for range len(r.Findings) { // the loop is bounded because a damaged report may link findings in a circle
 		if len(cause.Because) == 0 || byID[cause.Because[0]] == nil {
 			break
 		}
@@ -199,7 +203,7 @@ func eventID(e catalog.Entry, kind, subject string) string {
 
 // line makes an untrusted text one line of at most maxLine characters.
 func line(text string) string {
-	if len(text) > 8*maxLine { // of any length; with room for what is left out below
+	if len(text) > 8*maxLine { // bounds the work below; a character has up to 4 bytes, and some are left out
 		text = text[:8*maxLine]
 	}
 	text = strings.Map(func(r rune) rune {

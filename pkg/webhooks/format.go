@@ -30,8 +30,8 @@ type format struct {
 	headers bool
 	// minSecret is how many bytes a secret has at least; 0: the format has no use for one.
 	minSecret int
-	needs     string // what the secret is, if there must be one
-	address   string // of receivers that give none; "": they must
+	needs     string // what the secret is; "": a receiver need not have one
+	address   string // the default; "": a receiver must have one
 }
 
 // formats are those that a receiver can have.
@@ -40,11 +40,11 @@ var formats = []format{
 	{name: Slack, body: func(e *Event, _ string) any { return object{"text": slackText(e)} }},
 	{name: Teams, body: teamsCard},
 	{name: PagerDuty, body: pagerDutyAlert, minSecret: 16, needs: "the integration key of PagerDuty's Events API v2",
-		address: "https://events.pagerduty.com/v2/enqueue"}, // accounts in the EU have another one
+		address: "https://events.pagerduty.com/v2/enqueue"}, // accounts in the EU have another address
 	{name: Email, minSecret: 1},
 }
 
-// Formats are the names of all of them.
+// Formats returns the names of all formats.
 func Formats() (names []string) {
 	for _, f := range formats {
 		names = append(names, f.name)
@@ -52,12 +52,12 @@ func Formats() (names []string) {
 	return names
 }
 
-// format is that of the receiver, whose name is one of Formats.
+// format returns the format of the receiver; its name must be one of Formats.
 func (r *Receiver) format() *format {
 	return &formats[slices.IndexFunc(formats, func(f format) bool { return f.name == r.Format })]
 }
 
-// encode returns the body of the request in the receiver's format.
+// encode returns the body of the request in the receiver's format, which must not be Email.
 func encode(r *Receiver, e *Event) ([]byte, error) {
 	return json.Marshal(r.format().body(e, string(r.secret)))
 }
@@ -65,7 +65,8 @@ func encode(r *Receiver, e *Event) ([]byte, error) {
 // object is a JSON object.
 type object = map[string]any
 
-// teamsCard returns an adaptive card. A TextRun is no Markdown: nothing in it becomes a link.
+// teamsCard returns an event as an adaptive card of Microsoft Teams. Its texts are TextRuns, which are no Markdown, so
+// nothing in them becomes a link.
 func teamsCard(e *Event, _ string) any {
 	var body []object
 	for line := range strings.SplitSeq(plainText(e), "\n") {
@@ -81,7 +82,7 @@ func teamsCard(e *Event, _ string) any {
 		"contentType": "application/vnd.microsoft.card.adaptive"}}}
 }
 
-// weight has the first line of a card stand out.
+// weight returns the weight of the font of a card's line: the first line, 0, stands out.
 func weight(line int) string {
 	if line == 0 {
 		return "Bolder"
@@ -89,8 +90,8 @@ func weight(line int) string {
 	return "Default"
 }
 
-// pagerDutyAlert returns an event of PagerDuty's Events API v2, with the event itself as details. An event that is sent
-// again is the same alert.
+// pagerDutyAlert returns an event as one of PagerDuty's Events API v2, with the event itself as details. When it is
+// sent again it has the same dedup_key, so it is the same alert.
 func pagerDutyAlert(e *Event, routingKey string) any {
 	severity := "error"
 	switch {
@@ -122,8 +123,8 @@ func pagerDutyAlert(e *Event, routingKey string) any {
 // nobody.
 var slackMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// unlinked has a space of no width where a chat would make a link of an address, or a mention of a name: in "https://",
-// "www.example.com", "example.com", "mailto:" and "@channel".
+// unlinked returns text with a zero-width space wherever a chat would otherwise make a link or a mention: in
+// "https://", "www.example.com", "example.com", "mailto:" and "@channel".
 func unlinked(text string) string {
 	const space = '\u200b'
 	var b strings.Builder
@@ -133,7 +134,7 @@ func unlinked(text string) string {
 	}
 	letter := func(i int) bool { return word(i) && !unicode.IsNumber(runes[i]) }
 	for i, c := range runes {
-		// not 3.5
+		// A dot or a full stop of another script in a name, but not in a number such as 3.5.
 		if strings.ContainsRune(".\u3002\uff0e\uff61", c) && word(i-1) && word(i+1) && (letter(i-1) || letter(i+1)) {
 			b.WriteRune(space)
 		}

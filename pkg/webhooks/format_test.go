@@ -21,7 +21,7 @@ func TestSlack(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
 	report := must.Get(look(context.Background(), e))(t)
 	report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
-	all := events(e, report, failedOf(report), false, "https://history.example.com/ray/")
+	all := events(e, report, failedJobs(report), false, "https://history.example.com/ray/")
 	body := must.Get(encode(&Receiver{Format: Slack}, all[0]))(t)
 	var got map[string]string
 	must.OK(t, json.Unmarshal(body, &got))

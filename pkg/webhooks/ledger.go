@@ -25,33 +25,36 @@ type ledger struct {
 	lease time.Duration // of the first claim of a session
 	name  string        // of this replica
 
-	mu     sync.Mutex
-	stored time.Time // the time by the store's clock
-	asked  time.Time // when it was that
+	mu          sync.Mutex
+	clockTime   time.Time // the time by the store's clock
+	clockReadAt time.Time // when clockTime was read, by this machine's clock
 }
 
 // state is what is recorded about one end of a session, or about one of its jobs.
 type state struct {
-	done      bool
+	done      bool            // nothing is left to send
 	continued bool            // events about an earlier end were sent; a further head has continued the session since
-	sent      map[string]bool // deliveries, "{receiver}.{event}"
-	claim     int             // the last one's number, 0: none
-	expiry    time.Time       // of that claim
-	claimed   time.Duration   // how long all claims are valid that are not about an earlier end
-	jobsUntil time.Time       // until when another replica may send events about a job of the session; zero for a job
+	sent      map[string]bool // deliveries that were made, by "{receiver}.{event}"
+	claim     int             // the number of the last claim; 0: there is none
+	expiry    time.Time       // when that claim expires; zero: it counts no more
+	claimed   time.Duration   // the sum of the lifetimes of the claims of this end
+	// jobsUntil is until when another replica may be sending events about a job of the session; zero if none is. It is
+	// zero for a job, too.
+	jobsUntil time.Time
 }
 
-// clockTime is how long the store's clock is not asked again: all replicas ask it by one object, and stores refuse more
-// than one write a second to an object.
-const clockTime = 10 * time.Minute
+// clockMaxAge is how long the store's clock is not read again. It is read by writing an object that all replicas share,
+// and stores refuse more than one write a second to an object.
+const clockMaxAge = 10 * time.Minute
 
-// now returns the time by the store's clock. To a machine whose clock is ahead, all claims have expired, and all events
-// that are to come are sent. Since the store was asked, the monotonic clock counts, which nobody sets: while the
-// machine is suspended it stands still, and others' claims only seem to be valid for longer.
+// now returns the time by the store's clock. This machine's clock cannot be used: if it is ahead, all claims seem to
+// have expired, and the watermark passes sessions that are still to end. The store's clock is read at most every
+// clockMaxAge; since then the monotonic clock counts, which nobody sets. It stands still while the machine is
+// suspended; then others' claims only seem to be valid for longer.
 func (l *ledger) now(ctx context.Context) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked.IsZero() || time.Since(l.asked) > clockTime {
+	if l.clockReadAt.IsZero() || time.Since(l.clockReadAt) > clockMaxAge {
 		key := layout.WebhooksRoot(l.root) + "clock"
 		if err := l.store.Put(ctx, key, strings.NewReader("")); err != nil {
 			return time.Time{}, err
@@ -60,13 +63,13 @@ func (l *ledger) now(ctx context.Context) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		l.stored, l.asked = stored.ModTime, time.Now()
+		l.clockTime, l.clockReadAt = stored.ModTime, time.Now()
 	}
-	return l.stored.Add(time.Since(l.asked)), nil
+	return l.clockTime.Add(time.Since(l.clockReadAt)), nil
 }
 
-// remaining returns how long it is until a time of the store; 0 or less: it has passed. The store's clock is asked only
-// if it has passed by this machine's.
+// remaining returns how long it is until a time by the store's clock; 0 or less if it has passed. A zero time has
+// passed. The store's clock is only read if the time has passed by this machine's clock.
 func (l *ledger) remaining(ctx context.Context, at time.Time) (time.Duration, error) {
 	left := time.Until(at)
 	if left > 0 || at.IsZero() {
@@ -76,14 +79,17 @@ func (l *ledger) remaining(ctx context.Context, at time.Time) (time.Duration, er
 	return at.Sub(now), err
 }
 
-// lifetime returns how long a claim is valid: twice as long as the one before, up to eight times the first.
+// lifetime returns how long the claim with this number, from 1, is valid: twice as long as the one before, up to eight
+// times the first.
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
-// read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims
-// of its jobs. A job is done when its session is claimed, because then the events of all its jobs are sent. What was
-// recorded before since, when the session ended or the job failed, is about an earlier end, and so is what says that it
-// was: an end may be stored long after it happened. What was done without one of the receivers is not done: a replica
-// did it that did not know the receiver yet.
+// read reads what is recorded about a session (scope "") or about one of its jobs, whose scope is job.{event}. with a
+// dot at its end. since is when the session ended or the job failed.
+//
+// A session waits until no claim of its jobs is valid. A job is done when its session is claimed, because events about
+// all jobs are sent with those of the session. Records from before since are about an earlier end of the session, and
+// so are those that name an earlier end, because an end may be stored long after it happened. A record that all is done
+// does not count if it lacks one of the receivers: the replica that wrote it did not know the receiver yet.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time,
 	receivers []string) (s state, err error) {
 	r, err := l.list(ctx, ref, scope)
@@ -91,32 +97,32 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 		return s, err
 	}
 	s.sent = r.sent
-	var earlierDone time.Time // when the last of the earlier ends was
+	var earlierDone time.Time // when the last record that an earlier end is done was stored
 	for _, o := range r.done {
-		var of record
-		err := blob.ReadJSON(ctx, l.store, o.Key, maxRecord, &of)
+		var content record
+		err := blob.ReadJSON(ctx, l.store, o.Key, maxRecord, &content)
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, blob.ErrMalformed) {
 			return s, err
 		}
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-		case o.scope == "" && of.isBefore(since, o.ModTime):
+		case o.scope == "" && content.isBefore(since, o.ModTime):
 			s.continued = scope == ""
 			earlierDone = later(earlierDone, o.ModTime)
-		default:
-			s.done = s.done || of.isFor(receivers)
+		default: // a damaged record counts, for all receivers
+			s.done = s.done || content.isFor(receivers)
 		}
 	}
-	// Claims of an earlier end are over. Who claims the session sends this job's events, too.
-	over := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
-	s.done = s.done || !over(r.sessionClaimed)
+	// isEarlier says whether a claim that was made at this time is about an earlier end.
+	isEarlier := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
+	s.done = s.done || !isEarlier(r.sessionClaimed) // whoever claims the session sends this job's events, too
 	for n, at := range r.claimed {
-		if scope != "" || !over(at) { // a job fails once, but when is not always known
+		if scope != "" || !isEarlier(at) { // a job fails once, and since is not always exactly when
 			s.claimed += l.lifetime(n)
 		}
 		if n > s.claim {
 			s.claim, s.expiry = n, l.expiry(n, at)
-			if s.continued && over(at) {
+			if s.continued && isEarlier(at) {
 				s.expiry = time.Time{}
 			}
 		}
@@ -129,15 +135,16 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 	return s, nil
 }
 
-// records are what is listed of a session, as far as it matters to one scope: the session, or one of its jobs.
+// records are the objects that are listed about a session, as far as they matter to one scope: the session, or one of
+// its jobs.
 type records struct {
-	sent     map[string]bool   // deliveries that were made
-	claimed  map[int]time.Time // when the claims of the scope were made, by number
-	done     []doneRecord      // that the scope, or the session, is done
-	finished map[string]bool   // the scopes that are done
+	sent     map[string]bool   // deliveries that were made, by "{receiver}.{event}"
+	claimed  map[int]time.Time // when the claims of the scope were made, by their number
+	done     []doneRecord      // the records that the scope or the session is done
+	finished map[string]bool   // the scopes with such a record
 
-	sessionClaimed time.Time            // of a job's scope: when the session was claimed last
-	jobsUntil      map[string]time.Time // of the session's scope: until when each job is claimed
+	sessionClaimed time.Time            // only for a job: when the session was claimed last
+	jobsUntil      map[string]time.Time // only for the session: until when each job is claimed, by its scope
 }
 
 // doneRecord is an object that says that a scope is done.
@@ -146,7 +153,7 @@ type doneRecord struct {
 	scope string
 }
 
-// list lists what is recorded of a session.
+// list lists the records of a session for one scope. Names that it does not know are skipped.
 func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (records, error) {
 	r := records{sent: map[string]bool{}, claimed: map[int]time.Time{}, finished: map[string]bool{},
 		jobsUntil: map[string]time.Time{}}
@@ -179,7 +186,8 @@ func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (re
 	return r, nil
 }
 
-// expiry returns when a claim ends. A successor waits a little longer, because clocks differ.
+// expiry returns when another replica may make the next claim: a little after this one is no longer valid, because
+// clocks differ.
 func (l *ledger) expiry(claim int, made time.Time) time.Time {
 	return made.Add(l.lifetime(claim) + l.lease/10)
 }
@@ -197,11 +205,11 @@ func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, e
 	receivers []string) error {
 	content := record{End: end.UTC(), Receivers: receivers}
 	err := l.create(ctx, ref, scope+"done", content)
-	if errors.Is(err, os.ErrExist) { // of an earlier end, or for fewer receivers
+	if errors.Is(err, os.ErrExist) { // there is one of an earlier end, or for fewer receivers
 		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), content)
 	}
 	if errors.Is(err, os.ErrExist) {
-		return nil
+		return nil // another replica has recorded it
 	}
 	return err
 }
@@ -218,15 +226,16 @@ func cutScope(key string) (scope, name string) {
 
 // record is the content of claims and records.
 type record struct {
-	By string    `json:"by"` // a replica
+	By string    `json:"by"` // the name of the replica that wrote it
 	At time.Time `json:"at"`
-	// End is the session's end for which something is done; zero: a running session's, or an older version's record.
+	// End is the session's end about which all is done. It is zero in claims, for a job of a running session, and in
+	// records of older versions.
 	End time.Time `json:"end,omitzero"`
-	// Receivers are those for which something is done; none: all, as older versions knew no others.
+	// Receivers are those for which all is done; empty: for all, as in records of older versions.
 	Receivers []string `json:"receivers,omitempty"`
 }
 
-// maxRecord limits the bytes of a record. The names of all receivers have less.
+// maxRecord limits the bytes of a record; one with the names of maxReceivers has less.
 const maxRecord = 4 << 10
 
 // isFor says whether the record is for all of these receivers.
@@ -236,8 +245,8 @@ func (r *record) isFor(receivers []string) bool {
 	})
 }
 
-// isBefore says whether what was done, and recorded at a time, is about an earlier end than what happened since. Lists
-// know ends to the second.
+// isBefore says whether the record, which was stored at recorded, is about an earlier end than the one at since. Ends
+// are compared in whole seconds, because the list of sessions may have no more.
 func (r *record) isBefore(since, recorded time.Time) bool {
 	if r.End.IsZero() {
 		return recorded.Before(since)
@@ -255,9 +264,8 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string, co
 	return l.store.Create(ctx, layout.WebhooksPrefix(l.root, ref)+name, bytes.NewReader(body))
 }
 
-// claim claims a session, or one of its jobs, after claim n-1 has expired; false if another replica was first. The
-// object contains this replica's name, so that another replica's claim is not taken for one of ours whose answer was
-// lost.
+// claim makes claim n of a session, or of one of its jobs, after claim n-1 has expired; false if another replica was
+// first. The object contains this replica's name: if the store's answer is lost, isOwn can find out whose claim it is.
 func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n), record{})
 	if errors.Is(err, os.ErrExist) {
@@ -266,8 +274,8 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n 
 	return err == nil, err
 }
 
-// isOwn says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been
-// lost. A damaged claim is nobody's.
+// isOwn says whether claim n of a session, or of one of its jobs, was made by this replica, for the case that the
+// store's answer to it was lost. A damaged claim belongs to nobody.
 func (l *ledger) isOwn(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	var claim record
 	key := layout.WebhooksPrefix(l.root, ref) + scope + "claim." + strconv.Itoa(n)
@@ -278,14 +286,16 @@ func (l *ledger) isOwn(ctx context.Context, ref layout.Session, scope string, n 
 	return err == nil && claim.By == l.name, err
 }
 
+// sinceJSON is the content of an object that holds a time.
 type sinceJSON struct {
 	Since time.Time `json:"since"`
 }
 
-// since returns the time from which a receiver gets events: that of the first server that knew the receiver.
+// since returns the time from which on a receiver gets events: when the first server that knew the receiver started. If
+// none is stored, it stores now.
 func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (time.Time, error) {
 	key := layout.WebhooksRoot(l.root) + "since/" + receiver
-	t, err := l.time(ctx, key)
+	t, err := l.readTime(ctx, key)
 	if !errors.Is(err, os.ErrNotExist) {
 		return t, err
 	}
@@ -294,14 +304,14 @@ func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (tim
 		return t, err
 	}
 	if err = l.store.Create(ctx, key, bytes.NewReader(body)); errors.Is(err, os.ErrExist) {
-		return l.time(ctx, key)
+		return l.readTime(ctx, key)
 	}
 	return now, err
 }
 
 // watermark returns the time up to which events about all ended sessions are sent; zero if none is recorded.
 func (l *ledger) watermark(ctx context.Context) (time.Time, error) {
-	t, err := l.time(ctx, l.watermarkKey())
+	t, err := l.readTime(ctx, l.watermarkKey())
 	if errors.Is(err, os.ErrNotExist) {
 		return time.Time{}, nil
 	}
@@ -320,8 +330,8 @@ func (l *ledger) setWatermark(ctx context.Context, t time.Time) error {
 	return l.store.Put(ctx, l.watermarkKey(), bytes.NewReader(body))
 }
 
-// time reads a time that setWatermark or since stored; os.ErrNotExist: none is stored.
-func (l *ledger) time(ctx context.Context, key string) (time.Time, error) {
+// readTime reads a time that setWatermark or since has stored. The error is os.ErrNotExist if none is stored.
+func (l *ledger) readTime(ctx context.Context, key string) (time.Time, error) {
 	var s sinceJSON
 	err := blob.ReadJSON(ctx, l.store, key, maxRecord, &s)
 	if err == nil && s.Since.IsZero() {

@@ -32,7 +32,7 @@ const (
 	slowerFactor, slowerSeconds, slowerSpreads, normalScale = 1.25, 10, 3, 1.4826
 )
 
-// wantsRegressions says whether a receiver may want events about a RayJob's runs.
+// wantsRegressions says whether a session is a RayJob's run, and a receiver may get RunSlower or FailsMore about it.
 func (s *Sender) wantsRegressions(e catalog.Entry) bool {
 	return s.opts.Earlier != nil && e.OwnerKind == catalog.RayJob && e.OwnerName != "" &&
 		slices.ContainsFunc(s.targets, func(t *target) bool {
@@ -41,8 +41,8 @@ func (s *Sender) wantsRegressions(e catalog.Entry) bool {
 		})
 }
 
-// regressions returns the events about how a run differs from earlier ones, the newest first; ended is the event about
-// its end.
+// regressions returns the events RunSlower and FailsMore about a run, if it is slower than earlier ones or if runs fail
+// more often now. ended is the event about the run's end; the earlier runs are the newest first.
 func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []*Event) {
 	add := func(kind string, of *Regression) {
 		if of == nil {
@@ -50,7 +50,7 @@ func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []
 		}
 		event := *ended
 		event.Type, event.Regression = kind, of
-		event.ID = eventID(e, kind, ended.ID) // the end's own, which differs if the session continued
+		event.ID = eventID(e, kind, ended.ID) // the ID of the end differs after each end of a continued session
 		all = append(all, &event)
 	}
 	add(RunSlower, slower(ended.Outcome, e, earlier))
@@ -58,8 +58,9 @@ func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []
 	return all
 }
 
-// slower compares a run that succeeded with the earlier ones that did, as slowerFactor and the others say; nil: it is
-// not slower, or too few are known.
+// slower compares how long a run took that succeeded with the earlier runs that succeeded, by slowerFactor and the
+// constants beside it. It returns nil if the run is not slower or did not succeed, or if too few earlier runs are
+// known.
 func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
 	var took []float64
 	for _, run := range earlier {
@@ -82,8 +83,9 @@ func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regressio
 	return &Regression{Runs: len(took), Seconds: seconds, Median: middle}
 }
 
-// failsMore compares the failures among the last runs with those before; nil: they are not more, too few are known, or
-// the run before was told already.
+// failsMore compares the failures among the last runs with those of the runs before. It returns nil if this run did not
+// fail, if runs do not fail more often, if too few runs are known, or if the same was true one run before, because then
+// an event about it was sent.
 func failsMore(outcome string, earlier []catalog.Entry) *Regression {
 	failed := []bool{outcome == catalog.Failed}
 	for _, run := range earlier {
@@ -91,15 +93,16 @@ func failsMore(outcome string, earlier []catalog.Entry) *Regression {
 			failed = append(failed, run.Outcome == catalog.Failed)
 		}
 	}
-	if !failed[0] || !more(failed) || more(failed[1:]) {
+	if !failed[0] || !failsMoreOften(failed) || failsMoreOften(failed[1:]) {
 		return nil
 	}
 	return &Regression{Runs: len(failed) - recentRuns, Recent: recentRuns, RecentFailed: countTrue(failed[:recentRuns]),
 		EarlierFailed: countTrue(failed[recentRuns:])}
 }
 
-// more says whether at least twice as great a share of the last runs failed as of those before.
-func more(failed []bool) bool {
+// failsMoreOften says whether at least recentFailures of the last runs failed, and at least twice as great a share of
+// them as of those before. failed has the newest run first; false if there are too few.
+func failsMoreOften(failed []bool) bool {
 	if len(failed) < recentRuns+minRuns {
 		return false
 	}
@@ -107,7 +110,7 @@ func more(failed []bool) bool {
 	return recent >= recentFailures && recent*(len(failed)-recentRuns) >= 2*before*recentRuns
 }
 
-// countTrue counts those that are true.
+// countTrue returns how many values are true.
 func countTrue(all []bool) (n int) {
 	for _, v := range all {
 		if v {
@@ -117,7 +120,7 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// median sorts values and returns the one in the middle, or the mean of both.
+// median sorts values in place and returns the one in the middle, or the mean of the two there.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)

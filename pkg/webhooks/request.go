@@ -30,7 +30,7 @@ const (
 // maxAnswer is how many bytes of an answer are read; an error shows fewer.
 const maxAnswer, maxShown = 4 << 10, 200
 
-// sign returns the header with the signature of a body at a time.
+// sign returns the value of headerSignature for a body that is sent at this time.
 func sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)
@@ -39,8 +39,8 @@ func sign(secret, body []byte, at time.Time) string {
 	return "t=" + stamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// client sends requests to configured addresses only: it follows no redirect.
-func client(timeout time.Duration) *http.Client {
+// newHTTPClient returns a client that sends requests to configured addresses only: it follows no redirect.
+func newHTTPClient(timeout time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = 64 << 10
 	transport.MaxIdleConnsPerHost = 2
@@ -50,7 +50,7 @@ func client(timeout time.Duration) *http.Client {
 	}
 }
 
-// send sends an event to a receiver. The error contains neither its address nor its secret.
+// send sends an event to a receiver, by HTTP or e-mail. The error contains neither its address nor its secret.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	format := r.format()
 	if format.body == nil {
@@ -76,14 +76,14 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	hide := redact.New(append(partsOf(req.URL), r.address, string(r.secret))...)
 	resp, err := c.Do(req)
 	if err != nil {
-		var asked *url.Error
-		if errors.As(err, &asked) {
-			err = asked.Err // without the address
+		var withAddress *url.Error
+		if errors.As(err, &withAddress) {
+			err = withAddress.Err
 		}
 		return hide.Error(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // only for the error below
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return nil
@@ -91,12 +91,12 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 		return fmt.Errorf("it answered %d: redirects are not followed; configure the address of the redirect",
 			resp.StatusCode)
 	}
-	shown := hide.Text(string(said)) // before it is cut: the beginning of a secret would not be found
+	shown := hide.Text(string(answer)) // before it is cut, because the beginning of a secret would not be found
 	return fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
 }
 
-// partsOf are the parts of an address that an error or an answer may repeat: each may be what only the receiver and the
-// server should know.
+// partsOf returns the parts of an address that an error or an answer may repeat. Each may be a secret that only the
+// receiver and the server should know.
 func partsOf(address *url.URL) []string {
 	parts := []string{address.Host, address.Hostname(), address.RequestURI(), address.Path, address.RawQuery}
 	parts = append(parts, strings.Split(address.Path, "/")...)

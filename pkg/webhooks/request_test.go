@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c := client(time.Minute)
+	c := newHTTPClient(time.Minute)
 	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed",
 		"/hush-large": "it answered 400", "/hush-cut": "it answered 400", "/hush-breaks": "EOF"} {
 		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path + "?key=hush",

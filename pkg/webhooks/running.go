@@ -17,23 +17,24 @@ import (
 // mutex guards it.
 type watch struct {
 	entry  catalog.Entry   // as last listed
-	seen   time.Time       // the last write up to which its failed jobs are known
-	failed int             // how many there were in the list at that time
-	answer string          // the answer that contained them
-	jobs   map[string]bool // those whose events are sent or being sent, by event
-	busy   bool
-	due    time.Time
+	seen   time.Time       // the session's last write when its failed jobs were last looked for; zero: look again
+	failed int             // how many failed jobs the entry had then
+	answer string          // identifies the list of jobs that was read then, see Options.Failed
+	jobs   map[string]bool // the jobs whose events are sent or being sent, by the event's ID
+	busy   bool            // a worker looks for failed jobs
+	due    time.Time       // when the next look may begin
 }
 
-// watches says whether a receiver may want events about a running session's jobs.
-func (s *Sender) watches(e catalog.Entry) bool {
+// wantsJobs says whether a session runs and a receiver may get events about its failed jobs.
+func (s *Sender) wantsJobs(e catalog.Entry) bool {
 	return s.opts.Failed != nil && e.Running && e.Described && slices.ContainsFunc(s.targets, func(t *target) bool {
 		return slices.Contains(t.Events, JobFailed) && t.Namespaces.Match(e.Ref.Namespace)
 	})
 }
 
-// watch keeps a running session as it is listed now; s.mu must be held.
-func (s *Sender) watch(e catalog.Entry) *watch {
+// updateWatch returns the watch of a running session, a new one if there is none, with the entry as it is listed now;
+// s.mu must be held.
+func (s *Sender) updateWatch(e catalog.Entry) *watch {
 	w := s.watched[e.Ref]
 	if w == nil {
 		w = &watch{jobs: make(map[string]bool)}
@@ -43,15 +44,15 @@ func (s *Sender) watch(e catalog.Entry) *watch {
 	return w
 }
 
-// changed says whether to look for failed jobs: there are some, and their number has changed or more was stored since
+// isDue says whether to look for failed jobs now: there are some, and their number has changed or more was stored since
 // the last look.
-func (w *watch) changed(now time.Time) bool {
+func (w *watch) isDue(now time.Time) bool {
 	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) &&
 		!w.due.After(now)
 }
 
-// lookForFailed begins work on the failed jobs of a running session. answer identifies the list of jobs in which they
-// were found last (see Options.Failed): only a newer one is read.
+// lookForFailed looks for failed jobs of a running session, and adds work for those that are new. answer identifies the
+// list of jobs that was read last (see Options.Failed): only a newer one is read. After an error it is tried again.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
 	var failed []moment.Job
 	err := guard.CatchPanic("the failed jobs of "+e.Ref.String(), func() (err error) {
@@ -77,34 +78,34 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 			continue
 		}
 		if len(w.jobs) >= maxEvents {
-			return // a later answer may list others as the first that failed
+			return // a later list may have other jobs as the first maxEvents
 		}
 		u := unit{e.Ref, id}
 		if !s.hasCapacity(u) {
-			w.seen, w.answer = time.Time{}, "" // the next look finds the job
+			w.seen, w.answer = time.Time{}, "" // so the next look reads the list again and finds the job
 			return
 		}
 		w.jobs[id] = true
-		s.add(u, &work{s: s, entry: e, job: &j, scope: "job." + id + "."})
+		s.addUnit(u, &work{s: s, entry: e, job: &j, scope: "job." + id + "."})
 	}
 }
 
-// handles says whether events about the session itself are being sent, because it has ended.
-func (s *Sender) handles(ref layout.Session) bool {
+// isSending says whether there is work about the end of a session.
+func (s *Sender) isSending(ref layout.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.work[unit{session: ref}] != nil
 }
 
-// byTime sorts failed jobs by their end, so that the first ones stay the first.
+// byTime sorts failed jobs by their end, in place, so that jobs that fail later do not change which are the first.
 func byTime(failed []moment.Job) {
 	slices.SortStableFunc(failed, func(a, b moment.Job) int {
 		return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(nameOf(a), nameOf(b)))
 	})
 }
 
-// nameOf returns a name that identifies a job in its session. A submission's driver may become known only after the
-// submission has failed.
+// nameOf returns a name that identifies a job in its session: that of its submission, if it has one, because the ID of
+// a submission's driver may become known only after the submission has failed.
 func nameOf(j moment.Job) string {
 	if j.SubmissionID != "" {
 		return j.SubmissionID + "/"

@@ -194,7 +194,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	}
 	other := f.replica(store, in.URL)
 	other.targets[0].Events = []string{SessionEnded}
-	if e := f.sessions[0]; other.watches(e) {
+	if e := f.sessions[0]; other.wantsJobs(e) {
 		t.Errorf("%+v is watched", e)
 	}
 }
@@ -222,7 +222,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 		t.Fatal("there is no work on the session that ended")
 	}
 	job.claimed = false // its claim has expired
-	if finished, err := job.try(t.Context(), t.Context()); !finished || err != nil {
+	if finished, err := job.advance(t.Context(), t.Context()); !finished || err != nil {
 		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 func TestFailedJobsAreBounded(t *testing.T) {
 	f := runningFleet(1)
 	s := f.replica(storetest.New(), "http://127.0.0.1:1")
-	w := s.watch(f.sessions[0])
+	w := s.updateWatch(f.sessions[0])
 	for i := range 5 {
 		f.failed = nil
 		for j := range maxEvents {
@@ -267,7 +267,7 @@ func TestClaimedAtOnce(t *testing.T) {
 				}
 				return err
 			})}, configOf("http://127.0.0.1:1"), time.Minute, nil)
-		must.OK(t, s.prepare(t.Context()))
+		must.OK(t, s.readStartTimes(t.Context()))
 		job := &work{s: s, entry: e, job: &moment.Job{SubmissionID: "a"}, scope: "job.a."}
 		session := &work{s: s, entry: e}
 		if last == "claim.1" {

@@ -34,7 +34,7 @@ type Options struct {
 	Config *Config
 	Store  blob.Store
 	Root   string
-	// Sessions returns the known sessions, the oldest first, and whether these are all.
+	// Sessions returns the known sessions, the oldest first. all says that there are no others.
 	Sessions func() (known iter.Seq[catalog.Entry], all bool)
 	// Findings returns the findings of a session, or ErrNotYet. It is called for one session at a time.
 	Findings func(context.Context, catalog.Entry) (*findings.Report, error)
@@ -54,16 +54,17 @@ type Options struct {
 // Timing has the times and intervals of a Sender.
 type Timing struct {
 	Interval time.Duration // between two looks at the list; 10 s
-	// from a session's end, or last write, to its events; 1 min, because logs are stored after the end
+	// Delay is from a session's end, or last write, to its events; 1 min, because logs are stored after the end.
 	Delay   time.Duration
 	Lease   time.Duration // how long the first claim of a session is valid; 10 min
 	Request time.Duration // the longest request; 10 s
 	MinWait time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
 	MaxWait time.Duration
 	GiveUp  time.Duration // how long a receiver that fails is tried, after the first time; 24 h
-	// how long a session may be worked on while others wait; 20 s. The other namespaces come first then
+	// Turn is how long a session may be worked on while others wait; 20 s. Then other namespaces come first.
 	Turn time.Duration
-	// how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
+	// Slack is how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are
+	// many.
 	Slack time.Duration
 }
 
@@ -105,15 +106,15 @@ type unit struct {
 
 // Sender sends events to the receivers about ended sessions, and about failed jobs of running ones.
 type Sender struct {
-	opts    Options
-	ledger  ledger
-	client  *http.Client
-	metrics metrics
-	reading *turns.Slots // one, for Options.Findings
-	workers *turns.Slots
-	wake    chan struct{} // has one when work may be due
-	store   logthrottle.Throttle
-	targets []*target
+	opts     Options
+	ledger   ledger
+	client   *http.Client
+	metrics  metrics
+	reading  *turns.Slots // one slot, for Options.Findings
+	workers  *turns.Slots
+	wake     chan struct{} // has a token when work may be due
+	storeLog logthrottle.Throttle
+	targets  []*target
 
 	loop background.Worker
 
@@ -123,8 +124,8 @@ type Sender struct {
 
 	mu       sync.Mutex
 	work     map[unit]*work
-	counts   map[string]int            // of the work of each namespace
-	finished map[layout.Session]ending // sessions that need no more work
+	counts   map[string]int            // how much work each namespace has
+	finished map[layout.Session]ending // sessions that need no more work, unless they end again
 	watched  map[layout.Session]*watch // running sessions
 }
 
@@ -137,10 +138,10 @@ type target struct {
 	log   logthrottle.Throttle
 	since time.Time // nothing is sent about sessions that ended before
 
-	mu          sync.Mutex
-	errors      int       // since the last success
-	failed      time.Time // when the first of them happened
-	pausedUntil time.Time // until when nothing is sent
+	mu           sync.Mutex
+	errors       int       // in a row, since the last success
+	failingSince time.Time // when the first of these errors happened
+	pausedUntil  time.Time // until when nothing is sent
 }
 
 // New makes a Sender. Start begins its work.
@@ -148,11 +149,12 @@ func New(opts Options) *Sender {
 	opts.Timing.setDefaults()
 	name, _ := os.Hostname()
 	s := &Sender{
-		opts: opts, ledger: ledger{store: opts.Store, root: opts.Root, lease: opts.Timing.Lease, name: name + " " + rand.Text()},
-		client:  client(opts.Timing.Request),
+		opts:    opts,
+		ledger:  ledger{store: opts.Store, root: opts.Root, lease: opts.Timing.Lease, name: name + " " + rand.Text()},
+		client:  newHTTPClient(opts.Timing.Request),
 		reading: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
-		wake:  make(chan struct{}, 1),
-		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int),
+		wake:     make(chan struct{}, 1),
+		storeLog: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int),
 		finished: make(map[layout.Session]ending),
 		watched:  make(map[layout.Session]*watch),
 	}
@@ -173,14 +175,14 @@ func (s *Sender) Start() {
 	}
 }
 
-// Close ends work in progress: other replicas, or the next start, continue it when its claims have expired.
+// Close ends work in progress. Other replicas, or the next start, continue it when its claims have expired.
 func (s *Sender) Close() { s.loop.Close() }
 
 // run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends.
 func (s *Sender) run(ctx context.Context) {
 	look := time.NewTicker(s.opts.Timing.Interval)
 	defer look.Stop()
-	// often enough for work that waits MinWait
+	// soon ticks often enough for work that waits for MinWait.
 	soon := time.NewTicker(max(time.Millisecond, s.opts.Timing.MinWait/4))
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
@@ -188,7 +190,7 @@ func (s *Sender) run(ctx context.Context) {
 			err := guard.CatchPanic("the sessions that webhooks look at",
 				func() error { s.scan(ctx, time.Now()); return nil })
 			if err != nil {
-				s.failed("webhooks cannot look for sessions; they try again", err)
+				s.warnStore("webhooks cannot look for sessions; they try again", err)
 			}
 		}
 		s.dispatch(ctx)
@@ -204,8 +206,9 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
-// prepare reads, or records, the times from which on events are sent.
-func (s *Sender) prepare(ctx context.Context) error {
+// readStartTimes reads the times from which on events are sent: since of each target, which it records for a new
+// receiver, and the watermark.
+func (s *Sender) readStartTimes(ctx context.Context) error {
 	now, err := s.ledger.now(ctx)
 	if err != nil {
 		return err
@@ -229,33 +232,33 @@ func (s *Sender) prepare(ctx context.Context) error {
 // failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
-		if err := s.prepare(ctx); err != nil {
-			s.failed("webhooks cannot start: the server needs the right to list, read, create and overwrite below "+
+		if err := s.readStartTimes(ctx); err != nil {
+			s.warnStore("webhooks cannot start: the server needs the right to list, read, create and overwrite below "+
 				"webhooks/ in the store", err)
 			return
 		}
 	}
-	watermark, all := s.choose(now)
+	watermark, all := s.addWork(now)
 	if !all {
-		return
+		return // sessions that are not known yet may have ended before the watermark
 	}
-	if err := s.record(ctx, watermark); err != nil {
-		s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked again",
-			err)
+	if err := s.recordWatermark(ctx, watermark); err != nil {
+		s.warnStore("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+
+			"again", err)
 	}
 }
 
-// record records the watermark. It moves with each scan, but is written seldom: after a restart the sessions since then
-// are only checked again. It must not be later than the list shows by the store's clock, whatever this machine's clock
-// is: what ends before it is never sent.
-func (s *Sender) record(ctx context.Context, watermark time.Time) error {
+// recordWatermark records the watermark, if it is much later than the recorded one. It is written seldom, because after
+// a restart the sessions since then are only checked again. Events about sessions that ended before it are never sent,
+// so by the store's clock it is at least Timing.Slack before now, even if this machine's clock is ahead.
+func (s *Sender) recordWatermark(ctx context.Context, watermark time.Time) error {
 	slack := s.opts.Timing.Slack
 	now, err := s.ledger.now(ctx)
 	if err != nil {
 		return err
 	}
-	if shown := now.Add(-slack); shown.Before(watermark) {
-		watermark = shown
+	if latest := now.Add(-slack); latest.Before(watermark) {
+		watermark = latest
 	}
 	if watermark.Sub(s.watermark) <= slack/4 {
 		return nil
@@ -267,10 +270,11 @@ func (s *Sender) record(ctx context.Context, watermark time.Time) error {
 	return nil
 }
 
-// choose adds work for ended sessions about which events may have to be sent, and watches running ones. It returns the
-// time up to which nothing else is left to do; it counts only if all sessions are known.
-func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
-	watermark = now.Add(-s.opts.Timing.Slack) // as far as the list shows
+// addWork adds work for ended sessions about which events may have to be sent, and watches running ones. It returns the
+// watermark: events about all sessions that ended before it are sent. That holds only if all says that all sessions are
+// known.
+func (s *Sender) addWork(now time.Time) (watermark time.Time, all bool) {
+	watermark = now.Add(-s.opts.Timing.Slack) // sessions that ended later may not be in the list yet
 	running := make(map[*watch]bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,32 +282,33 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 	for e := range known {
 		if !e.Described || e.Running {
 			if !e.Described {
-				watermark = before(watermark, e.LastWrite)
+				watermark = lastMomentBefore(watermark, e.LastWrite)
 			}
-			if s.watches(e) {
-				running[s.watch(e)] = true
+			if s.wantsJobs(e) {
+				running[s.updateWatch(e)] = true
 			}
 			continue
 		}
-		// of one without objects only its marker is stored: there is nothing to tell
+		// Of a session without objects only the marker is stored, so there is nothing to send.
 		if e.Objects == 0 || !e.Latest().After(s.watermark) {
 			continue
 		}
-		// When it ended counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
-		// late: the end is before the watermark, but was stored after it. Then something is sent only if events about
+		// The end counts, not the last write: a copy or a compaction writes all objects long afterwards. late says that
+		// the session ended before the watermark, but was written after it. Then events are sent only if events about
 		// an earlier end of the session were sent.
-		late, until := !e.End.After(s.watermark), e.End
+		late, unsentFrom := !e.End.After(s.watermark), e.End
 		if late {
-			until = e.Latest()
+			unsentFrom = e.Latest()
 		}
-		last, ok := s.finished[e.Ref]
-		if ok && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written)) || !s.concerns(e) {
+		last, finished := s.finished[e.Ref]
+		isSent := finished && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written))
+		if isSent || !s.concerns(e) {
 			continue
 		}
-		watermark = before(watermark, until)
+		watermark = lastMomentBefore(watermark, unsentFrom)
 		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(e.Latest()) >= s.opts.Timing.Delay &&
 			s.hasCapacity(u) {
-			s.add(u, &work{s: s, entry: e, late: late, due: now})
+			s.addUnit(u, &work{s: s, entry: e, late: late, due: now})
 		}
 	}
 	maps.DeleteFunc(s.watched, func(ref layout.Session, w *watch) bool { return !running[w] && !w.busy })
@@ -313,29 +318,29 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 	return watermark, all
 }
 
-// hasCapacity says whether more work may begin; s.mu must be held. However much a namespace has, there is capacity for
-// the others'.
+// hasCapacity says whether work on a unit may be added; s.mu must be held. However much work other namespaces have, one
+// that has less than its share of maxWork may have more.
 func (s *Sender) hasCapacity(u unit) bool {
-	of := s.counts[u.session.Namespace]
-	return len(s.work) < maxWork || of == 0 || of < maxWork/len(s.counts)
+	n := s.counts[u.session.Namespace]
+	return len(s.work) < maxWork || n == 0 || n < maxWork/len(s.counts)
 }
 
-// add begins work; s.mu must be held.
-func (s *Sender) add(u unit, w *work) {
+// addUnit adds work on a unit; s.mu must be held.
+func (s *Sender) addUnit(u unit, w *work) {
 	s.work[u] = w
 	s.counts[u.session.Namespace]++
 }
 
-// remove ends work; s.mu must be held.
-func (s *Sender) remove(u unit) {
+// removeUnit removes the work on a unit; s.mu must be held.
+func (s *Sender) removeUnit(u unit) {
 	delete(s.work, u)
 	if s.counts[u.session.Namespace]--; s.counts[u.session.Namespace] == 0 {
 		delete(s.counts, u.session.Namespace)
 	}
 }
 
-// before returns the earlier of a time and the last moment before another.
-func before(watermark, end time.Time) time.Time {
+// lastMomentBefore returns watermark or, if that is earlier, the last moment before end.
+func lastMomentBefore(watermark, end time.Time) time.Time {
 	if end = end.Add(-1); end.Before(watermark) {
 		return end
 	}
@@ -352,12 +357,14 @@ func (t *target) concerns(ref layout.Session, at time.Time) bool {
 	return t.Namespaces.Match(ref.Namespace) && at.After(t.since)
 }
 
-func (s *Sender) failed(text string, err error) {
+// warnStore counts an error of the store, and logs it now and then.
+func (s *Sender) warnStore(text string, err error) {
 	s.metrics.errors.Inc()
-	s.store.Warn(time.Now(), text, err)
+	s.storeLog.Warn(time.Now(), text, err)
 }
 
-// dispatch passes work that is due to workers, which take the namespaces in turns.
+// dispatch starts a goroutine for each work that is due, and for each running session whose failed jobs are to be
+// looked for. They wait for one of the workers, for which namespaces take turns.
 func (s *Sender) dispatch(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
@@ -376,7 +383,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 			s.mu.Lock()
 			w.busy = false
 			if finished {
-				s.remove(u)
+				s.removeUnit(u)
 				if w.job == nil {
 					s.finished[u.session] = ending{w.entry.End, w.entry.LastWrite}
 				}
@@ -386,7 +393,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 		})
 	}
 	for ref, w := range s.watched {
-		if !w.changed(now) {
+		if !w.isDue(now) {
 			continue
 		}
 		w.busy = true
@@ -405,7 +412,8 @@ func (s *Sender) dispatch(ctx context.Context) {
 	}
 }
 
-// sendTo sends an event to a receiver, unless the receiver is paused.
+// sendTo sends an event to a receiver once; the error is errPaused if the receiver is paused. After pauseAfter errors
+// in a row it pauses the receiver, each time longer up to MaxWait.
 func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	t.mu.Lock()
 	paused := time.Now().Before(t.pausedUntil)
@@ -428,7 +436,7 @@ func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	}
 	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
 	if t.errors++; t.errors == 1 {
-		t.failed = time.Now()
+		t.failingSince = time.Now()
 	}
 	if t.errors >= pauseAfter {
 		t.pausedUntil = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-pauseAfter)))
@@ -439,11 +447,11 @@ func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	return err
 }
 
-// failedFor says whether the receiver has taken nothing for some time.
+// failedFor says whether the receiver has taken no event for longer than d.
 func (t *target) failedFor(d time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.errors > 0 && time.Since(t.failed) > d
+	return t.errors > 0 && time.Since(t.failingSince) > d
 }
 
 // pauseAfter is how many errors in a row pause a receiver.

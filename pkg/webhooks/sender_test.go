@@ -304,7 +304,7 @@ func TestEarlierSessions(t *testing.T) {
 	// What is told of all that ended before a time need not be looked at again.
 	delete(s.work, unit{session: sessions[1].Ref})
 	s.finished[sessions[1].Ref] = ending{sessions[1].End, sessions[1].LastWrite}
-	*passed, s.ledger.asked = 48*time.Hour, time.Time{}
+	*passed, s.ledger.clockReadAt = 48*time.Hour, time.Time{}
 	later := time.Now().Add(*passed)
 	s.scan(t.Context(), later)
 	sessions[1].LastWrite = later.Add(-time.Hour) // its objects were copied, or compacted
@@ -610,7 +610,7 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	to := s.targets[0]
 	to.errors, to.pausedUntil = pauseAfter, time.Now().Add(time.Hour)
 	for ago, want := range map[time.Duration]error{time.Hour: errPaused, 25 * time.Hour: nil} {
-		to.failed = time.Now().Add(-ago)
+		to.failingSince = time.Now().Add(-ago)
 		says.ErrorIs(t, w.sendOne(t.Context(), to, &Event{ID: "a"}, "all.a"), want, "paused, and failing for %s", ago)
 	}
 }

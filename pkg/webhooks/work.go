@@ -21,11 +21,11 @@ import (
 type work struct {
 	s     *Sender
 	entry catalog.Entry
-	job   *moment.Job // that failed; nil: the session has ended
-	scope string      // the beginning of its records' names, except those of deliveries
-	late  bool        // nothing is sent unless events about an earlier end were
-	busy  bool
-	due   time.Time
+	job   *moment.Job // the job that failed; nil: the session has ended
+	scope string      // what the names of its records begin with, except those of deliveries: see ledger.read
+	late  bool        // nothing is sent unless events about an earlier end were, see Sender.addWork
+	busy  bool        // a worker has it
+	due   time.Time   // when the next step may begin
 
 	claimed     bool
 	claimNumber int       // the number of the last claim that was tried
@@ -37,11 +37,11 @@ type work struct {
 	report      *findings.Report // nil: the session could not be read
 	failedReads int              // of the session
 	readTime    time.Duration    // how long all of its reads took
-	sending     time.Time        // when sending began, less the time in which nobody held a claim
+	sending     time.Time        // when sending would have begun if claims had been held ever since
 	backoff     *backoff.Backoff
 }
 
-// wait delays the next step.
+// wait delays the next step, each time longer.
 func (w *work) wait() {
 	if w.backoff == nil {
 		w.backoff = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
@@ -52,15 +52,16 @@ func (w *work) wait() {
 // claimLasts says whether the claim is valid for longer than sending and recording an event may take.
 func (w *work) claimLasts() bool { return lease.Until(w.claimEnd) > 2*w.s.opts.Timing.Request }
 
-// step does what can be done now, until working ends because others wait; finished says that nothing is left, or that
-// another replica has done it.
+// step does as much of the work as is possible now. It stops early when working ends, because others wait, or when ctx
+// ends. finished says that nothing is left, or that another replica has done it. Errors are logged, and delay the next
+// step.
 func (w *work) step(ctx, working context.Context) (finished bool) {
 	err := guard.CatchPanic("webhooks about "+w.entry.Ref.String(), func() (err error) {
-		finished, err = w.try(ctx, working)
+		finished, err = w.advance(ctx, working)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.s.failed("webhooks cannot read or record what was sent about a session, and try again: the server needs "+
+		w.s.warnStore("webhooks cannot read or record what was sent about a session, and try again: the server needs "+
 			"the right to list and create "+
 			"below webhooks/ in the store", err)
 		w.wait()
@@ -68,16 +69,17 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 	return finished
 }
 
-// try claims the session or job, reads its findings, and sends the events, as far as that is possible now.
-func (w *work) try(ctx, working context.Context) (finished bool, err error) {
+// advance claims the session or job, reads its findings, and sends the events, as far as that is possible now. ctx,
+// working and finished are those of step.
+func (w *work) advance(ctx, working context.Context) (finished bool, err error) {
 	if w.claimed && !w.claimLasts() {
 		w.claimed = false
-		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // as long as a successor waits, see ledger.expiry
+		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // when the next claim may be made, see ledger.expiry
 		return false, nil
 	}
 	if !w.claimed {
-		if w.job != nil && w.s.handles(w.entry.Ref) {
-			// the session waits for the claims of its jobs, and then the events of all of them are sent
+		if w.job != nil && w.s.isSending(w.entry.Ref) {
+			// The work on the session's end waits until no job is claimed, and then sends the events of all of them.
 			return true, nil
 		}
 		if finished, err = w.claim(ctx); finished || err != nil || !w.claimed {
@@ -90,13 +92,13 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	if !w.claimLasts() {
 		return false, nil // the next step renews the claim
 	}
-	progress, whole := w.sendAll(ctx, working)
+	progress, complete := w.sendAll(ctx, working)
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case !whole && working.Err() != nil:
-		return false, nil // the next turn goes on
-	case whole:
+	case !complete && working.Err() != nil:
+		return false, nil // the next step continues
+	case complete:
 		return w.finish(ctx)
 	case progress && w.backoff != nil:
 		w.backoff.Reset()
@@ -105,13 +107,13 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	return false, nil
 }
 
-// finish records that all is sent.
+// finish records that all events are sent; done is false if that failed.
 func (w *work) finish(ctx context.Context) (done bool, err error) {
 	err = w.s.ledger.finish(ctx, w.entry.Ref, w.scope, w.entry.End, w.receivers())
 	return err == nil, err
 }
 
-// receivers are the names of those that may want the events.
+// receivers returns the names of the receivers that may get the events.
 func (w *work) receivers() (names []string) {
 	for _, t := range w.s.targets {
 		if t.concerns(w.entry.Ref, w.at()) {
@@ -121,14 +123,16 @@ func (w *work) receivers() (names []string) {
 	return names
 }
 
-// claim claims the session, unless it is done or another replica has it.
+// claim claims the session or the job. done says that nothing is to be sent, because all is sent or the session ended
+// too long ago. Otherwise w.claimed says whether the claim succeeded. If another replica has a valid claim, or claims
+// of jobs are valid, w.due is when to try again.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
 	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers())
 	if err != nil || state.done || w.late && !state.continued {
 		return err == nil, err
 	}
 	w.continued = state.continued
-	for delivery := range w.sent { // some may not be recorded
+	for delivery := range w.sent { // recording one may have failed
 		state.sent[delivery] = true
 	}
 	w.sent = state.sent
@@ -146,7 +150,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()
 		mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber)
 		wait = l.lifetime(w.claimNumber) + l.lease/10
-	case w.claimNumber == state.claim: // the answer was lost
+	case w.claimNumber == state.claim: // the store's answer to this replica's claim may have been lost
 		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
 	}
 	if mine && err == nil {
@@ -154,7 +158,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		if state, err = l.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers()); err != nil {
 			return false, err
 		}
-		if state.done { // the session sends the job's events, and waits for this
+		if state.done { // whoever claimed the session sends this job's events, and waits until the job is finished
 			return w.finish(ctx)
 		}
 		jobs, err = l.remaining(ctx, state.jobsUntil)
@@ -169,7 +173,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	return false, err
 }
 
-// since returns the time after which records are about this event, by the store's clock.
+// since returns the time, by the store's clock, from which on records are about this end or this failure.
 func (w *work) since() time.Time {
 	if at := w.at(); at.Before(w.entry.LastWrite) {
 		return at
@@ -177,7 +181,7 @@ func (w *work) since() time.Time {
 	return w.entry.LastWrite
 }
 
-// at returns when the event happened.
+// at returns when the session ended or the job failed; the session's last write if that is not known.
 func (w *work) at() time.Time {
 	switch {
 	case w.job == nil:
@@ -188,7 +192,8 @@ func (w *work) at() time.Time {
 	return w.entry.LastWrite
 }
 
-// read reads the session's findings, from which events are made. False: it is to be called again.
+// read reads the session's findings, from which events are made. It returns false if it must be called again, at w.due.
+// After maxReads errors it goes on without findings: ready is set, and report is nil.
 func (w *work) read(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lease.Until(w.claimEnd))
 	defer cancel()
@@ -214,7 +219,7 @@ func (w *work) read(ctx context.Context) bool {
 		w.wait()
 		return false
 	case cause != nil && !errors.Is(cause, context.Canceled) && w.readTime < w.s.opts.Timing.Lease:
-		w.wait() // others wait, or the claim has ended
+		w.wait() // it was interrupted, because others wait or the claim has ended
 		return false
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
@@ -232,16 +237,16 @@ func (w *work) read(ctx context.Context) bool {
 	return false
 }
 
-// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether
-// everything is sent. What is being sent when working ends is sent to its end: a request that is cut off would be sent
-// twice.
+// sendAll sends each receiver the events that it did not get yet. progress says that something was sent, complete that
+// everything is sent or given up. Requests that are under way when working ends are finished, because the receiver
+// would get an interrupted one twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	var failed []moment.Job
 	switch {
 	case w.job != nil:
 		failed = []moment.Job{*w.job}
 	case w.report != nil:
-		failed = failedOf(w.report)
+		failed = failedJobs(w.report)
 	}
 	all := events(w.entry, w.report, failed, w.continued, w.s.opts.Config.PublicURL)
 	if w.job == nil && w.report != nil && w.s.wantsRegressions(w.entry) {
@@ -261,13 +266,13 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 			for _, e := range forReceiver(t.Receiver, all) {
 				key := t.Name + "." + e.ID
 				mu.Lock()
-				sent, ended := w.sent[key], working.Err() != nil
-				complete = complete && (sent || !ended)
+				sent, interrupted := w.sent[key], working.Err() != nil
+				complete = complete && (sent || !interrupted)
 				mu.Unlock()
 				if sent {
 					continue
 				}
-				if ended {
+				if interrupted {
 					return
 				}
 				err := guard.CatchPanic("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
@@ -287,22 +292,23 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	return progress, complete
 }
 
-// sendOne sends one event and records this under key. It also does so, without an error, when it gives the event up.
+// sendOne sends one event and records its delivery under key. If the event is given up, that is recorded as a delivery,
+// too, and there is no error.
 func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) error {
 	if !w.claimLasts() {
 		return context.DeadlineExceeded
 	}
 	err := w.s.sendTo(ctx, t, e)
-	// The time since sending began counts, not since the session's end: no server may have run in between. While a
-	// receiver is paused nothing is tried, so that time says nothing of an event that may never have been offered: what
-	// waits is given up once the receiver has taken nothing for that long. Otherwise each would wait for a pause of its
-	// own, and the work would pile up for days.
+	// An event is given up when sending it has failed for giveUp since sending began. The session's end does not count,
+	// because no server may have run since then. While the receiver is paused, nothing is tried. Then the events that
+	// wait are given up together, once the receiver has taken nothing for giveUp. If each waited that long by itself,
+	// work would pile up for days.
 	giveUp := w.s.opts.Timing.GiveUp
-	over := time.Since(w.sending) > giveUp
+	givenUp := time.Since(w.sending) > giveUp
 	if errors.Is(err, errPaused) {
-		over = t.failedFor(giveUp) && time.Since(w.entry.Latest()) > giveUp
+		givenUp = t.failedFor(giveUp) && time.Since(w.entry.Latest()) > giveUp
 	}
-	if err != nil && over && ctx.Err() == nil {
+	if err != nil && givenUp && ctx.Err() == nil {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
 		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(),
 			"event": e.Type}).
@@ -315,8 +321,8 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 	return w.recordSent(ctx, key)
 }
 
-// recordSent records a delivery, so that no other replica sends the event again. It goes on when the server is told to
-// stop, for as long as a request may take (Timing.Request). If it fails, that is logged and no error.
+// recordSent records a delivery, so that no other replica sends the event again. It tries this for Timing.Request, even
+// if the server stops meanwhile. If it cannot, that is logged, and there is no error.
 func (w *work) recordSent(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
 	defer cancel()
@@ -327,8 +333,8 @@ func (w *work) recordSent(ctx context.Context, key string) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			// This process knows that the event is sent; another may send it again.
-			w.s.failed("webhooks cannot record that an event was sent; another replica may send it again", err)
+			// There is no error, because this process knows by w.sent that the event is sent.
+			w.s.warnStore("webhooks cannot record that an event was sent; another replica may send it again", err)
 			return nil
 		}
 		_ = backoff.Sleep(ctx, retry.Next())
