@@ -60,6 +60,14 @@ func TestPublicWords(t *testing.T) {
 			failedTask(1, "dask:('read-parquet-c0d7330d37f20e6efebbabdc3ffb002c', 0, 3)", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
 		"dask, a call": {1, trace("OSError: torn"), "^dask:share failed: OSError: torn$",
 			failedTask(1, "dask:share-0b9b4c2e-9d4e-4a3e-8a55-2c9a01f1d0aa", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"a program's name of a task": {1, "\x1b[36m(task, pid=62)\x1b[0m OSError: torn\n\x1b[31mERROR: Job 3 failed with return code list: [1]\x1b[0m\n",
+			"return code list: \\[1\\]; before that task printed: OSError: torn$", nil},
+		"told by what it is about": {1, trace("UploadError: a/4.tar"), "^up failed: UploadError: a/4.tar; before that ClientError: clock skew of 9 minutes$",
+			failedTask(1, "up", "TASK_EXECUTION_EXCEPTION", reworded("UploadError: a/4.tar"))},
+		"told by a number": {1, trace("PartError: 17"), "^up failed: PartError: 17; before that ClientError: clock skew of 9 minutes$",
+			failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", reworded("PartError: 17"))},
+		"told in other words": {1, trace("UploadError: no room"), "^up failed: UploadError: no room$",
+			failedTask(1, "up", "TASK_EXECUTION_EXCEPTION", reworded("UploadError: no room"))},
 		"a class of trials": {1, "Trial Sweep_c1f3a_00000 started with configuration:\nTrial Sweep_c1f3a_00001 started with configuration:\n" +
 			trace("OSError: torn"), "^Tune trial Sweep failed: OSError: torn$",
 			failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
@@ -76,4 +84,12 @@ func TestPublicWords(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, root.Kind, root.Title)
 		}
 	}
+}
+
+// reworded is the traceback of a task that raised an exception while it handled one of a library.
+func reworded(raised string) string {
+	const task = "ray::up() (pid=7, ip=10.0.0.2)\n"
+	return task + "  File \"/app/up.py\", line 25, in up\n    s3.put(f)\n  File \"/v/site-packages/s3/client.py\", line 9, in put\n    raise error\n" +
+		"s3.ClientError: clock skew of 9 minutes\n\nDuring handling of the above exception, another exception occurred:\n\n" +
+		task + "  File \"/app/up.py\", line 28, in up\n    raise failed(f)\n" + raised
 }

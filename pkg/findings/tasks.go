@@ -433,8 +433,9 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 			who += " (" + a.Name + ")"
 		}
 		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
-		if handled := output.Handled(text); output.Reworded(text) && handled.Message != "" && handled.Function == "" &&
-			tellsOfOthers(raised, raised.Message) {
+		if handled := output.Handled(text); output.Reworded(text) && handled.Message != "" &&
+			(handled.Function == "" || handled.Function == raised.Function) &&
+			(tellsOfOthers(raised, raised.Message) || raised.Own && !strings.Contains(raised.Message, " ")) {
 			f.tellEarlier(handled.String())
 		}
 	}

@@ -104,7 +104,8 @@ func firstOfChain(text string) (e Exception) {
 		}
 		if next.Type != "" {
 			e = next
-			silent = e.Type == "CancelledError" || e.String() == e.Type && !strings.Contains(part, frame)
+			silent = e.Type == "CancelledError" || e.String() == "SystemException" || // the latter: Ray Data's
+				e.String() == e.Type && !strings.Contains(part, frame)
 		}
 	}
 	return e
@@ -167,9 +168,9 @@ func raisedIn(text, program string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
 	// and may be the rest of its message or its notes.
 	indented, inMessage := false, false
-	function, next, rest := "", 0, -1 // rest is where the message goes on
-	var frame []string                // the last one
-	code := ""                        // its line of code
+	function, next, rest, tool := "", 0, -1, -1 // where the message goes on, and where it has a tool's output
+	var frame []string                          // the last one
+	code := ""                                  // its line of code
 	for line := range strings.Lines(text) {
 		next += len(line)
 		if _, inner, found := strings.Cut(line, inConstructor); found {
@@ -201,7 +202,7 @@ func raisedIn(text, program string) (e Exception) {
 		inMessage, indented = indented, false
 		if m[2] == "RayTaskError" && m[3] != "" {
 			name := m[3][strings.LastIndexByte(m[3], '.')+1:]
-			e, inMessage, rest = Exception{Type: name, Function: function}, false, -1
+			e, inMessage, rest, tool = Exception{Type: name, Function: function}, false, -1, -1
 			continue // its own traceback follows, if Ray kept it
 		}
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {
@@ -218,9 +219,11 @@ func raisedIn(text, program string) (e Exception) {
 		if inMessage && frame != nil {
 			e.setPlace(frame[1], frame[2], code, program)
 		}
-		rest = -1
+		rest, tool = -1, -1
 		switch {
-		case needsNextLine(m[4]) && strings.Contains(line, ":"):
+		case toolBelow().MatchString(text[next:]):
+			tool = next
+		case needsNextLine(m[4]) && strings.Contains(line, ":"), continued().MatchString(strings.TrimLeft(text[next:], " \t")):
 			rest = next
 		case strings.HasPrefix(text[next:], ofJava):
 			rest = next + len(ofJava)
@@ -228,6 +231,11 @@ func raisedIn(text, program string) (e Exception) {
 		if m[2] == "RuntimeEnvSetupError" {
 			break // its message continues with tracebacks of the agent that sets up environments
 		}
+	}
+	if tool >= 0 {
+		printed, _, _ := strings.Cut(text[tool:min(len(text), tool+maxLastText)], TracebackStart)
+		e.Message = Clip(e.Message, MaxMessage/3)
+		e.Rest = Clip(ofTool.answer(ownCandidates(printed), "").said, MaxMessage)
 	}
 	if rest >= 0 {
 		e.Rest = restOfMessage(text[rest:])
@@ -243,9 +251,15 @@ func raisedIn(text, program string) (e Exception) {
 // that of a KeyError.
 const udfNote = `\nFailed to apply UDF `
 
+// folders matches the folders of a file of a library.
+var folders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
+
 // shortened returns a message of at most MaxMessage bytes: a longer one without its middle, because at its end it often
 // has the reason.
 func shortened(message string) string {
+	if len(message) > MaxMessage {
+		message = folders().ReplaceAllString(message, "…/")
+	}
 	if len(message) <= MaxMessage {
 		return Clip(message, MaxMessage)
 	}
@@ -279,6 +293,13 @@ func (e *Exception) setPlace(file, function, code, program string) {
 var (
 	countsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
 	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+)
+
+// continued matches a line that goes on with a message, or is the field of omegaconf's that says which key it is about;
+// toolBelow what a message goes on with that has the output of a compiler, git or another program.
+var (
+	continued = lazyregexp.New(`^(?:[Bb]ut |full_key: )`)
+	toolBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:Command|Output|Stdout|Stderr|STDOUT|STDERR):\n|stderr: )`)
 )
 
 // needsNextLine reports whether the first line of a message says little without the next one: "Version mismatch: the

@@ -177,9 +177,13 @@ func (c candidate) or(above candidate) candidate {
 }
 
 // complete adds to an error that says little the line below it, and the next one if the first has only the name of a
-// field.
+// field. Of a heading, as that of NCCL's last error, it takes the line below it.
 func (c *candidate) complete(below [2]string) {
-	if !c.isError() || !needsNextLine(c.said) {
+	if said := reasonBelow().FindString(c.said); said != "" && said == c.said && below[0] != "" {
+		c.said, c.worth = below[0], anError
+		return
+	}
+	if !c.isError() || !needsNextLine(c.said) && !continued().MatchString(below[0]) {
 		return
 	}
 	rest := below[0]
@@ -212,10 +216,10 @@ func workerCandidates(log string, isRays func(class string) bool,
 			if c.worth, c.said = worthOf(line); crashed {
 				c.worth, c.said = anError, crash
 			}
+			c.complete([2]string{strings.TrimSpace(Printable(next))})
 			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
 				continue
 			}
-			c.complete([2]string{next})
 			if c.worth == ownLine {
 				printed[m[0]]++
 			}

@@ -92,8 +92,8 @@ var (
 	numbered = lazyregexp.New(`^\d+: `)
 	ofNPM    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`)
 	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
-	// offer matches the heading of a list of what a program would have taken.
-	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$`)
+	// offer matches the heading of a list of what a program would have taken, or how it is used.
+	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
 )
 
 // How lines begin that say a cause, as Java and uv have it, and a hint of uv, which is the cause if an index refused to
@@ -141,7 +141,7 @@ func (p *paragraph) add(line, above string) {
 		p.said, p.begun = append(p.said, said), true
 	case causes().MatchString(said):
 		p.openBlock(causeBelow, margin)
-	case offer().MatchString(said) && !saysError().MatchString(said):
+	case offer().MatchString(said) && (!saysError().MatchString(said) || saysNothing().MatchString(said)):
 		p.openBlock(offers, margin)
 	default:
 		p.openBlock(noBlock, 0)

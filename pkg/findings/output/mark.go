@@ -11,7 +11,7 @@ import (
 // the GCS it is "(pid=gcs_server) ". It has a colour, or the address of another node. Without both it looks like what
 // programs put before the lines of processes of their own, as vLLM does: ColourMark tells them apart.
 const (
-	process = `(?:([^\n]{1,300}?) )?pid=(?:\d+|gcs_server)`
+	process = `(?:([^\n]{1,300}?),? )?pid=(?:\d+|gcs_server)`
 	mark    = `(?m)^(?:\x1b\[\d+m\((?:raylet|autoscaler|` + process + `)|\((?:raylet|autoscaler|` + process +
 		`, ip=))[^()\n]{0,100}\)(?:\x1b\[0m)? ?`
 	ownMark = `(?:\x1b\[[\d;]+m)?\((?:[^\n]{1,300}? )?pid=(\d+)\)(?:\x1b\[[\d;]+m)? ?` // of a program

@@ -23,6 +23,10 @@ func TestSaysNothing(t *testing.T) {
 		"| fit_9f2_00000 |            1 | /runs/fit_9f2/error.txt |",
 		"Number of trials: 3 (2 ERROR, 1 TERMINATED)",
 		"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+		"(EngineCore_DP0 pid=7) ERROR 11-22 10:15:26 [core.py:710] EngineCore encountered a fatal error.",
+		"The following packages are incompatible",
+		"Could not solve for environment specs",
+		"usage: tune.py [-h] --model MODEL\n               [--error-rate RATE] [--missing {drop,fail}]",
 	} {
 		log := cause + "\n" + noise + "\n" + last + "\n"
 		says.Equal(t, ErrorBefore(log, "Job a failed: "+last), cause, "%s", noise)
@@ -59,6 +63,19 @@ func TestLastOfWorkers(t *testing.T) {
 			"[2026-11-22 10:15:48 TP2] Scheduler hit an exception: Traceback (most recent call last):",
 			"  File \"/v/srt/runner.py\", line 1180, in init_pool", "RuntimeError: pool of 3 pages is too small", "",
 			"[2026-11-22 10:15:48] Received sigquit from a child process. It usually means the child failed."),
+		"OutOfMemoryError: CUDA out of memory": marked("[10:15:56 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+			"  File \"/v/srt/runner.py\", line 405, in load_model", "torch.OutOfMemoryError: CUDA out of memory", "",
+			"[10:15:56 TP1] Scheduler hit an exception: Traceback (most recent call last):", "  File \"/v/srt/runner.py\", line 417, in load_model",
+			"ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading."),
+		"NET/IB: Got completion from peer 10.0.3.4<41822> with status=12": marked(native+"NCCL watchdog thread terminated with exception: NCCL error: ",
+			"ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.", "Last error:",
+			"NET/IB: Got completion from peer 10.0.3.4<41822> with status=12"),
+		"Version tag does not match. Note: Current Version: 236": marked(
+			"[11/22/2026-10:15:06] [TRT] [E] 1: [reader.cpp::init::46] Error Code 1: Version tag does not match. Note: Current Version: 236",
+			"[11/22/2026-10:15:06] [TRT] [E] 4: [runtime.cpp::deserialize::66] Error Code 4: Internal Error (Engine deserialization failed.)"),
+		"[cam] (v4l2) could not open /dev/video3": marked("[cam] (v4l2) could not open /dev/video3", "[pipe] (src) [0] Internal state change failed"),
+		"You requested GPUs: [0, 1] But your machine only has: [0]": marked("Traceback (most recent call last):", "  File \"train.py\", line 122, in train",
+			"pl.MisconfigurationException: You requested GPUs: [0, 1]", " But your machine only has: [0]"),
 		"ValueError: no device for rank 0": marked("[rank0]: ValueError: no device for rank 0",
 			"E1122 10:15:12.114 9 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 22) of binary: /bin/python",
 			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", strings.Repeat("=", 60), "ddp.py FAILED",
@@ -108,4 +125,58 @@ func TestInMessage(t *testing.T) {
 	} {
 		says.Equal(t, FromModule(text), want, "%q", text)
 	}
+}
+
+// TestBelowMessage: a message that goes on below its first line with why: what a compiler, git or another program
+// printed, the key that a configuration lacks, what there is instead.
+func TestBelowMessage(t *testing.T) {
+	const frame = "  File \"/app/a.py\", line 7, in f\n    build()\n"
+	for message, want := range map[string]string{
+		"Error building extension 'adam': [1/2] c++ -MMD -I/usr/local/cuda/include -c /app/adam.cpp -o adam.o \n[2/2] c++ adam.o -lcurand -o adam.so\n" +
+			"FAILED: adam.so \nc++ adam.o -lcurand -o adam.so\n/usr/bin/ld: cannot find -lcurand\ncollect2: error: ld returned 1 exit status\n" +
+			"ninja: build stopped: subcommand failed.\n": "Error building extension 'adam': [1/2] c++ -MMD -I/usr/local/cuda/… /usr/bin/ld: cannot find -lcurand",
+		"Ninja build failed. Ninja output:\nninja: Entering directory `/c'\nFAILED: [code=1] rope.o\nrope.cu(3): error: identifier \"a\" is undefined\n" +
+			"ninja: build stopped: subcommand failed.\n": `Ninja build failed. Ninja output: rope.cu(3): error: identifier "a" is undefined`,
+		"Cmd('git') failed due to: exit code(128)\n  cmdline: git clone -v -- https://git.acme.dev/etl.git /e\n  stderr: 'Cloning into '/e'...\n" +
+			"fatal: could not read Username for 'https://git.acme.dev'\n'\n": "Cmd('git') failed due to: exit code(128) fatal: could not read Username for 'https://git.acme.dev'",
+		"C++ compile error\n\nCommand:\ng++ /t/a.cpp -o /t/a.so\n\nOutput:\n/t/a.cpp:2:10: fatal error: Python.h: No such file or directory\n" +
+			"compilation terminated.\n": "C++ compile error /t/a.cpp:2:10: fatal error: Python.h: No such file or directory",
+		"You requested GPUs: [0, 1]\n But your machine only has: [0]\n":       "You requested GPUs: [0, 1] But your machine only has: [0]",
+		"Key 'lr' is not in struct\n    full_key: optim.lr\n":                 "Key 'lr' is not in struct full_key: optim.lr",
+		"3 channels are wanted\nbut the file has 4\n\nbye\n":                  "3 channels are wanted but the file has 4",
+		"no rows\n[2/3] read part 7\n[3/3] read part 8\nerror: no part 8\n\n": "no rows error: no part 8",
+		"no rows\n": "no rows",
+		"no rows\nbutter.parquet is empty\nstderr is closed\n[part 2/3] is bad\n": "no rows",
+	} {
+		says.Equal(t, ExceptionOf(TracebackStart+"\n"+frame+"RuntimeError: "+message).String(), "RuntimeError: "+want, "%s", message)
+	}
+}
+
+// TestLongFolders: of a library's file in a long message the name counts, and what is said behind it.
+func TestLongFolders(t *testing.T) {
+	file := "/home/ray/anaconda3/envs/prod/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so"
+	symbol := ": undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+	says.Equal(t, ExceptionOf("ImportError: "+file+symbol).Message, "…/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so"+symbol, "long")
+	says.Equal(t, ExceptionOf("ImportError: "+file).Message, file, "short")
+}
+
+// TestUsage: how a tool is used, below its error, is not why it ended.
+func TestUsage(t *testing.T) {
+	const usage = "usage: bind [--all | -a] [--fail]\n            [--nodes= | -N <nodes>]\n       bind [--show | -s]\n\n" +
+		"nodes is a list of node numbers\nInstead of a number a node can also be:\n  file:FILE  the node of a file\n\nall ranges can be inverted with !\n"
+	for log, want := range map[string]string{
+		"libnuma: Warning: node argument 2 is out of range\n\n<2> is invalid\n" + usage: "<2> is invalid",
+		"bind: unrecognized option '--cpu'\n" + usage:                                   "bind: unrecognized option '--cpu'",
+		usage + "bind: error: argument -N: invalid list\n":                              "bind: error: argument -N: invalid list",
+	} {
+		says.Equal(t, LastWords(log), want, "%s", log)
+	}
+}
+
+// TestSilentWrapper: what Ray Data raises another exception from says nothing.
+func TestSilentWrapper(t *testing.T) {
+	text := TracebackStart + "\n  File \"/v/ray/data/exceptions.py\", line 49, in handle_trace\n    return fn()\n" +
+		"ray.data.exceptions.SystemException\n\n" + directCause + "\n\n" + TracebackStart +
+		"\n  File \"/app/a.py\", line 7, in <module>\n    ds.count()\nOSError: torn page\n"
+	says.Equal(t, ExceptionOf(text).String(), "OSError: torn page", "")
 }

@@ -15,7 +15,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"Hydra, an option": {"In 'config': Could not find 'model/resnet34'\n\nAvailable options in 'model':\n\tresnet18\n\tvit\nConfig search path:\n\tprovider=main, path=file:///app/conf\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
 			"In 'config': Could not find 'model/resnet34'"},
 		"Hydra, a type": {"Error merging override port=fail\nValue 'fail' could not be converted to Integer\n    full_key: port\n    object_type=Config\n",
-			"Value 'fail' could not be converted to Integer"},
+			"Value 'fail' could not be converted to Integer full_key: port"},
 		"dbt": {"02:00:04  Completed with 1 error, 0 partial successes, and 0 warnings:\n02:00:04  \n02:00:04    Database Error in model orders (models/orders.sql)\n  column vat does not exist\n  LINE 3: select vat\n                 ^\n  compiled code at target/run/shop/models/orders.sql\n02:00:04  \n02:00:04  Done. PASS=2 WARN=0 ERROR=1 SKIP=0 TOTAL=3\n",
 			"02:00:04    Database Error in model orders (models/orders.sql): column vat does not exist"},
 		"dbt, a test": {"02:00:04  Failure in test not_null_orders_id (models/schema.yml)\n  Got 3 results, configured to fail if != 0\n02:00:04  Done. PASS=0 WARN=0 ERROR=1 SKIP=0 TOTAL=1\n",

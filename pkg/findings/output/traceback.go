@@ -96,13 +96,20 @@ func Behind(text string, what Exception) string {
 }
 
 // Handled returns the exception that a program handled when it raised the one with which a text ends; the zero
-// Exception if it handled none. What a task handled does not count: Ray copies its traceback.
+// Exception if it handled none. What a task handled counts only in the task's own text:
+// Ray copies its traceback.
 func Handled(text string) (e Exception) {
+	text = human.WithoutColours(text)
 	at := strings.LastIndex(text, whileHandling)
-	if at < 0 || !strings.HasPrefix(strings.TrimLeft(text[at+len(whileHandling):], "\r\n"), TracebackStart) {
+	if at < 0 {
 		return e
 	}
-	return ExceptionOf(text[:at])
+	next := strings.TrimLeft(text[at+len(whileHandling):], "\r\n")
+	if ofTask := "ray::"; strings.HasPrefix(next, TracebackStart) ||
+		strings.HasPrefix(text, ofTask) && strings.HasPrefix(next, ofTask) {
+		return ExceptionOf(text[:at])
+	}
+	return e
 }
 
 // CleaningFailed reports whether a text ends with an exception that a library met while it cleaned up after another

@@ -19,12 +19,12 @@ var (
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
-		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|syntax error|segmentation fault|core dumped|` +
+		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^usage: |^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^usage: |^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
 	toldAbove = lazyregexp.New(SeeAbove)
 	// noMessage matches a record that has a level, or a time and a level before the place in the program that it is
@@ -35,7 +35,7 @@ var (
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|please refer to (?:the )?documentation\b|` +
-		`Some NCCL operations have failed\b|we are taking the entire process down\b|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
+		`Some NCCL operations have failed\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
@@ -69,7 +69,7 @@ var (
 	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
 		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$|\bChildFailedError\b`)
 	// bare matches what only says that something failed, and neither why nor with which status.
-	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\]-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
+	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reason matches how a line goes on behind a status if it says why.
 	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
 	// placed matches the beginning of a record up to the place in the program that it is from, as vLLM's have it.
@@ -80,8 +80,9 @@ var (
 const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Command errored out with exit status)|` +
 	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$`
 
-// SeeAbove is an expression for the words that an error was told before.
-const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause)\b)`
+// SeeAbove is an expression for the words that an error was told before, or of another rank.
+const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause|in the log before)\b|\bother ranks that (?:didn't|did not)\b|` +
+	`\bremote process exited or there was a network error\b)`
 
 // worth is why a line may tell of its program's end.
 type worth int
@@ -130,7 +131,7 @@ func worthOf(line string) (worth, string) {
 	case level == logline.Warning && isError && nativeRecord().MatchString(line):
 		return warning, said // libraries warn as they start
 	case level == logline.Warning && isError, level >= logline.Error && ToldAbove(said),
-		level == logline.Unknown && isError && warns().MatchString(said):
+		level == logline.Unknown && isError && (warns().MatchString(said) || ToldAbove(said)):
 		return errorWarning, said
 	case level >= logline.Error && (isError || letters().MatchString(words)), level == logline.Unknown && isError:
 		if OnlyStatus(said) {
