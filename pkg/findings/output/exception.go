@@ -97,7 +97,7 @@ func firstOfChain(text string) (e Exception) {
 			if next.Type == e.Type && next.Message == e.Message {
 				continue // a library passed on what another one had raised
 			}
-			if next.Library && next.Message != "" && namesNothing().MatchString(e.Type) {
+			if (next.Library || next.Rest != "") && next.Message != "" && namesNothing().MatchString(e.Type) {
 				e.Rest = strings.TrimSpace(e.Rest + " (" + next.String() + ")")
 			}
 			return e
@@ -212,6 +212,13 @@ func raisedIn(text, program string) (e Exception) {
 		if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
 			message = said + said[:1]
 		}
+		if at := strings.LastIndexByte(message, '['); at >= 0 && !strings.Contains(message[at:], "]") {
+			whole := message[at:] + "\n" + text[next:min(len(text), next+4*MaxText)]
+			if array := numbers().FindString(whole); array != "" {
+				behind, _, _ := strings.Cut(whole[len(array):], "\n")
+				message = message[:at] + "[…]" + behind
+			}
+		}
 		if len(message) > MaxMessage { // else the hints may be cut in their middle
 			message = repr().ReplaceAllString(withoutHints(message), "<$1 …>")
 		}
@@ -223,6 +230,8 @@ func raisedIn(text, program string) (e Exception) {
 		switch {
 		case toolBelow().MatchString(text[next:]):
 			tool = next
+		case message == "in user code:" && inUserCode().MatchString(text[next:]):
+			e.Rest = Clip(inUserCode().FindStringSubmatch(text[next:])[1], MaxMessage)
 		case needsNextLine(m[4]) && strings.Contains(line, ":"), continued().MatchString(strings.TrimLeft(text[next:], " \t")):
 			rest = next
 		case strings.HasPrefix(text[next:], ofJava):
@@ -299,7 +308,10 @@ var (
 // toolBelow what a message goes on with that has the output of a compiler, git or another program.
 var (
 	continued = lazyregexp.New(`^(?:[Bb]ut |full_key: )`)
-	toolBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:Command|Output|Stdout|Stderr|STDOUT|STDERR):\n|stderr: )`)
+	toolBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)
+	// inUserCode matches what TensorFlow says below its frames of user code.
+	inUserCode = lazyregexp.New(`(?m)^ {4}(\w+(?:Error|Exception): .*)$`)
+	numbers    = lazyregexp.New(`^\[[-+\d.,e\s\[\]]*\]`) // an array, also on several lines
 )
 
 // needsNextLine reports whether the first line of a message says little without the next one: "Version mismatch: the

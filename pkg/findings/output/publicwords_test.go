@@ -180,3 +180,16 @@ func TestSilentWrapper(t *testing.T) {
 		"\n  File \"/app/a.py\", line 7, in <module>\n    ds.count()\nOSError: torn page\n"
 	says.Equal(t, ExceptionOf(text).String(), "OSError: torn page", "")
 }
+
+// TestOutputBelowProcess: what a library raised from the end of a process has its output.
+func TestOutputBelowProcess(t *testing.T) {
+	text := TracebackStart + "\n  File \"/v/site-packages/jit/ext.py\", line 250, in run\n    subprocess.run(\n" +
+		"subprocess.CalledProcessError: Command '['ninja']' returned non-zero exit status 1.\n\n" + directCause + "\n\n" + TracebackStart +
+		"\n  File \"/v/site-packages/jit/ext.py\", line 262, in run\n    raise RuntimeError(msg) from e\n" +
+		"RuntimeError: build failed\nFAILED: rope.o\nnvcc fatal   : Unsupported gpu architecture 'compute_100a'\n"
+	raised := ExceptionOf(text)
+	says.Equal(t, raised.String(), "CalledProcessError: Command '['ninja']' returned non-zero exit status 1. "+
+		"(RuntimeError: build failed nvcc fatal   : Unsupported gpu architecture 'compute_100a')", "")
+	git := "GitCommandError: Cmd('git') failed\n  stderr: 'cloning'\nfatal: no such host\n"
+	says.Equal(t, Behind(git+"bye\n", ExceptionOf(git)), "\nbye\n", "")
+}

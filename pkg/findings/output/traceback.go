@@ -92,6 +92,9 @@ func Behind(text string, what Exception) string {
 	if shortened {
 		behind = behind[max(0, strings.IndexByte(behind, '\n')):]
 	}
+	if _, rest, found := strings.Cut(behind, what.Rest); found {
+		behind = rest
+	}
 	return behind
 }
 
