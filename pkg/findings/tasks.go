@@ -80,17 +80,8 @@ type taskGroups struct {
 // add adds one failed attempt to the finding about such failures. retried says that a later attempt of its task
 // succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
-	kind, text, hasError := row.Failure()
-	at := failedAt(row)
-	if !hasError || string(kind) == "WORKER_DIED" { // its caller may have ended before it could say what it had raised
-		if end, trace := (attempt{row: row}).unreportedEnd(); trace != "" {
-			kind, text, at, hasError = []byte(taskRaised), []byte(trace), end, true
-		}
-	}
-	switch {
-	case !hasError:
-		kind = nil
-	case callerJob(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
+	kind, text, at, stored := errorOf(row)
+	if stored && (callerJob(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at)) {
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
 		if kind := string(kind); kind != taskCancelled && kind != "ACTOR_DIED" || isJobEnd(text) {
 			return
@@ -118,10 +109,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(callerJob(row))
-	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
-		(tellsOfOthers(f.raised, f.raised.Message) || genericType().MatchString(f.raised.Type) ||
-			hasNone().MatchString(f.raised.Message))
-	if (f.Kind == Timeout || ownWords) && len(g.b.waits) < maxWaits {
+	if f.mayWait() && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
 	g.b.addFailure(row, f)
@@ -132,6 +120,28 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
 	}
 	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
+}
+
+// errorOf returns the type and the message of the error of a failed attempt, and when it failed (Unix ns). stored is
+// false if no error is known. If the attempt's caller may have ended before it could say what the attempt had raised,
+// the attempt's worker says so.
+func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
+	kind, text, stored = row.Failure()
+	if !stored || string(kind) == "WORKER_DIED" {
+		if end, trace := (attempt{row: row}).unreportedEnd(); trace != "" {
+			return []byte(taskRaised), []byte(trace), end, true
+		}
+	}
+	return kind, text, failedAt(row), stored
+}
+
+// mayWait reports whether the finding's attempts failed because they had waited for something too long, or with words of
+// their own that may mean that.
+func (f *finding) mayWait() bool {
+	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
+		(tellsOfOthers(f.raised, f.raised.Message) || genericType().MatchString(f.raised.Type) ||
+			hasNone().MatchString(f.raised.Message))
+	return f.Kind == Timeout || ownWords
 }
 
 const (

@@ -63,7 +63,8 @@ func (b *builder) readDeaths() {
 		if err != nil || ended.Alive || ended.ExitType == "" || w.Saved == nil && w.Events == nil {
 			continue
 		}
-		d := death{at: int64(min(ended.Ended, 1<<43)) * 1e6, exit: ended.ExitType, detail: ended.ExitDetail,
+		const maxTime = 1 << 43 // ms: in ns it still is an int64
+		d := death{at: int64(min(ended.Ended, maxTime)) * 1e6, exit: ended.ExitType, detail: ended.ExitDetail,
 			driver: w.Type == moment.TypeDriver}
 		d.node, _ = rayid.Parse[rayid.Node](w.Node) // nil if it is not known
 		if w.Events != nil {
@@ -75,6 +76,11 @@ func (b *builder) readDeaths() {
 		}
 		b.deaths[id] = d
 	}
+	b.readLoggedDeaths()
+}
+
+// readLoggedDeaths adds to b.deaths the processes of whose ends only the GCS's log tells.
+func (b *builder) readLoggedDeaths() {
 	for _, m := range b.loggedByHead("gcs_server.out", reportedExit()) {
 		id, err := rayid.Parse[rayid.Worker](m.groups[1])
 		if _, known := b.deaths[id]; err != nil || known {

@@ -192,7 +192,8 @@ const (
 // meanwhile.
 func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	tasks := r.Session.Tasks
-	release, err := r.Memory.Reserve(ctx, budget.Work, 1<<20+int64(tasks.Len())*runBytes)
+	const functionBytes = 1 << 20 // of the functions' names
+	release, err := r.Memory.Reserve(ctx, budget.Work, functionBytes+int64(tasks.Len())*runBytes)
 	if err != nil {
 		return err
 	}
@@ -214,30 +215,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 		if s.Job != nil && !drivers[row.Job()] {
 			return
 		}
-		function := row.Function()
-		function = function[:min(len(function), maxName)] // without a copy
-		f := s.functions[string(function)]
-		if f == nil {
-			name := otherFunctions
-			if len(s.functions) < maxFunctions {
-				name = string(function)
-			}
-			if f = s.functions[name]; f == nil {
-				f = &Runs{}
-				s.functions[name] = f
-			}
-		}
-		f.Attempts++
-		if row.Attempt() > 0 {
-			f.Retries++
-		}
-		if row.Failed() {
-			f.Failed++
-		}
-		if start, end, ok := row.Ran(); ok {
-			f.Finished++
-			f.ns = append(f.ns, end-start)
-		}
+		s.runsOf(row.Function()).add(row)
 	}); err != nil {
 		return fmt.Errorf("measure the tasks: %w", err)
 	}
@@ -253,6 +231,38 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	}
 	all.time()
 	return nil
+}
+
+// runsOf returns the runs of a function, to be added to. Functions beyond maxFunctions share one.
+func (s *Side) runsOf(function []byte) *Runs {
+	function = function[:min(len(function), maxName)]
+	runs := s.functions[string(function)] // without a copy
+	if runs == nil {
+		name := otherFunctions
+		if len(s.functions) < maxFunctions {
+			name = string(function)
+		}
+		if runs = s.functions[name]; runs == nil {
+			runs = &Runs{}
+			s.functions[name] = runs
+		}
+	}
+	return runs
+}
+
+// add counts an attempt.
+func (f *Runs) add(row tasktable.Row) {
+	f.Attempts++
+	if row.Attempt() > 0 {
+		f.Retries++
+	}
+	if row.Failed() {
+		f.Failed++
+	}
+	if start, end, finished := row.Ran(); finished {
+		f.Finished++
+		f.ns = append(f.ns, end-start)
+	}
 }
 
 // time sets the total, the median and the other times from those of the single attempts, which it drops.
