@@ -135,8 +135,7 @@ func (f *finding) cutIn(text string) bool {
 }
 
 // linkFailures links a driver that ended with words of its own to failures in its job that no retry repaired: such
-// words say only that the driver could not go on. It links nothing if the driver raised a mistake of its own. If
-// several failures may be meant, those count that the words name, or else those after which the driver did not go on.
+// words say only that the driver could not go on. It links nothing if the driver raised a mistake of its own.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
@@ -144,23 +143,40 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	said, forAnyReason := e.message(), genericType().MatchString(e.raised.Type)
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError" // the driver speaks of failures
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
+	// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of
+	// failures.
+	noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
 	for _, other := range b.findings {
-		ofServe, toldTo := other.servesJob(j, e.log, len(b.jobs) == 1), b.driverToldOf(other, j, e.log)
-		ofLibrary := (other.Kind == Data || other.Kind == Train) && other.raised.Type == ""
-		if other == f || !other.unrepaired() || !j.hasDriver(other.job) && !ofServe && !toldTo || other.Kind == Pod ||
-			ofLibrary || other.ignored && !tooFew().MatchString(said) {
+		if other == f || !b.mayEndJob(other, j, e.log) || other.ignored && !tooFew().MatchString(said) {
 			continue
 		}
-		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
-		// of failures.
-		noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
+		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log)
 		awaited := other.starting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
-		if ofOthers || other.reportedIn(said) || (other.Kind == Unschedulable || toldTo) && waited || awaited ||
+		if ofOthers || other.reportedIn(said) || mayWaitFor && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
-	// Of several failures those count that the driver's words name, or else those that it did not forgive.
+	b.chooseCauses(f, said, ofOthers, forAnyReason)
+}
+
+// mayEndJob reports whether a finding is about a failure that nothing repaired, and on which a job may depend. log is
+// what the job's driver printed; nil if that is not stored.
+func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
+	// a finding about a run of a library without an exception only repeats what the run's tasks raised
+	repeats := (failure.Kind == Data || failure.Kind == Train) && failure.raised.Type == ""
+	if !failure.unrepaired() || failure.Kind == Pod || repeats {
+		return false
+	}
+	onlyJob := len(b.jobs) == 1
+	return j.hasDriver(failure.job) || failure.servesJob(j, log, onlyJob) || b.driverToldOf(failure, j, log)
+}
+
+// chooseCauses leaves, of the causes of a driver's end, those that the driver's words (said) name. If they name none,
+// it leaves those that the driver did not forgive: it forgave a failure if it went on after it. ofOthers says that the
+// words are about failures of others, and forAnyReason that programs raise the driver's type of exception for any
+// reason.
+func (b *builder) chooseCauses(f *finding, said string, ofOthers, forAnyReason bool) {
 	named := slices.DeleteFunc(slices.Clone(f.because),
 		func(c *finding) bool { return !c.toldIn(said) || b.succeededLater(c) })
 	if len(named) > 0 {

@@ -70,7 +70,7 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 	}
 	waited = isTimeout(e.raised)
 	switch {
-	case f != nil:
+	case f != nil: // the driver did not start, or nobody knows how it ended
 	case e.couldNotRun():
 		f = b.entrypointMissing(j, e)
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint),

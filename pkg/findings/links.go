@@ -29,16 +29,16 @@ func (b *builder) linkException(f *finding, text string) {
 			return
 		}
 	}
-	j, owner, ownerNode := b.jobOfID(f.job), rayid.Worker{}, ""
+	j, ownerNode := b.jobOfID(f.job), "" // ownerNode: where the process was that owned a lost object
 	if m := ownerWorker().FindStringSubmatch(text); m != nil {
-		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
+		owner, _ := rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
 		f.addEvidence(b.deaths[owner].evident)
 		if f.raised.Type == "OwnerDiedError" && b.linkOwner(f, owner) {
 			return
 		}
 	}
-	for _, kind := range kinds {
+	for _, kind := range kinds { // the first kind counts of which there is a finding
 		for _, other := range b.findings {
 			overBefore := ownerNode == "" && j.beganAfter(other)
 			if other != f && other.Kind == kind && !overBefore && f.mayTellOf(other, text, ownerNode) {

@@ -158,7 +158,7 @@ func (u *undone) inside(others []attempt, words string) string {
 }
 
 // unended adds the finding about a job that had not ended when the session did. Its causes are what the job waited for,
-// or the end of the head or the GCS.
+// and the end of the head or the GCS. log is what the job's driver printed; nil if that is not stored.
 func (b *builder) unended(j *job, log *logText) {
 	until := b.sessionEnd(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
@@ -201,14 +201,20 @@ func (b *builder) unended(j *job, log *logText) {
 	if log != nil {
 		f.addEvidence(b.tailEvidence(log, driverTail))
 	}
+	f.addEvidence(b.sessionEndEvidence(until))
+	logShown := log != nil
+	b.showStatus(f, j, logShown)
+}
+
+// sessionEndEvidence returns what is stored of the end of the session, at the time until (Unix ns).
+func (b *builder) sessionEndEvidence(until int64) Evidence {
 	ended := "no end of the session is stored: nothing was stored after " + timestamp(until) +
 		", so its pods or machines ended without notice"
 	if b.session.EndStored {
 		ended = "the head's collector stored the end of the session: the head was ended in order, or its raylet had " +
 			"ended; the last event is of " + timestamp(b.session.End)
 	}
-	f.addEvidence(Evidence{Source: "event", Time: timestamp(until), Text: ended})
-	b.showStatus(f, j, log != nil)
+	return Evidence{Source: "event", Time: timestamp(until), Text: ended}
 }
 
 // stoppedRay matches a record of ray stop in the output of an entrypoint that ran it.
