@@ -52,7 +52,7 @@ func (t *actorTable) row(a *moment.Actor) *pyjson.Object {
 	return row
 }
 
-// memoryOf is the memory of a node as an actor's row has it.
+// memoryOf returns the memory of a node, by its ID in hex, as an actor's row has it; an empty list if it is not known.
 func (t *actorTable) memoryOf(node string) []any {
 	if mem := t.nodes.rows[node].List("mem"); mem != nil {
 		return mem
@@ -73,8 +73,8 @@ var (
 	}
 )
 
-// withoutLaterUsage removes the usage of the process from an actor's row if the snapshot was taken after the moment
-// asked for.
+// withoutLaterUsage returns a copy of an actor's row without what its process used. It is for rows of a snapshot that
+// was taken after the requested moment.
 func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()
 	if stats := row.Object("processStats"); stats != nil {

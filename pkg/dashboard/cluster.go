@@ -103,8 +103,8 @@ func Status(ctx context.Context, m *moment.Moment) (string, error) {
 	return envelope.Object("data").String("clusterStatus"), nil
 }
 
-// savedStatus returns the saved answer of /api/cluster_status; nil if there is none. A snapshot that may be later than
-// the moment is used only if it counts as many nodes as were alive then.
+// savedStatus returns the saved answer of /api/cluster_status, with asText the one of its text form; nil if there is
+// none to use. A snapshot that may be later than the moment is used only if it counts as many nodes as were alive then.
 func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Object, error) {
 	url := "/api/cluster_status"
 	if asText {
@@ -115,7 +115,7 @@ func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Ob
 	if err != nil || !ok {
 		return nil, err
 	}
-	if m.InTime(taken) || statusCounts(envelope.Object("data"), asText) == len(livingNodes(m)) {
+	if m.InTime(taken) || countNodes(envelope.Object("data"), asText) == len(livingNodes(m)) {
 		return envelope, nil
 	}
 	return nil, nil
@@ -138,8 +138,8 @@ func livingNodes(m *moment.Moment) (living []livingNode) {
 	return living
 }
 
-// statusCounts counts the active and idle nodes that a saved status shows.
-func statusCounts(data *pyjson.Object, asText bool) int {
+// countNodes returns how many active and idle nodes the data of a saved status shows.
+func countNodes(data *pyjson.Object, asText bool) int {
 	if asText {
 		return strings.Count(data.String("clusterStatus"), "\n 1 node_")
 	}
@@ -180,6 +180,7 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 	)
 }
 
+// usage returns resources as pairs of what is used, which is always 0, and the total.
 func usage(resources map[string]float64) *pyjson.Object {
 	o := &pyjson.Object{}
 	for _, name := range slices.Sorted(maps.Keys(resources)) {

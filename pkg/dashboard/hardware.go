@@ -176,8 +176,8 @@ func withoutNulls(node *pyjson.Object) *pyjson.Object {
 			node.Delete(f)
 		}
 	}
-	node.Set("networkSpeed", figures(node.List("networkSpeed"), 2))
-	node.Set("diskIoSpeed", figures(node.List("diskIoSpeed"), 4))
+	node.Set("networkSpeed", firstOrZero(node.List("networkSpeed"), 2))
+	node.Set("diskIoSpeed", firstOrZero(node.List("diskIoSpeed"), 4))
 	raylet := node.Object("raylet").Clone()
 	for _, f := range []string{"objectStoreUsedMemory", "objectStoreAvailableMemory"} {
 		if raylet.Get(f) == nil {
@@ -234,8 +234,8 @@ func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	return process
 }
 
-// figures are n numbers, 0 where there is none.
-func figures(values []any, n int) []any {
+// firstOrZero returns the first n values, with 0 in the place of those that are missing or null.
+func firstOrZero(values []any, n int) []any {
 	all := make([]any, n)
 	for i := range all {
 		if all[i] = 0.0; i < len(values) && values[i] != nil {

@@ -40,15 +40,16 @@ func jobLog(w http.ResponseWriter, r *Request) error {
 	return nil
 }
 
-// characters passes text on in parts that cut nothing, such as a character, in two.
+// characters is a writer that passes text on in parts, whose ends cut nothing in two, such as a character. flush passes
+// on what still waits.
 type characters struct {
 	pass func(text []byte) error // takes the next part
 	// waits returns how many bytes at the end of a text must wait for what follows.
 	waits func(text []byte) int
-	rest  []byte
+	rest  []byte // that waits
 }
 
-// Write implements io.Writer. Of a character that p cuts it keeps the beginning until the rest comes.
+// Write implements io.Writer. It keeps the end of p that must wait for the next Write.
 func (c *characters) Write(p []byte) (int, error) {
 	text := append(c.rest, p...)
 	whole := len(text) - c.waits(text)
@@ -129,7 +130,7 @@ func jobLogTail(w http.ResponseWriter, r *Request) error {
 			return nil // without a close frame clients know that the log is incomplete
 		}
 	}
-	// says that this is the end; it is not an error if the client has left
+	// The close frame says that this is the end. It is not an error if the client has left.
 	_ = ws.Close(websocket.StatusNormalClosure, "")
 	return nil
 }

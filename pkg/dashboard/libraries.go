@@ -43,7 +43,7 @@ func serveApplications(w http.ResponseWriter, r *Request) error {
 	return writeJSON(w, http.StatusOK, details)
 }
 
-// deployedBy leaves out the applications of another source.
+// deployedBy returns Serve's details with only the applications of one source, imperative or declarative.
 func deployedBy(details *pyjson.Object, source string) *pyjson.Object {
 	kept := &pyjson.Object{}
 	for name, v := range details.Object("applications").All() {
@@ -134,7 +134,7 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	return columns
 }
 
-// figures queries the columns' figures by PromQL, for datasets and operators, and writes them as Prometheus does. Ray
+// figures queries the figures of columns by PromQL, for datasets and operators, and writes them as Prometheus does. Ray
 // looks back an hour for the maximum; here it is the maximum of the complete session, so that a dataset which ended
 // long before the cluster has one too.
 func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
@@ -165,8 +165,8 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 
 // withFigures returns a copy of a saved answer in which the figures found replace those that are there.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
-	same := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
-	filled := pyjson.Rewrite(saved, same).(*pyjson.Object)
+	unchanged := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
+	filled := pyjson.Rewrite(saved, unchanged).(*pyjson.Object) // a deep copy
 	for key, row := range datasetRows(filled) {
 		for column, v := range row.All() {
 			figures, _ := v.(*pyjson.Object)

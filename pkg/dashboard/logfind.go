@@ -74,7 +74,8 @@ type part struct {
 	unsure bool
 }
 
-// write sends the part, from its beginning or a later place.
+// write sends the bytes of the part from the offset from of the log on. If the part is unsure, a line at its end says
+// that some lines may be later than the moment at (Unix nanoseconds).
 func (p part) write(ctx context.Context, w io.Writer, from, at int64) error {
 	err := p.file.WriteRange(ctx, w, from, p.end)
 	if err == nil && p.unsure {
@@ -173,7 +174,8 @@ func actorLog(r *Request, o *options) (part, error) {
 	return part{}, o.noLog(processes[0].Node.String())
 }
 
-// actorProcesses returns the processes an actor ran in, the last first, and whether the actor is known.
+// actorProcesses returns the processes in which an actor ran by the moment, the last first. known is false if the
+// session has no such actor.
 func actorProcesses(r *Request, id string) (processes []moment.ActorProcess, known bool, err error) {
 	parsed, err := rayid.Parse[rayid.Actor](id)
 	known = err == nil && r.Session.Actor(parsed) != nil
@@ -275,8 +277,8 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "", "result", categorise(files))
 }
 
-// globLogs returns, sorted, the files of paths and the folders that a glob matches as Python's Path.glob does: ** is
-// any number of folders. Folders end in "/"; those are there that Ray makes in any logs folder, and those of the paths.
+// globLogs returns, sorted, the files and folders that a glob matches as Python's Path.glob does: ** is any number of
+// folders. The files are paths; the folders, which get a "/" at the end, are those in which they are, and rayFolders.
 func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
 	match, err := pathglob.Parse(glob)
 	if err != nil {

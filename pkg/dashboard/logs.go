@@ -51,7 +51,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 	following := o.mediaType == "stream" && log.open && r.Runs(ctx)
 	if start >= log.end && !following {
 		// Ray before 2.58 fails to send nothing: its clients expect an error.
-		if old, err := r.OlderThan(r.Context(), 58); err != nil || old {
+		if old, err := r.OlderThan(r.Context(), 58); err != nil || old { // an error fails the handler after this answer
 			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
 			return err
 		}
@@ -63,8 +63,8 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 	if following {
 		w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back lines
 		out = atOnce{answer}
-		if _, err := out.Write(nil); err != nil { // the client knows at once that the stream is open
-			return nil // it went away
+		if _, err := out.Write(nil); err != nil { // sends the headers, so that the client knows that the stream is open
+			return nil // the client went away
 		}
 	}
 	filter := withoutColours(out)
@@ -204,7 +204,7 @@ const followEvery = 2 * time.Second
 func follow(ctx context.Context, f *sessionlogs.File, from int64, r *Request, out io.Writer) error {
 	wait := time.NewTicker(followEvery)
 	defer wait.Stop()
-	for more := true; more; {
+	for running := true; running; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -212,7 +212,7 @@ func follow(ctx context.Context, f *sessionlogs.File, from int64, r *Request, ou
 			return http.ErrServerClosed
 		case <-wait.C:
 		}
-		more = r.Running(ctx) // before the look, so that what is stored at the end is sent too
+		running = r.Running(ctx) // asked before the log is read, so that what is stored at the end is sent too
 		var err error
 		if f, err = f.Refresh(ctx); err != nil {
 			return err

@@ -125,11 +125,12 @@ func cutAnswer(a *Answer, r *Request, err error) error {
 type stream struct {
 	Answer
 	status      int
-	contentType string // the content's type
-	gone        bool   // the client has left, or the answer failed
-	buf         []byte // not sent yet; appended to by its user
+	contentType string
+	gone        bool   // the client has left, or the answer failed: nothing more is sent
+	buf         []byte // what is not sent yet; users append to it and call flushFull
 }
 
+// streamBytes is from which size on buf is sent, in bytes.
 const streamBytes = 64 << 10
 
 // newStream makes a stream of an answer with this status and Content-Type.
@@ -229,10 +230,10 @@ func (s *stream) list(n int, write func(i int)) {
 type finite struct {
 	http.ResponseWriter
 
-	begun, json       bool
-	inString, escaped bool
-	minus             bool // a minus sign is held back: it may begin -Infinity
-	word              bool // within one of the words, null was written for it
+	begun, json       bool // the header was sent; the answer is JSON
+	inString, escaped bool // the next byte is in a string, and escaped by a backslash
+	minus             bool // a minus sign is held back, because it may begin -Infinity
+	word              bool // the next byte may be in NaN or Infinity, for which null was written
 	out               []byte
 }
 

@@ -225,10 +225,11 @@ func (read rowsOf) summary(summarize func([]*pyjson.Object) *pyjson.Object) hand
 
 // selection is what a query selected from a rowSet.
 type selection struct {
-	set              rowSet
-	columns          []column // shown
-	listed, matching int
-	rows             []*pyjson.Object
+	set      rowSet
+	columns  []column         // that are shown
+	listed   int              // how many rows Ray's own store would have listed, see rowSet.drops
+	matching int              // how many of these pass all filters
+	rows     []*pyjson.Object // the first of these, at most the query's limit
 }
 
 // query filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its callers).
@@ -260,7 +261,7 @@ func (set rowSet) query(q tasktable.Query) (selection, error) {
 	return selection{set, set.shown(q.Detail), listed, len(matching), matching[:min(len(matching), q.Limit)]}, nil
 }
 
-// shown returns the columns that an answer shows.
+// shown returns the columns that an answer shows, with detail=1 or without.
 func (set rowSet) shown(detail bool) []column {
 	if detail && set.detailColumns != nil {
 		return set.detailColumns
@@ -273,6 +274,7 @@ func (set rowSet) shown(detail bool) []column {
 	return all
 }
 
+// reply returns the answer with the selected rows, which are written when it is sent.
 func (s selection) reply() stateReply {
 	return stateReply{
 		total: cmp.Or(s.set.total, len(s.set.rows)), listed: s.listed, matching: s.matching, rows: streamed(s.write),
@@ -295,9 +297,9 @@ func (s selection) write(out *stream) {
 
 // stateReply is a State API list's answer (ListApiResponse in ray/util/state/common.py).
 type stateReply struct {
-	total, listed, matching int
+	total, listed, matching int // rows that there were, that Ray's store listed, and that passed the filters
 	rows                    any // a list, for a summary an object; or streamed
-	partialFailure          any
+	partialFailure          any // "" or nil, see rowSet
 	warnings                []string
 }
 

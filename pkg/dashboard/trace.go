@@ -50,27 +50,28 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 			return nil
 		}
 	}
-	t.names()
+	t.addNames()
 	t.buf = append(t.buf, ']')
 	t.close()
 	return nil
 }
 
-// trace writes events. Processes and threads are numbered in the order they are met.
+// trace writes events. Processes and threads are numbered in the order in which they are met.
 type trace struct {
 	*stream
-	written   bool // an event was
-	processes map[string]int
-	threads   map[traceThread]int
-	ips       []string      // by process
-	order     []traceThread // by number
+	written   bool                // an event was written
+	processes map[string]int      // the numbers of the nodes, by IP address
+	threads   map[traceThread]int // the numbers of the threads
+	ips       []string            // of the processes, by number
+	order     []traceThread       // the threads, by number
 
 	profile tasktable.Profile
 }
 
+// traceThread is a worker or driver.
 type traceThread struct {
 	process   int
-	component string
+	component string // such as worker:{ID in hex}
 }
 
 // colours are Ray's, by event; all others are generic_work.
@@ -155,8 +156,8 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, thread
 		"cname", colour, "args", extra, "ph", "X"))
 }
 
-// names writes the events that name processes and threads.
-func (t *trace) names() {
+// addNames adds the events that name the processes and threads.
+func (t *trace) addNames() {
 	for i, ip := range t.ips {
 		t.add(pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil,
 			"ph", "M"))

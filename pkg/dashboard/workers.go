@@ -22,7 +22,8 @@ type shownWorker struct {
 
 func (w *shownWorker) row() *pyjson.Object { return rowOf(workerFields, w, w.Saved, w.Newer) }
 
-// launch is a time of the launch: of a saved worker that has no events it is the saved one.
+// launch returns a time of the worker's launch: by, which is from its events, or the saved one in column if a saved
+// worker has no events.
 func (w *shownWorker) launch(column string, by uint64) any {
 	if w.Saved != nil && w.Events == nil {
 		return w.Saved.Get(column)
@@ -91,6 +92,9 @@ func dropsWorker(f typedFilter, row *pyjson.Object) bool {
 // noJob is Ray's ID for the job of a process that has none.
 const noJob = "ffff"
 
+// driverSuffix is the end of all drivers' worker IDs in hex, after the ID of their job.
+var driverSuffix = moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]
+
 // livingWorkers returns the core workers that are alive at the requested moment, by their node in hex, each as the
 // summary of a node has it (CoreWorkerStats in common.proto), without the figures, which no event has.
 func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
@@ -117,8 +121,7 @@ func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 		)
 		if a := actors[w.ID]; a != nil {
 			stats.SetAll("jobId", a.Job.String(), "actorId", a.ID.String(), "port", numberString(int64(ports[w.ID])))
-		} else if job, isDriver := strings.CutSuffix(w.ID,
-			moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]); isDriver {
+		} else if job, isDriver := strings.CutSuffix(w.ID, driverSuffix); isDriver {
 			stats.Set("jobId", job)
 		}
 		living[w.Node] = append(living[w.Node], stats)

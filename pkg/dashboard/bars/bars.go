@@ -123,18 +123,18 @@ type Cell struct {
 type drawer struct {
 	*Drawing
 	q        Question
-	from, to int64
+	from, to int64   // Unix ns
 	unit     float64 // ns a pixel
 	tasks    *tasktable.Table
-	bars     int // of attempts
-	nodes    map[stringtable.ID]int
-	byID     map[string]int
+	bars     int                    // of attempts, so far
+	nodes    map[stringtable.ID]int // what nodeOf returned, by the string table's number of the node's ID
+	byID     map[string]int         // places in Nodes, by ID in hex; "": the node that stands for others
 	known    moment.Nodes
-	onNode   []cells
-	lanes    map[stringtable.ID]*Lane
-	groups   map[string]int
-	ofKind   []int // the number of a definition's group, plus one
-	total    []int // attempts, by group
+	onNode   []cells                  // of all attempts on each of Nodes
+	lanes    map[stringtable.ID]*Lane // by the string table's number of the worker's ID; nil if folded
+	groups   map[string]int           // places in Groups, by name
+	ofKind   []int                    // by tasktable.Row.Kind: the place in Groups plus one; 0: not looked up yet
+	total    []int                    // attempts, by place in Groups
 }
 
 // Draw draws a session's tasks and actors up to a moment, each attempt as a bar or, where bars would be too small, as a

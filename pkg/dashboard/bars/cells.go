@@ -11,7 +11,7 @@ type attempt struct {
 	failed     bool
 }
 
-// cells add up attempts by pixel. The last one is past the right edge: it only takes the end of whole.
+// cells add up attempts by pixel. The last one is past the right edge: only its field whole is used.
 type cells []pixel
 
 type pixel struct {

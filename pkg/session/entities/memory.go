@@ -22,8 +22,8 @@ func rowsBytes[E any](all []E) (n int64) {
 	return n
 }
 
-// bytesBehind estimates the bytes of memory that a value refers to: those of its texts, lists and maps, without the
-// value itself.
+// bytesBehind estimates the bytes of memory that a value refers to, without the value itself: those of its texts and
+// lists, and of its maps of strings to strings or numbers.
 func bytesBehind(v reflect.Value) (n int64) {
 	switch v.Kind() {
 	case reflect.String:

@@ -81,7 +81,8 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 }
 
 // Open implements session.Index. It takes the index in the store or, if that cannot be used, the one in the cache.
-// Without a fingerprint the cache is not asked. An index that is damaged is logged and not used.
+// Without a fingerprint the cache is not used. A damaged index is logged and not used. If there is no index to use, the
+// tables are nil; then the error is that of the store, if reading the index there failed.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources,
 	reserve func(bytes int64) bool) (*session.Tables, error) {
 	tables, err := o.reader(o.Store, ref, sources.Index, reserve).open(ctx, sources.Fingerprint)

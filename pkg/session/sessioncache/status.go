@@ -59,7 +59,7 @@ func (c *Cache[S]) PendingLoads() map[layout.Session]Status {
 	return loads
 }
 
-// status returns the state of an entry; nil: the session is not in memory. c.mu must be held.
+// status returns the state of an entry; Absent if e is nil. c.mu must be held.
 func (c *Cache[S]) status(e *entry[S]) Status {
 	switch {
 	case e == nil:

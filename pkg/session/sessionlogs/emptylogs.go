@@ -90,8 +90,8 @@ func (l *Set) listsRead() map[string]emptyList {
 	return known
 }
 
-// readFrom reads a list, and calls reserve with the bytes that this takes. A list that was removed stays unread. Of one
-// that ends within a line, this line is left out, and so are lines that are no path of a log.
+// readFrom reads a list, and calls reserve with the bytes of memory that this takes. A list that was removed stays
+// unread. A last line without its end, and lines that are no path of a log, are left out.
 func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve func(bytes int64) error) error {
 	size := min(e.object.Size, maxListBytes)
 	if err := reserve(size); err != nil {

@@ -234,7 +234,7 @@ type limits struct {
 	strings, definitions, profilers, states int
 }
 
-// of returns the limit of a kind of references: a valid one is below it. A kind that refers to nothing has the limit 0.
+// of returns the limit of a kind of references: a valid reference is less than it. For any other kind it is 0.
 func (l limits) of(k refKind) int {
 	switch k {
 	case stringRefs:

@@ -389,8 +389,8 @@ type lineageRank struct {
 	node                     int32
 }
 
-// sort orders siblings by the number of running, then of pending, then of failed attempts, the most first, then by
-// time. At the same time an actor's creation comes first.
+// sort sorts siblings in place by the number of running, then of pending, then of failed attempts, the most first, then
+// by time. Of those with the same time an actor's creation comes first.
 func (b *lineageBuilder) sort(siblings []int32) {
 	if len(siblings) < 2 {
 		return
@@ -427,8 +427,8 @@ func compareRanks(x, y lineageRank) int {
 		y.creates-x.creates, x.place-y.place)
 }
 
-// tree returns a node and everything below it, with at most maxChildren children in each group. It sets cut if a group
-// has more.
+// tree returns a node and everything below it, with at most maxChildren children in each group; the others are removed
+// from b, too. It sets cut if a group has more.
 func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
 	n := &b.nodes[i]
 	out := &Node{Name: b.names[n.name], Time: n.time}

@@ -39,7 +39,7 @@ func (t *Builder) spill(ctx context.Context) error {
 	if t.runs = append(t.runs, run); len(t.runs) < maxRuns {
 		return nil
 	}
-	merged, err := t.merge(ctx, Ends{})
+	merged, err := t.merge(ctx, Ends{}) // no ends yet: final states are set when the load ends
 	if err != nil {
 		return err
 	}
