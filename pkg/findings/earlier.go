@@ -230,11 +230,11 @@ func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
 }
 
 // printedInJob returns what a job printed about another error before it ended, with the name of who printed it; "" if
-// it printed nothing that the title of the root of its end does not tell. These count, the best first: the last error
-// of one of its workers; what Ray printed about a wait, if the root found nothing; the entrypoint's own earlier error,
-// if the driver's end is the root; and a line of a worker that is no error but may be about what the root lacked: one
-// about a wait if the root waited, a plain one that names a thing that the root names, or a plain one that says that
-// something was left out.
+// it printed nothing that the title of the root of its end does not tell. These count, the best first: if the root
+// waited, a line of a worker that says why it could not begin; the last error of one of its workers; what Ray printed
+// about a wait, if the root found nothing; the entrypoint's own earlier error, if the driver's end is the root; and a
+// line of a worker that is no error but may be about what the root lacked: one about a wait if the root waited, a plain
+// one that names a thing that the root names, or a plain one that says that something was left out.
 func (b *builder) printedInJob(end, root *finding) string {
 	byEntrypoint := ""
 	if root == end {
@@ -249,11 +249,13 @@ func (b *builder) printedInJob(end, root *finding) string {
 		return byEntrypoint
 	}
 	hasNothing := root.silent || foundNothing(root.raised)
-	orElse := []func(line string) bool{
+	waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
+	conditions := []func(line string) bool{
 		func(line string) bool {
-			waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
-			return waited && output.AboutWaits(line)
+			waits := waited || root.Kind == Timeout || toldElsewhere().MatchString(root.raised.String())
+			return waits && output.NotBegun(line)
 		},
+		func(line string) bool { return waited && output.AboutWaits(line) },
 		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
 		func(line string) bool {
 			lacks := (root.raised.Type == "KeyError" || root.lacksSome()) && notDone().MatchString(line)
@@ -261,10 +263,10 @@ func (b *builder) printedInJob(end, root *finding) string {
 		},
 	}
 	printsForRay := func(class string) bool { return b.printsForRay(class, j.id) }
-	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay, orElse...)
+	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay, conditions...)
 	byWorker := encloseIfAny(who+" printed: ", said, "")
 	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
-	surely := nth == 0 // an error, a warning of one, or what the first condition of orElse accepts
+	surely := nth <= 1 // an error, a warning of one, or what one of the first two conditions accepts
 	switch {
 	case byWorker != "" && surely:
 		return byWorker

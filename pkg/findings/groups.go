@@ -158,13 +158,7 @@ func (b *builder) loggedEnds(known map[string]*group) {
 // held that.
 func (d *demands) addGroup(g *group) {
 	b := d.b
-	name := g.Name
-	if name == "" {
-		name = g.ID
-		if j := b.jobOfID(g.Job); j != nil {
-			name = fmt.Sprintf("%.8s%s%s", g.ID, unnamedGroup, j.name())
-		}
-	}
+	name := b.groupName(g)
 	if len(g.Bundles) == 0 {
 		b.loggedBundles(g)
 	}
@@ -273,6 +267,9 @@ func (d *demands) requestText(g *group) string {
 				break
 			}
 		}
+		if g.Strategy == "STRICT_PACK" && lacking == "" {
+			lacking = d.lacking(g.demand(), nil)
+		}
 		if !maps.Equal(g.Bundles[0].Resources, g.Bundles[n-1].Resources) {
 			between = ", the largest of "
 		}
@@ -286,7 +283,32 @@ func (d *demands) requestText(g *group) string {
 		return ""
 	}
 	return fmt.Sprintf(": it asks for %s, %s", strings.Join(wishes, ", "),
-		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")))
+		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")+d.b.nodesHave(g.demand())))
+}
+
+// nodesHave says how much the living nodes have of what is asked for: " with 4 CPU each", " with 2 to 8 CPU"; "" if
+// that is not stored.
+func (b *builder) nodesHave(asked map[string]float64) string {
+	least, most := map[string]float64{}, map[string]float64{}
+	for i := range b.session.Nodes {
+		node, existed := moment.NodeAt(&b.session.Nodes[i], b.moment.At)
+		if !existed || node.State == moment.Dead || len(node.Resources) == 0 {
+			continue
+		}
+		for r := range asked {
+			amount := node.Resources[r]
+			if _, seen := least[r]; !seen {
+				least[r] = amount
+			}
+			least[r], most[r] = min(least[r], amount), max(most[r], amount)
+		}
+	}
+	return encloseIfAny(" with ", listed(most, func(r string, n float64) string {
+		if least[r] == n {
+			return amountText(r, n) + " " + r + " each"
+		}
+		return amountText(r, least[r]) + " to " + amountText(r, n) + " " + r
+	}), "")
 }
 
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.
@@ -313,14 +335,32 @@ func (b *builder) loggedBundles(g *group) {
 	}
 }
 
-// inGroup adds a task or an actor to the finding about the placement group that it waits in. resources are what the
-// task or actor asks for, as text: their names contain the group's ID.
-func (d *demands) inGroup(resources string, e Entity) {
-	for _, g := range d.b.groups {
-		if g.finding != nil && strings.Contains(resources, g.ID) {
-			g.finding.addEntity(e)
-			g.finding.addEvidence(Evidence{Source: "event",
-				Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
+// groupOf returns the group with an ID; nil if it is not known.
+func (b *builder) groupOf(id string) *group {
+	for _, g := range b.groups {
+		if g.ID == id {
+			return g
 		}
 	}
+	return nil
+}
+
+// groupName returns a group's name, or, if nobody gave it one, the beginning of its ID and its job.
+func (b *builder) groupName(g *group) string {
+	if j := b.jobOfID(g.Job); g.Name == "" && j != nil {
+		return fmt.Sprintf("%.8s%s%s", g.ID, unnamedGroup, j.name())
+	}
+	return cmp.Or(g.Name, g.ID)
+}
+
+// waitsIn adds a task or an actor that waited in a placement group to the finding that the group itself waited. It
+// reports whether there is one.
+func (d *demands) waitsIn(g *group, e Entity) bool {
+	if g.finding == nil {
+		return false
+	}
+	g.finding.addEntity(e)
+	g.finding.addEvidence(Evidence{Source: "event",
+		Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
+	return true
 }

@@ -29,10 +29,84 @@ func TestInGroup(t *testing.T) {
 	}
 	d := demands{b: &builder{groups: []*group{of(strings.Repeat("a", 36), &finding{}), of(id, f),
 		of(strings.Repeat("b", 36), nil)}}}
-	d.inGroup("1 CPU_group_0_"+id+", 0.001 bundle_group_"+id, Entity{Type: "task", ID: "17", Name: "train"})
+	in := map[string]float64{"CPU_group_0_" + id: 1, "bundle_group_" + id: 0.001}
+	if found := d.add("train", rayid.Job{}, in, nil, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
+		t.Errorf("a finding of its own: %s", found.Title)
+	}
 	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
 		!strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
 		t.Errorf("%+v", f.Finding)
+	}
+}
+
+// TestHeldInGroup: what waits in a placement group that has its place waited for who holds the group's resources.
+func TestHeldInGroup(t *testing.T) {
+	const id, other = "5cef340ec3122844cba853e18f1406000000", "6cef340ec3122844cba853e18f1406000000"
+	in := func(gpu bool, group string) map[string]float64 {
+		r := map[string]float64{"CPU_group_" + group: 1, "CPU_group_0_" + group: 1, "bundle_group_" + group: 0.001}
+		if gpu {
+			r["GPU_group_"+group] = 1
+		}
+		return r
+	}
+	of := func(id, name string) *group {
+		g := &group{Group: moment.Group{Name: name, Placed: true, Job: rayid.Job{1}, Bundles: []entities.Bundle{
+			{Resources: map[string]float64{"CPU": 1}}, {Resources: map[string]float64{"CPU": 2, "GPU": 1}}}}}
+		g.ID = id
+		return g
+	}
+	for name, c := range map[string]struct {
+		asked map[string]float64
+		held  []holding
+		want  string
+	}{
+		"its own actor": {in(false, id), []holding{{1, 99, "Loader", in(false, id)}},
+			"load waited for 1 CPU in placement group prep: Loader held 1 of 1 CPU"},
+		"another bundle": {map[string]float64{"CPU_group_1_" + id: 2, "CPU_group_" + id: 2, "bundle_group_" + id: 0.001},
+			[]holding{{1, 99, "Loader", in(false, id)}}, ""},
+		"any bundle": {map[string]float64{"CPU_group_" + id: 1, "bundle_group_" + id: 0.001},
+			[]holding{{1, 99, "Loader", map[string]float64{"CPU_group_" + id: 3}}, {1, 99, "Watcher", map[string]float64{"bundle_group_" + id: 0.001}}},
+			"load waited for 1 CPU in placement group prep: Loader held 3 of 3 CPU"},
+		"a GPU": {in(true, id), []holding{{1, 99, "Encoder", map[string]float64{"GPU_group_" + id: 1}}},
+			"load waited for 1 CPU, 1 GPU in placement group prep: Encoder held 1 of 1 GPU"},
+		"another group":    {in(false, id), []holding{{1, 99, "Loader", in(false, other)}}, ""},
+		"an unknown group": {in(false, strings.Repeat("d", 36)), []holding{{1, 99, "Loader", in(false, id)}}, ""},
+		"a group without a name": {in(false, other), []holding{{1, 99, "Loader", in(false, other)}},
+			"load waited for 1 CPU in placement group 6cef340e… of job fit: Loader held 1 of 1 CPU"},
+	} {
+		b := &builder{session: &session.Session{End: 200}, end: math.MaxInt64, byKey: map[string]*finding{},
+			jobs:   []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "fit", Status: "FAILED", End: 100}}},
+			groups: []*group{of(id, "prep"), of(other, "")}}
+		h := holdings{total: map[string]float64{"CPU": 8}, all: c.held}
+		for _, g := range b.groups {
+			h.addBundles(g)
+		}
+		h.sum()
+		d := demands{b: b, holdings: h, lacked: map[string]string{}}
+		got := ""
+		if f := d.add("load", rayid.Job{1}, c.asked, nil, 5, Entity{Type: "task", ID: "17", Name: "load"}); f != nil {
+			got = f.Title
+		}
+		says.Equal(t, got, c.want, "%s", name)
+	}
+}
+
+// TestNodesHave: a group that was never placed though each bundle fits on a node tells how much the nodes have.
+func TestNodesHave(t *testing.T) {
+	of := func(resources ...map[string]float64) (nodes []entities.Node) {
+		for _, r := range resources {
+			nodes = append(nodes, entities.Node{Transitions: []entities.NodeTransition{{State: "ALIVE", Resources: r}}})
+		}
+		return nodes
+	}
+	small, large := map[string]float64{"CPU": 2, "memory": 1 << 30}, map[string]float64{"CPU": 8, "GPU": 1, "memory": 1 << 30}
+	for want, nodes := range map[string][]entities.Node{
+		"": nil, " with 2 CPU each, 0 GPU each, 1.00 GiB memory each": of(small, small),
+		" with 2 to 8 CPU, 0 to 1 GPU, 1.00 GiB memory each": of(large, small),
+	} {
+		b := &builder{session: &session.Session{}, moment: &moment.Moment{}}
+		b.session.Nodes = nodes
+		says.Equal(t, b.nodesHave(map[string]float64{"CPU": 2, "GPU": 1, "memory": 5}), want, "nodes")
 	}
 }
 

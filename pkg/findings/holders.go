@@ -23,7 +23,7 @@ type holding struct {
 
 // holdings is who held the nodes' resources when. It is read once, however many waited.
 type holdings struct {
-	total   map[string]float64 // of all nodes
+	total   map[string]float64 // of all nodes, and of placed groups, by the names that their resources have for Ray
 	all     []holding
 	amounts map[string][]amountAt // of each resource what was held, in order of time
 }
@@ -64,10 +64,38 @@ func (b *builder) readHoldings() holdings {
 		}
 		if g.Placed {
 			h.add(holding{g.Requested, until, "placement group " + cmp.Or(g.Name, g.ID), g.demand()})
+			h.addBundles(g)
 		}
 	}
 	h.sum()
 	return h
+}
+
+// addBundles adds what there is in a placed group: of each resource in all bundles, and in each of them
+// (src/ray/common/bundle_spec.cc).
+func (h *holdings) addBundles(g *group) {
+	for i, bundle := range g.Bundles {
+		for r, amount := range bundle.Resources {
+			h.total[r+ofGroup+g.ID] += amount
+			h.total[fmt.Sprintf("%s%s%d_%s", r, ofGroup, i, g.ID)] = amount
+		}
+	}
+}
+
+// splitGroup returns resources of a placement group by the names that people gave them, and the group's ID; "" if they
+// are of no group.
+func splitGroup(resources map[string]float64) (plain map[string]float64, id string) {
+	plain = map[string]float64{}
+	for r, amount := range resources {
+		name, of, found := strings.Cut(r, ofGroup)
+		if found {
+			id = of[strings.LastIndexByte(of, '_')+1:]
+		}
+		if name != "bundle" { // of which each that is in the group holds a little
+			plain[name] = amount
+		}
+	}
+	return plain, id
 }
 
 // endOf returns until when an attempt held its resources, Unix ns: until its driver ended it, or for ever.
@@ -134,25 +162,19 @@ func (h *holdings) holders(resources map[string]float64, at int64) string {
 		if h.total[r]-held >= resources[r] || held <= 0 || h.total[r] < resources[r] {
 			continue
 		}
-		return fmt.Sprintf("%s held %s of %s %s", listNames(h.names(resources, at)), amountText(r, held),
-			amountText(r, h.total[r]), r)
+		plain, _, _ := strings.Cut(r, ofGroup)
+		return fmt.Sprintf("%s held %s of %s %s", listNames(h.names(r, at)), amountText(plain, held),
+			amountText(plain, h.total[r]), plain)
 	}
 	return ""
 }
 
-// names returns who held some of the resources at a time (Unix ns), at most maxEntities. The replicas of a deployment
-// have one name together.
-func (h *holdings) names(resources map[string]float64, at int64) (names []string) {
-	var asked []string
-	for r, amount := range resources {
-		if amount > 0 {
-			asked = append(asked, r)
-		}
-	}
+// names returns who held some of a resource at a time (Unix ns), at most maxEntities. The replicas of a deployment have
+// one name together.
+func (h *holdings) names(resource string, at int64) (names []string) {
 	for i := range h.all {
 		one := &h.all[i]
-		if one.from > at || at >= one.to ||
-			!slices.ContainsFunc(asked, func(r string) bool { return one.resources[r] > 0 }) {
+		if one.from > at || at >= one.to || one.resources[resource] <= 0 {
 			continue
 		}
 		name := one.name

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
@@ -59,6 +61,9 @@ func (b *builder) readJobs() {
 		}
 		j := job{Job: known[i]}
 		j.id, _ = rayid.Parse[rayid.Job](known[i].ID) // nil if no driver was started
+		if j.Node.Nil() && j.Driver != nil {          // Ray's list names no node of a driver that was not submitted
+			j.Node = j.Driver.DriverNode
+		}
 		b.jobs = append(b.jobs, j)
 	}
 	b.readUnrecordedEnds()
@@ -136,14 +141,8 @@ func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
-		case j.SubmissionID == "": // Ray records no exit code of it, only how its process ended as a worker
-			for _, d := range b.deaths {
-				if d.driver && j.hasDriver(d.job) && !d.intended() {
-					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(),
-						d.exitText(""))
-					f.addEvidence(d.evident)
-				}
-			}
+		case j.SubmissionID == "":
+			b.plainDriverEnded(j)
 		case j.Status == jobstatus.Stopped:
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
@@ -160,6 +159,35 @@ func (b *builder) readDrivers() {
 			if f.jobEnd && c.Kind == Serve {
 				c.addJob(f.job) // an application belongs to the job that it made fail, if it is one
 			}
+		}
+	}
+}
+
+// withNode matches the line in which the GCS says that it ended the jobs of a node's drivers, because the node had died
+// (gcs_job_manager.cc).
+var withNode = lazyregexp.New(`Node is dead, marking all jobs [^\n]*node_id=([0-9a-f]{56})`)
+
+// plainDriverEnded adds the finding about a driver that was not submitted and ended unexpectedly. Ray records no exit
+// code of it, only how its process ended as a worker, or that the GCS ended its job when its node had died.
+func (b *builder) plainDriverEnded(j *job) {
+	for _, d := range b.deaths {
+		if d.driver && j.hasDriver(d.job) && !d.intended() {
+			f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.exitText(""))
+			f.addEvidence(d.evident)
+		}
+	}
+	lost := b.lostNodes[j.Node]
+	if lost == nil || j.End == 0 {
+		return
+	}
+	for _, m := range b.loggedByHead("gcs_server.out", withNode()) {
+		if after := j.End - m.at; m.groups[1] == j.Node.String() && after >= -int64(time.Second) && after <= silence {
+			f := b.jobFinding(DriverKilled, j, "Job %s ended with the node of its driver, %s", j.name(),
+				b.nodeName(j.Node))
+			f.addEvidence(b.lineEvidence(m))
+			f.causedBy(lost)
+			lost.addName("job " + j.name())
+			return
 		}
 	}
 }

@@ -241,10 +241,14 @@ func (d *demands) lacking(resources map[string]float64, labels map[string]string
 // not wait for resources. name is the one for the title, and e the task or actor.
 func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64,
 	e Entity) *finding {
-	key, lacking := resourceText(resources), d.lacking(resources, labels)
-	if strings.Contains(key, ofGroup) {
-		d.inGroup(key, e)
-		return nil
+	plain, group := splitGroup(resources)
+	key, lacking := resourceText(plain), d.lacking(resources, labels)
+	if group != "" {
+		g := d.b.groupOf(group)
+		if g == nil || d.waitsIn(g, e) {
+			return nil
+		}
+		key += " in placement group " + d.b.groupName(g)
 	}
 	if len(resources)+len(labels) == 0 || d.b.jobOfID(job).succeededOrStopped() {
 		return nil
@@ -386,6 +390,9 @@ func (d *demands) heldOrLost(resources map[string]float64, since, until int64) (
 	}
 	if lost = d.b.lostWith(resources); lost != nil {
 		return "", lost
+	}
+	if _, group := splitGroup(resources); group != "" {
+		return "", nil
 	}
 	return d.b.placedBefore(since), nil
 }

@@ -36,7 +36,8 @@ var (
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
 		all: maxLastLines}
-	ofWorkers = question{best: [][]worth{{anError}, {stepFailed}, {errorWarning, asked}, {askedNext}, {askedLast}}}
+	ofWorkers = question{best: [][]worth{{asked}, {anError}, {stepFailed}, {errorWarning, askedNext}, {askedThird},
+		{askedLast}}}
 )
 
 const (
@@ -194,10 +195,10 @@ func (c *candidate) complete(below [2]string) {
 }
 
 // workerCandidates returns what workers said, from the lines that Ray copied into a driver's log, from the log's end
-// on. isRays reports whether a class is one of Ray's own actors, whose lines do not count. A line that is no error
-// counts if one of the conditions of orElse accepts it.
+// on. isRays reports whether a class is one of Ray's own actors, whose lines do not count. A line that the first of the
+// conditions accepts counts in any case, one that is no error if another one does.
 func workerCandidates(log string, isRays func(class string) bool,
-	orElse []func(line string) bool) iter.Seq[candidate] {
+	conditions []func(line string) bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		below, printed := "", map[string]int{} // printed: lines without a level, by the mark of their process
 		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
@@ -227,8 +228,8 @@ func workerCandidates(log string, isRays func(class string) bool,
 				isPlainError(line) && printed[m[0]] > maxLastLines) {
 				continue // its process went on
 			}
-			wanted := func(counts func(line string) bool) bool { return c.worth > errorWarning && counts(line) }
-			if i := slices.IndexFunc(orElse, wanted); i >= 0 {
+			i := slices.IndexFunc(conditions, func(is func(line string) bool) bool { return is(line) })
+			if i == 0 || i > 0 && c.worth > errorWarning {
 				c.worth = asked + worth(i)
 			}
 			if !yield(c) {
@@ -288,16 +289,16 @@ func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	}
 }
 
-// SaidByWorkers returns the last error that Ray copied from a worker into a driver's log and that known, a text, does
-// not tell; said is "" if there is none. who is what the worker ran, which is none of Ray's own actors: isRays reports
-// whether a class is one.
+// SaidByWorkers returns the last line that Ray copied from a worker into a driver's log, that known, a text, does not
+// tell, and that the first condition accepts; or else the last error; said is "" if there is none. who is what the
+// worker ran, which is none of Ray's own actors: isRays reports whether a class is one.
 //
-// If there is no error, it returns the last warning of one, or line that the first condition of orElse accepts; or else
-// a line that the second or the third accepts. nth is the index of the condition; 0 also stands for errors and
-// warnings. orElse has at most three conditions.
-func SaidByWorkers(log, known string, isRays func(class string) bool, orElse ...func(line string) bool) (who,
+// If there is no error, it returns the last warning of one, or line that the second condition accepts; or else a line
+// that the third or the fourth accepts. nth is the index of the condition; 0 also stands for errors and warnings. There
+// are at most four conditions.
+func SaidByWorkers(log, known string, isRays func(class string) bool, conditions ...func(line string) bool) (who,
 	said string, nth int) {
-	c := ofWorkers.answer(withoutBare(workerCandidates(log, isRays, orElse)), known)
+	c := ofWorkers.answer(withoutBare(workerCandidates(log, isRays, conditions)), known)
 	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 

@@ -97,8 +97,9 @@ const (
 	ownLine                   // a line without a level
 	stepWarning               // a warning that says with which status a step ended
 	warning
-	asked // of no such kind, but whoever asks wants it
-	askedNext
+	asked      // whoever asks wants it: before all others,
+	askedNext  // or, if it is of no such kind, like a warning of an error,
+	askedThird // or after that
 	askedLast
 	worthLittle
 )
@@ -128,7 +129,7 @@ func worthOf(line string) (worth, string) {
 		return worthLittle, said
 	case counts().MatchString(words):
 		return errorCount, said
-	case level == logline.Warning && isError && nativeRecord().MatchString(line):
+	case level == logline.Warning && isError && nativeRecord().MatchString(line) && !NotBegun(line):
 		return warning, said // libraries warn as they start
 	case level == logline.Warning && isError, level >= logline.Error && ToldAbove(said),
 		level == logline.Unknown && isError && (warns().MatchString(said) || ToldAbove(said)):
@@ -202,6 +203,22 @@ func LogsError(text string) bool {
 // request for which nobody waited any longer.
 var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
 	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
+
+var (
+	// notBegun matches why a process could not begin what others then wait for: its port was taken, or its interface or
+	// its GPU was not there.
+	notBegun = lazyregexp.New(`(?i)\baddress already in use\b|\bEADDRINUSE\b|\bport \d+ (?:is|was) (?:already )?(?:in use|taken|allocated|occupied)\b|` +
+		`\b(?:fail(?:ed|s)? to|unable to|could not|cannot|can't) (?:bind|listen)\b|\bno socket interface found\b|\bunable to find (?:address|interface) for\b|` +
+		`\bno such (?:device|interface)\b|\binterface \S{1,40} (?:was )?(?:not found|does not exist)\b|\bno CUDA-capable device\b|\binvalid device ordinal\b|` +
+		`\bno CUDA GPUs are available\b|\bdriver version is insufficient\b|\bdriver on your system is too old\b`)
+	// begunAnyway matches what such a process does then, or that only another protocol than IPv4 was not there.
+	begunAnyway = lazyregexp.New(`(?i)\b(?:trying|retrying|using|instead|fall(?:ing)? back)\b|errno: 97\b`)
+)
+
+// NotBegun reports whether a line says why a process could not begin something.
+func NotBegun(line string) bool {
+	return notBegun().MatchString(line) && !begunAnyway().MatchString(line)
+}
 
 // ToldAbove reports whether a text only refers to an error that was told before it.
 func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
