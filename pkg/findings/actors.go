@@ -95,8 +95,9 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 // argumentFailed is in Ray's messages about tasks that were not run because one of their arguments had failed.
 const argumentFailed = "At least one of the input arguments for this task could not be computed"
 
-// actorDied adds an actor's death to the finding about deaths with the same cause. state is the actor's at its death.
-// The cause is what Ray tells of it, c, or else how the actor's process ended.
+// actorDied adds an actor's death to the finding about deaths with the same cause. state is the actor's at its death,
+// and c is what Ray tells of it. The causes are asked for in this order: the constructor, the runtime environment,
+// resources that no node had, memory, the node, and at last how the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment.Cause) {
 	name, key := actorName(a), a.Job.String()+a.Class
 	d, known := b.deaths[state.Worker] // how its process ended
@@ -146,7 +147,9 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 	b.actors[a.ID] = f
 }
 
-// actorRestarted adds the end of an actor's process after which Ray started the actor again in another one.
+// actorRestarted adds the end of an actor's process (p) after which Ray started the actor again in another one: to the
+// finding about memory, to that about the lost node, or to the one about such ends. It adds nothing if the process was
+// told to end.
 func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	d, known := b.deaths[p.Worker]
 	name := actorName(a)

@@ -77,8 +77,9 @@ func CheckKind(f catalog.Filter) error {
 var ofKind = map[string]bool{NodeDied: true, GCSDied: true, OutOfMemory: true, Pod: true, Starved: true,
 	Cancelled: true, JobStopped: true, Unended: true}
 
-// help returns what to do about a finding: what its helpName stands for, or what fits its exception or title, or else
-// the help of its kind.
+// help returns what to do about a finding. The first of these that there is counts: what its helpName stands for; that
+// its cause has help, for a job's end; what fits its exception or title, unless its kind's own help always fits; that
+// the user's code raised the exception; the help of its kind.
 func (f *finding) help() help {
 	if f.helpName != "" {
 		return helps().Instead[f.helpName]

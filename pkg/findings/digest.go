@@ -99,7 +99,7 @@ func (d *digest) plainLines(text []byte) int {
 		return 0
 	}
 	if len(d.marks) == 0 || d.marks[len(d.marks)-1].record {
-		d.marks = append(d.marks, mark{len(d.text), d.next, false})
+		d.marks = append(d.marks, mark{offset: len(d.text), line: d.next})
 	}
 	d.text = append(d.text, lines...)
 	d.next += bytes.Count(lines, []byte{'\n'})
@@ -228,18 +228,18 @@ func (d *digest) shorten() {
 		d.recent = d.head
 	}
 	kept := digest{text: make([]byte, 0, len(d.text)), head: d.head}
-	from := countedLines{of: d}
-	places := d.head
+	lines := countedLines{of: d}
+	oldPlaces := d.head // where the places of earlier calls begin that are kept
 	if over := d.recent - d.head - placeBytes; over > 0 {
-		places, d.left = lineEnd(d.text[:d.recent], d.head+over), true
+		oldPlaces, d.left = lineEnd(d.text[:d.recent], d.head+over), true
 	}
-	kept.copyLines(d, &from, 0, d.head)
-	kept.copyLines(d, &from, places, d.recent)
+	kept.copyLines(d, &lines, 0, d.head)
+	kept.copyLines(d, &lines, oldPlaces, d.recent)
 	for _, place := range d.places(d.recent, tail) {
-		kept.copyLines(d, &from, place[0], place[1])
+		kept.copyLines(d, &lines, place[0], place[1])
 	}
 	kept.recent = len(kept.text)
-	kept.copyLines(d, &from, tail, len(d.text))
+	kept.copyLines(d, &lines, tail, len(d.text))
 	d.text, d.marks, d.recent = kept.text, kept.marks, kept.recent
 }
 
@@ -255,7 +255,7 @@ func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	}
 	at := lines.mark(from)
 	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.kept { // something was left out
-		d.marks = append(d.marks, mark{n, at.line, true})
+		d.marks = append(d.marks, mark{offset: n, line: at.line, record: true}) // one line, whatever was there
 		d.text = append(d.text, skipped...)
 	}
 	lines.kept = to

@@ -94,7 +94,7 @@ const (
 // takeProcessException replaces an exception that only says that a process failed by the one that this process raised,
 // if the log has it above.
 func (e *driverEnd) takeProcessException() {
-	for range maxProcesses {
+	for range maxProcesses { // a process may have run another one
 		ofProcess, toldAbove := ofProcesses().MatchString(e.raised.Type), output.ToldAbove(e.raised.String())
 		if !ofProcess && !toldAbove {
 			return

@@ -83,7 +83,8 @@ func (b *builder) unfinishedEnv(agent *logText, until int64) (last match, env *p
 	return last, env
 }
 
-// envParts names the parts of a runtime environment that take time to make: "pip (torch, vllm)".
+// envParts names the parts of a runtime environment that take time to make, with their packages: "pip (torch, vllm)".
+// If it has none of these parts, it returns "making it".
 func envParts(env *pyjson.Object) string {
 	var parts []string
 	for name, v := range env.All() {

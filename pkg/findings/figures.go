@@ -167,22 +167,7 @@ func (f *finding) sawMore(m *measured) bool {
 // measure reads a figure of a place's node, and of each of its GPUs, with one query for the lookBack before the place's
 // time. Values that are no amounts are left out.
 func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measured, error) {
-	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
-	if ip := b.nodes.IP(p.node.String()); ip != "" {
-		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
-	}
-	window := fmt.Sprintf("[%ds:%ds]", int(lookBack.Seconds()), int(lookStep.Seconds()))
-	part := func(name, function, query string) string { // a query whose series have the label is="name"
-		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
-	}
-	parts := []string{part("used", "last_over_time", f.used), part("peak", "max_over_time", f.used),
-		part("since", "max_over_time", readAt)}
-	if f.total != "" {
-		parts = append(parts, part("total", "last_over_time", f.total))
-	}
-	query := strings.ReplaceAll(strings.Join(parts, " or "), "$node",
-		fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
-	byPart := map[[2]string]*measured{}
+	byPart := map[[2]string]*measured{} // by instance and GPU
 	var order []*measured
 	since := map[string]float64{} // when the node was read last, by its instance
 	see := func(label func(string) string, v float64) {
@@ -209,12 +194,35 @@ func (b *builder) measure(metrics moment.Metrics, f figure, p place) ([]*measure
 			m.total = v
 		}
 	}
-	err := metrics.Values(b.ctx, b.session.Ref, b.running, time.Unix(0, p.at), query, see)
-	order = slices.DeleteFunc(order, func(m *measured) bool { m.since = since[m.instance]; return m.peak == 0 })
+	err := metrics.Values(b.ctx, b.session.Ref, b.running, time.Unix(0, p.at), b.figureQuery(f, p.node), see)
+	order = slices.DeleteFunc(order, func(m *measured) bool { return m.peak == 0 })
+	for _, m := range order {
+		m.since = since[m.instance]
+	}
 	slices.SortFunc(order, func(a, c *measured) int {
 		return strings.Compare(a.instance+" "+a.gpu, c.instance+" "+c.gpu)
 	})
 	return order, err
+}
+
+// figureQuery returns the query for a figure of a node. Its series have a label "is" that says what their value is:
+// used, peak, total, or since, the time of the reading.
+func (b *builder) figureQuery(f figure, node rayid.Node) string {
+	hosts := []string{node.String()} // the instance of hardware figures if the node's address is not known
+	if ip := b.nodes.IP(node.String()); ip != "" {
+		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
+	}
+	window := fmt.Sprintf("[%ds:%ds]", int(lookBack.Seconds()), int(lookStep.Seconds()))
+	part := func(name, function, query string) string {
+		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
+	}
+	parts := []string{part("used", "last_over_time", f.used), part("peak", "max_over_time", f.used),
+		part("since", "max_over_time", readAt)}
+	if f.total != "" {
+		parts = append(parts, part("total", "last_over_time", f.total))
+	}
+	return strings.ReplaceAll(strings.Join(parts, " or "), "$node",
+		fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
 }
 
 // readAt is the query for the time when a node's exporter was read. Every read contains this metric.

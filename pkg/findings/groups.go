@@ -124,7 +124,8 @@ func (b *builder) loggedGroups(known map[string]*group) {
 	}
 }
 
-// loggedEnds reads from the GCS's log which of the known groups were placed, which were removed, and when.
+// loggedEnds reads from the GCS's log which of the known groups were placed, which were removed, when, and whether
+// because their job had ended.
 func (b *builder) loggedEnds(known map[string]*group) {
 	for _, m := range b.loggedByHead("gcs_server.out", aboutGroup()) {
 		g, line := known[m.groups[1]], m.lines()

@@ -325,8 +325,9 @@ func keptMemory(text []byte) int64 {
 		element*int64(bytes.Count(text, []byte(",")))
 }
 
-// check returns an error unless a report that was read from the store is like one that was computed: of this session,
-// no list longer than the limits, and no link that leads out of the session's own pages.
+// check returns an error unless a report that was read from the store is like one that was computed: it is of this
+// session, each list is there and no longer than its limit, each kind is known, and no link leads out of the session's
+// own pages.
 func (r *Report) check(ref layout.Session) error {
 	base := "/" + ref.Path()
 	if r.Session != ref.Name || !slices.Contains(catalog.Outcomes, r.Outcome) || r.Findings == nil ||

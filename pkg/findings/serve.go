@@ -272,7 +272,9 @@ func (c *controllerLog) proxiesFailed() {
 // maxCheckDelay is how long after the loss of a node the controller may notice it by a health check (ns).
 const maxCheckDelay = int64(time.Minute)
 
-// replicasCrashed finds deployments with replicas that failed after they had started.
+// replicasCrashed finds deployments with replicas that failed after they had started. Their title says why: as the
+// failed health check tells, or else as the end of the replica's process does. If no check tells, nodes that were lost
+// at that time may be the cause.
 func (c *controllerLog) replicasCrashed() {
 	b, log := c.b, c.log
 	checks := c.failedChecks()

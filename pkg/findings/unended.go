@@ -257,7 +257,8 @@ func (b *builder) sessionEnd(log *logText) int64 {
 	if log == nil {
 		return until
 	}
-	for _, line := range strings.Split(log.text[log.lastLinesStart(20):], "\n") {
+	const maxLines = 20
+	for _, line := range strings.Split(log.text[log.lastLinesStart(maxLines):], "\n") {
 		until = max(until, b.logTime(line))
 	}
 	return until

@@ -205,8 +205,9 @@ func (b *builder) endFinding(j *job) *finding {
 	return nil
 }
 
-// outcome returns the outcome of the session, which is that of its worst job: one of catalog.Outcomes, or
-// catalog.Running.
+// outcome returns the outcome of the session, one of catalog.Outcomes or catalog.Running. It is that of its worst job,
+// and while the session goes on only a failed job counts. An error that is about no submission makes the session fail
+// only if no job was still open. If no job is known, tasks or actors that had not ended make it unfinished.
 func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {

@@ -111,10 +111,10 @@ func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
-// savedRows returns the last answer to url that was saved before the moment, and when it was saved; nil if none is
-// saved. If all were saved later, it is a copy of the first of them, and each row of its field list is what rowAt makes
-// of it for the moment; rows for which rowAt returns nil are left out.
-func (m *Moment) savedRows(ctx context.Context, url, list string,
+// savedRows returns the last answer to url that was saved before the moment, and when it was saved (Unix ns; 0: not
+// known); nil if none is saved. If all were saved later, it is a copy of the first of them in which each row of the
+// list called field is what rowAt makes of it for the moment; rows for which rowAt returns nil are left out.
+func (m *Moment) savedRows(ctx context.Context, url, field string,
 	rowAt func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)
 	if o, ok := value.(*pyjson.Object); ok || err != nil || m.At == 0 {
@@ -126,7 +126,7 @@ func (m *Moment) savedRows(ctx context.Context, url, list string,
 		return nil, taken, err
 	}
 	o = o.Clone()
-	o.Set(list, rowsAt(o.List(list), m.At, rowAt))
+	o.Set(field, rowsAt(o.List(field), m.At, rowAt))
 	return o, taken, err
 }
 

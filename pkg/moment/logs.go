@@ -288,7 +288,8 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 // readExit reads the exit code, and when the submission ended, from the end of the supervisor's log (run in
 // ray/dashboard/modules/job/job_supervisor.py).
 func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogFile) error {
-	tail, err := readTail(ctx, logs, log, supervisorLines, 1<<20)
+	const maxBytes = 1 << 20
+	tail, err := readTail(ctx, logs, log, supervisorLines, maxBytes)
 	if err != nil {
 		return err
 	}

@@ -54,8 +54,8 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 // requested is when a group was requested, in the stats of a saved row.
 const requested = "creation_request_received_ns"
 
-// groupOf returns a placement group with what its saved row and its events say of it. Moment.Overrides decides which of
-// them its state is from.
+// groupOf returns a placement group with what its saved row and its events say of it. Its state is from the events if
+// thing.Newer says that they count, see Moment.Overrides. The strategy is only in events.
 func groupOf(thing Stored[entities.PlacementGroup, GroupState]) Group {
 	stats := thing.Saved.Object("stats")
 	g := Group{
