@@ -116,13 +116,18 @@ func (p *paragraph) add(line, above string) {
 	line = Printable(string(logline.Visible([]byte(line))))
 	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
 	said := strings.Trim(text, "│├╰└─▶ \t")
+	if p.edge(text, said) {
+		return // it opened or closed a box
+	}
+	rowOfTable := strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |")
+	if p.open == skipped && boxed(text) || rowOfTable || !letters().MatchString(said) || ofRay().MatchString(said) ||
+		frameLine().MatchString(said) {
+		return // it says nothing of its program's end
+	}
+	npm := ofNPM().FindString(said) // what npm begins the line with; "" for lines of others
 	switch {
-	case p.edge(text, said), p.open == skipped && boxed(text), !letters().MatchString(said), ofRay().MatchString(said),
-		frameLine().MatchString(said), strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |"):
-		// says nothing of its end: as a table's row
-	case p.open == labelled && ofNPM().MatchString(said):
-		if more := strings.TrimSpace(said[len(ofNPM().FindString(said)):]); more != "" &&
-			!saysNothing().MatchString(said) {
+	case p.open == labelled && npm != "":
+		if more := strings.TrimSpace(said[len(npm):]); more != "" && !saysNothing().MatchString(said) {
 			p.continueBlock(more)
 		}
 	case p.open == box && boxed(text), p.open == branch && strings.HasPrefix(text, "│"),
@@ -136,7 +141,7 @@ func (p *paragraph) add(line, above string) {
 		p.continueBlock(strings.TrimPrefix(said, hintText))
 	case strings.HasPrefix(text, hintText) && margin > 0:
 		p.openBlock(hint, margin-1)
-	case strings.HasPrefix(said[len(ofNPM().FindString(said)):], "code ") && ofNPM().MatchString(said):
+	case npm != "" && strings.HasPrefix(said[len(npm):], "code "):
 		p.openBlock(labelled, margin)
 		p.said, p.begun = append(p.said, said), true
 	case causes().MatchString(said):
@@ -183,7 +188,7 @@ func (p *paragraph) openBlock(what block, margin int) {
 // continueBlock adds a text to the open block, in the way that its kind needs.
 func (p *paragraph) continueBlock(said string) {
 	switch {
-	case p.open == offers, p.open == hint:
+	case p.open == offers, p.open == hint: // left out
 	case p.open == place:
 		p.said[len(p.said)-1] += ": " + said
 		p.openBlock(noBlock, 0)
