@@ -200,10 +200,10 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	if e.raised.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.raised.More)
 	}
-	if e.outer.Type != "" {
-		e.outer.Rest = "" // it repeats what the process said
+	if outer := e.outer; outer.Type != "" {
+		outer.Rest = "" // it repeats what the process said
 		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s",
-			j.name(), e.raised, output.Clip(e.outer.String(), output.MaxMessage))
+			j.name(), e.raised, output.Clip(outer.String(), output.MaxMessage))
 	}
 	switch {
 	case e.aftermath > endedByIt && e.laterError != "":

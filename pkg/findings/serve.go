@@ -53,7 +53,7 @@ func (b *builder) readServe() {
 	}
 	for log := range b.logsOfNodes(maxLogs, isController) {
 		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
-		c.replicasRaised()
+		c.replicasRaised() // first, because later steps leave out what it found
 		c.replicasCrashed()
 		c.applicationsFailed()
 		c.applicationsUnbuilt()

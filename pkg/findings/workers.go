@@ -183,12 +183,12 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	signal, said := "", ""
 	for _, log := range logs {
 		crash, at := output.CrashInPython(log.text)
-		ended, from := output.Signal(log.text)
+		ended, signalAt := output.Signal(log.text)
 		said = cmp.Or(said, crash)
-		if from >= 0 && (at < 0 || from < at) {
-			at = from
+		if signalAt >= 0 && (at < 0 || signalAt < at) {
+			at = signalAt
 		}
-		if at >= 0 && (e.Text == "" || signal == "") {
+		if at >= 0 && (e.Text == "" || signal == "") { // a log with a signal shows more than one with only an error
 			signal = ended
 			from, _ := log.lineBounds(at)
 			e = b.evidence(log, from, log.stackEnd(at))
@@ -346,16 +346,17 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string)
 // none.
 func (f *finding) memoryIn(said string) string {
 	said = output.Clip(said, maxMemoryText)
-	m := nodeMemory().FindStringSubmatch(said)
-	if m == nil {
+	ofNode := nodeMemory().FindStringSubmatch(said)
+	if ofNode == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s GB were used", m[1], m[2])
+	text := fmt.Sprintf("%s of %s GB were used", ofNode[1], ofNode[2])
 	// since Ray 2.56 several may be killed at once
 	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil {
-		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
-		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
-		text += fmt.Sprintf(", %s GB of it by %s", k[3], withPlainNames(k[1]+k[2]))
+		gb := func(killed []string) float64 { n, _ := strconv.ParseFloat(killed[3], 64); return n }
+		largest := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
+		name := largest[1] + largest[2] // one of them is empty: they are of two forms of the message
+		text += fmt.Sprintf(", %s GB of it by %s", largest[3], withPlainNames(name))
 	}
 	top := topMemory().FindStringSubmatch(said)
 	if top == nil {
