@@ -172,7 +172,8 @@ const (
 	maxJobNames = 16 << 20
 )
 
-// Job finds a job of the session at a path, as compare.FindJob does.
+// Job finds a job, by any of the names that compare.FindJob knows, of the session whose path is given, relative to the
+// server's root. For the ID of a driver that is not the last one of its submission, it returns the submission.
 func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, error) {
 	answer, err := c.Get(ctx, path+"api/jobs/", nil)
 	if err != nil {

@@ -40,8 +40,8 @@ func (s *Server) addAddresses(ws *restful.WebService) {
 	}
 }
 
-// redirectToSubmission is a handler that redirects to a submission in the newest session that has it: to its findings,
-// or else to its page in the dashboard.
+// redirectToSubmission is a handler that redirects to a submission in the newest session that has it: to its findings
+// if findings is set, else to its page in the dashboard.
 func (s *Server) redirectToSubmission(findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		id := r.params[paramSubmission]
@@ -65,9 +65,9 @@ func (s *Server) redirectToSubmission(findings bool) handler {
 	}
 }
 
-// redirectToOwned is a handler that redirects to the job of the newest session of a RayJob or RayService: to the job's
-// findings, or else to its page in the dashboard. Without such a session the error names one of the same owner's name
-// in another namespace that the caller may see, or else a name that is spelled alike.
+// redirectToOwned is a handler that redirects to the job of the newest session of a RayJob or RayService (kind): to the
+// job's findings if findings is set, else to its page in the dashboard. Without such a session the error names one of
+// an owner of this name in another namespace that the caller may see, or else a name that is spelled alike.
 func (s *Server) redirectToOwned(kind string, findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		namespace, name := r.params[paramNamespace], r.params[paramOwner]
@@ -131,8 +131,8 @@ func submissionOf(rayJob string, texts []string) string {
 	return ids[0]
 }
 
-// redirectToJob redirects to a session's job, or to all of its jobs if the submission's ID is "": to the findings, or
-// else to the dashboard.
+// redirectToJob redirects to a submission of a session, or to all of its jobs if the submission's ID is "": to the
+// findings if findings is set, else to the dashboard.
 func redirectToJob(w http.ResponseWriter, r *request, e catalog.Entry, submission string, findings bool) {
 	target := browser.Root(r.Request) + e.Ref.Path()
 	switch {

@@ -53,11 +53,13 @@ func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
 	}
 	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
 	if err != nil {
-		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !browser.WantsPage(r.Request) ||
-			e.Ref.Name == "" {
+		isFound := e.Ref.Name != ""
+		comesLater := problem.Of(err, s.opts.Storage).Status == http.StatusServiceUnavailable
+		if !isFound || !comesLater || !browser.WantsPage(r.Request) {
 			return err
 		}
-		s.loadingPage(w, r, e, "")
+		const thisPage = ""
+		s.loadingPage(w, r, e, thisPage)
 		return nil
 	}
 	var unfinished session.Unfinished

@@ -139,9 +139,9 @@ func (s *Server) addPage(ws *restful.WebService, path string, h handler) {
 	})
 }
 
-// addSessionPage adds a page about the chosen session, whose query may have the parameters of onlyParams and ?at=. The
-// page's links, forms and scripts are relative to its address, so a request with ?at= is redirected to the address that
-// has the moment in its path.
+// addSessionPage adds a page about the chosen session, whose query may have ?at= and the parameters names; those of
+// several also more than once. The page's links, forms and scripts are relative to its address, so a request with ?at=
+// is redirected to the address that has the moment in its path.
 func (s *Server) addSessionPage(ws *restful.WebService, path string, names []string, h handler, several ...string) {
 	s.addPage(ws, path, onlyParams(sessionParams(names...), func(w http.ResponseWriter, r *request) error {
 		if r.URL.Query().Get("at") == "" {
@@ -156,9 +156,9 @@ func (s *Server) addSessionPage(ws *restful.WebService, path string, names []str
 	}, several...))
 }
 
-// onlyParams is a handler that refuses a query with other parameters than these names, or with one given twice that is
-// not among several: a mistyped filter must not look like one that passes everything. Routes that Ray, Grafana and
-// Prometheus have, too, are not wrapped, because those ignore other parameters.
+// onlyParams is a handler that calls h, but refuses a query with other parameters than these names, or with one given
+// twice that is not among several: a mistyped filter must not look like one that passes everything. Routes that Ray,
+// Grafana and Prometheus have, too, are not wrapped, because those ignore other parameters.
 func onlyParams(names []string, h handler, several ...string) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		if err := param.Check(r.URL.RawQuery, names, several...); err != nil {

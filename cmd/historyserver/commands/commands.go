@@ -29,14 +29,15 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{common: shared}
-		cmd, run := newCommand(o)
-		cmd.GroupID = StoreGroup
+		c := newCommand(o)
+		o.traits = c.traits
+		c.GroupID = StoreGroup
 		if o.canAskServer {
-			cmd.GroupID = SessionsGroup
+			c.GroupID = SessionsGroup
 		}
-		cmd.Flags().AddFlagSet(flags)
-		o.complete(server, cmd, run)
-		commands = append(commands, cmd)
+		c.Flags().AddFlagSet(flags)
+		o.complete(server, c.Command, c.run)
+		commands = append(commands, c.Command)
 	}
 	return commands
 }
@@ -59,12 +60,29 @@ func AddTo(root *cobra.Command) {
 	root.AddCommand(All(root.Flags())...)
 }
 
-// commandFunc makes a command. It says in the operator, which is the command's own, what the command can do: see the
-// fields before history. The second result runs the command.
-type commandFunc func(*operator) (*cobra.Command, runFunc)
+// commandFunc makes a command, which works with the operator. Each command has its own.
+type commandFunc func(*operator) command
 
-// runFunc runs a command after its flags are read and the operator is open.
+// command is a command, what it can do, and what it runs after its flags are read and its operator is open.
+type command struct {
+	*cobra.Command
+	traits
+	run runFunc
+}
+
+// runFunc runs a command.
 type runFunc func(ctx context.Context, args []string) error
+
+// traits say what a command can do.
+type traits struct {
+	// canAskServer says that the command can ask a history server instead of the store. Such a command uses the
+	// operator's history, not its store.
+	canAskServer bool
+	// clusterMeans is what a cluster's name alone means to the command, for --help; "" is clusterLatest.
+	clusterMeans string
+	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
+	outputs []string
+}
 
 // common are the flags that all commands have.
 type common struct {

@@ -15,8 +15,7 @@ import (
 )
 
 // compactCommand makes compact, which joins the chunks of sessions.
-func compactCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterRefused
+func compactCommand(o *operator) command {
 	var all, dryRun bool
 	cmd := &cobra.Command{
 		Use:     "compact {--all | SESSION...}",
@@ -29,7 +28,7 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "compact all stored sessions")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be joined")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		entries, err := o.namedOrAll(ctx, args, all)
 		if err != nil {
 			return err
@@ -55,6 +54,7 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 			return sessionReport{line, result}, err
 		})
 	}
+	return command{cmd, traits{clusterMeans: clusterRefused}, run}
 }
 
 // wouldCompact says what compact would join.

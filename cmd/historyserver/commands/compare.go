@@ -15,7 +15,7 @@ import (
 )
 
 // compareCommand makes compare, which puts two sessions or runs of a job side by side.
-func compareCommand(o *operator) (*cobra.Command, runFunc) {
+func compareCommand(o *operator) command {
 	var c comparison
 	cmd := &cobra.Command{
 		Use:   "compare SESSION [SESSION]",
@@ -27,13 +27,12 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
-	o.canAskServer = true
 	fs := cmd.Flags()
 	fs.StringVar(&c.Job, "job", "",
 		"job to compare: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
 	fs.StringVar(&c.WithJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
 	fs.IntVar(&c.Top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		if c.Top < 1 || c.Top > compare.MaxTop {
 			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.Top, compare.MaxTop))
 		}
@@ -47,6 +46,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return o.print(report, func(w io.Writer) { writeComparison(w, report) })
 	}
+	return command{cmd, traits{canAskServer: true}, run}
 }
 
 // writeComparison writes a comparison as a table: which two are compared, their figures, settings that differ,

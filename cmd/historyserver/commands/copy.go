@@ -27,8 +27,7 @@ type copyOptions struct {
 }
 
 // copyCommand makes copy, which copies sessions to another store.
-func copyCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterRefused
+func copyCommand(o *operator) command {
 	var c copyOptions
 	cmd := &cobra.Command{
 		Use:     "copy --to NAME=VALUE... {--all | SESSION...}",
@@ -44,7 +43,7 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringArrayVar(&c.to, "to", nil,
 		"a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")
 	fs.BoolVar(&c.all, "all", false, "copy all stored sessions")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		entries, err := o.namedOrAll(ctx, args, c.all)
 		if err != nil {
 			return err
@@ -68,6 +67,7 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 			return sessionReport{line, result}, err
 		})
 	}
+	return command{cmd, traits{clusterMeans: clusterRefused}, run}
 }
 
 // open opens the target's store, and returns it with its root.

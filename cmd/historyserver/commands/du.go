@@ -21,15 +21,14 @@ type used struct {
 }
 
 // usageCommand makes du, which shows the stored bytes of sessions.
-func usageCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterAll
+func usageCommand(o *operator) command {
 	cmd := &cobra.Command{
 		Use:   "du [SESSION]...",
 		Short: "Show stored bytes of sessions, by default all, by kind; the largest session first",
 		Example: "  historyserver du\n" +
 			"  historyserver du lab/latest",
 	}
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		entries, err := o.entries(ctx, args)
 		if err != nil {
 			return err
@@ -61,4 +60,5 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 			writeRow(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", "total")
 		})
 	}
+	return command{cmd, traits{clusterMeans: clusterAll}, run}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // exportCommand makes export, which writes a session to a file.
-func exportCommand(o *operator) (*cobra.Command, runFunc) {
+func exportCommand(o *operator) command {
 	var file string
 	var force bool
 	cmd := &cobra.Command{
@@ -31,7 +31,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		e, err := findOne(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
@@ -45,6 +45,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return o.exportFile(ctx, e.Ref, file)
 	}
+	return command{cmd, traits{}, run}
 }
 
 // exportTo writes the archive of a session to w, and shows the progress on stderr.

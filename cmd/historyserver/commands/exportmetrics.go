@@ -13,15 +13,14 @@ import (
 )
 
 // exportMetricsCommand makes export-metrics, which writes a session's metrics as OpenMetrics text.
-func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
-	o.outputs = []string{} // it writes OpenMetrics only
+func exportMetricsCommand(o *operator) command {
 	cmd := &cobra.Command{
 		Use:     "export-metrics SESSION",
 		Short:   "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",
 		Example: "  historyserver export-metrics lab/latest > lab.om",
 		Args:    cobra.ExactArgs(1),
 	}
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		e, err := findOne(o.lookup(ctx), args[0])
 		if err != nil {
 			return err
@@ -57,4 +56,5 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return nil
 	}
+	return command{cmd, traits{outputs: []string{}}, run} // it writes OpenMetrics only
 }

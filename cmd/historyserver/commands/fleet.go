@@ -17,7 +17,7 @@ import (
 )
 
 // fleetCommand makes fleet, which shows totals over many sessions.
-func fleetCommand(o *operator) (*cobra.Command, runFunc) {
+func fleetCommand(o *operator) command {
 	var by, table, prices string
 	var rows int
 	cmd := &cobra.Command{
@@ -31,7 +31,6 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			"--table shows, and --output=csv writes, one of the tables.",
 		Args: cobra.NoArgs,
 	}
-	o.outputs, o.canAskServer = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: "+human.Or(fleet.Resources)+" (with prices); "+
 		"empty: gpu if nodes had any, otherwise cpu")
@@ -39,7 +38,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&table, "table", "", "only this table, which --output=csv needs: "+strings.Join(fleet.Tables, ", "))
 	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
 	filter := o.addFilter(fs)
-	return cmd, func(ctx context.Context, _ []string) error {
+	run := func(ctx context.Context, _ []string) error {
 		f, err := filter()
 		if err != nil {
 			return err
@@ -73,6 +72,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return o.print(report, func(w io.Writer) { write(&fleetWriter{w: w, r: report, terminal: o.terminal}) })
 	}
+	return command{cmd, traits{canAskServer: true, outputs: []string{"table", "csv", "json", "yaml"}}, run}
 }
 
 // fleetTables has for each name of fleet.Tables the method that writes the table.

@@ -24,7 +24,7 @@ type grepFlags struct {
 }
 
 // grepCommand makes grep, which searches logs.
-func grepCommand(o *operator) (*cobra.Command, runFunc) {
+func grepCommand(o *operator) command {
 	var q logQuery
 	var flags grepFlags
 	cmd := &cobra.Command{
@@ -34,7 +34,6 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 			"  historyserver grep --regexp \"exit code [1-9]\" team-a/nightly/latest --level error -C 3",
 		Args: cobra.ExactArgs(2),
 	}
-	o.canAskServer, o.outputs, o.clusterMeans = true, []string{"table", "json"}, clusterAll
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
@@ -53,7 +52,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		"maximum number of matching lines to print; more are only counted")
 	settings.DurationVar(fs, &q.Timeout, "search-timeout", logsearch.MaxTimeout,
 		"time after which the search ends with what it has found, at most 10m")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
 		if err := flags.complete(&q.Query); err != nil {
 			return UsageError(err)
@@ -64,6 +63,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return err
 	}
+	return command{cmd, traits{canAskServer: true, clusterMeans: clusterAll, outputs: []string{"table", "json"}}, run}
 }
 
 // complete puts the flags into a query, and checks it.

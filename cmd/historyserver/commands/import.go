@@ -16,7 +16,7 @@ import (
 )
 
 // importCommand makes import, which stores sessions from files of export.
-func importCommand(o *operator) (*cobra.Command, runFunc) {
+func importCommand(o *operator) command {
 	limit, add := settings.Bytes(100<<30), false
 	cmd := &cobra.Command{
 		Use: "import FILE...",
@@ -28,7 +28,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().Var(&limit, "max-size", "refuse files with more uncompressed bytes than this")
 	cmd.Flags().BoolVar(&add, "add", false, "add objects to a session that is stored already without them")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		bar := progress.NewBar(os.Stderr, len(args))
 		defer bar.Close()
 		results := []sessionResult{}
@@ -42,6 +42,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return o.printResult(results)
 	}
+	return command{cmd, traits{}, run}
 }
 
 // importFile stores the session of one file, or of standard input if name is "-". limit is the most uncompressed bytes

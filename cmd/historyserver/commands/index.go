@@ -21,8 +21,7 @@ import (
 )
 
 // indexCommand makes index, which writes the indexes of ended sessions.
-func indexCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterRefused
+func indexCommand(o *operator) command {
 	var places indexing.Places
 	var all, force bool
 	var shard string
@@ -43,8 +42,8 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.Var(&memory, "max-memory", "maximum memory for the rows of a session; those of larger sessions go to a "+
 		"temporary file")
 	fs.StringVar(&shard, "shard", "0/1", "i/n: split the sessions into n shards and index shard i, counted from 0")
-	return cmd, func(ctx context.Context, args []string) error {
-		garbage.Limit(int64(memory) + int64(memory)/3)
+	run := func(ctx context.Context, args []string) error {
+		garbage.Limit(int64(memory) + int64(memory)/3) // besides the rows, some garbage
 		i, n, err := parseShard(shard)
 		if err != nil {
 			return err
@@ -67,6 +66,7 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 			return sessionReport{indexedLine(result, time.Since(began)), result}, nil
 		})
 	}
+	return command{cmd, traits{clusterMeans: clusterRefused}, run}
 }
 
 // indexedLine says what was done for a session.

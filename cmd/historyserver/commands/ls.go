@@ -44,7 +44,7 @@ func newListed(e catalog.Entry) listed {
 }
 
 // listCommand makes ls, which lists sessions.
-func listCommand(o *operator) (*cobra.Command, runFunc) {
+func listCommand(o *operator) command {
 	cmd := &cobra.Command{
 		Use:   "ls [SESSION]...",
 		Short: "List stored sessions, by default all, with their sizes and times",
@@ -55,9 +55,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
 	limit := cmd.Flags().Int("limit", 0, "list at most so many, the newest; 0: all")
 	filter := o.addFilter(cmd.Flags())
-	o.canAskServer, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
-	o.clusterMeans = clusterAll
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		f, err := filter()
 		if err != nil {
 			return err
@@ -84,6 +82,8 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return list(o.out)
 	}
+	return command{cmd, traits{canAskServer: true, clusterMeans: clusterAll,
+		outputs: []string{"table", "wide", "name", "csv", "json", "yaml"}}, run}
 }
 
 // noSessions says why a list is empty.
@@ -156,9 +156,11 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	}
 	return o.print(result, func(w io.Writer) {
 		wide := o.output == "wide"
+		const wideColumns = 5 // where the columns are that only a wide table has
 		rows := [][]any{{"NAMESPACE", "CLUSTER", "SESSION", "BEGAN", "DURATION", "OUTCOME", "CAUSE"}}
 		if wide {
-			rows[0] = slices.Insert(rows[0], 5, []any{"START (UTC)", "OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
+			rows[0] = slices.Insert(rows[0], wideColumns,
+				[]any{"START (UTC)", "OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
 		}
 		for _, e := range entries {
 			duration := "-"
@@ -173,8 +175,8 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 					nodes = strconv.Itoa(e.Nodes)
 				}
 				owner := cmp.Or(strings.Trim(e.OwnerKind+"/"+e.OwnerName, "/"), "-")
-				cells = slices.Insert(cells, 5, []any{human.Time(e.Start), owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects,
-					human.Bytes(e.Bytes)}...)
+				cells = slices.Insert(cells, wideColumns, []any{human.Time(e.Start), owner, nodes,
+					cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes)}...)
 			}
 			rows = append(rows, cells)
 		}

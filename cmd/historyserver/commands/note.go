@@ -14,7 +14,7 @@ import (
 )
 
 // noteCommand makes note, which shows or changes the pins and notes on sessions.
-func noteCommand(o *operator) (*cobra.Command, runFunc) {
+func noteCommand(o *operator) command {
 	var pin, unpin bool
 	var text string
 	cmd := &cobra.Command{
@@ -25,8 +25,7 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
 	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")
 	cmd.Flags().StringVar(&text, "text", "", "text of the note; empty: remove the existing note")
-	o.canAskServer, o.clusterMeans = true, "means all of its sessions; with --pin, --unpin and --text "+clusterRefused
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		edit := notes.Edit{}
 		if pin || unpin {
 			edit.Pinned = &pin
@@ -51,6 +50,8 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return o.printNotes(result)
 	}
+	return command{cmd, traits{canAskServer: true,
+		clusterMeans: "means all of its sessions; with --pin, --unpin and --text " + clusterRefused}, run}
 }
 
 // noted is an entry of `note --output=json`.

@@ -35,13 +35,7 @@ import (
 // operator is what one of the commands of All works with. Each command has its own.
 type operator struct {
 	*common
-	// canAskServer says that the command can ask a history server instead of the store. Such a command uses history,
-	// not store.
-	canAskServer bool
-	// clusterMeans is what a cluster's name alone means to the command, for --help; "" is clusterLatest.
-	clusterMeans string
-	// outputs are the values that --output takes; nil: table, json and yaml; empty: there is no such flag.
-	outputs []string
+	traits // of the command
 
 	// The fields below are set by open.
 	history history    // answers from the store or a server

@@ -16,8 +16,7 @@ import (
 )
 
 // removeCommand makes rm, which removes ended sessions.
-func removeCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterRefused
+func removeCommand(o *operator) command {
 	var r removal
 	cmd := &cobra.Command{
 		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [SESSION]...",
@@ -33,7 +32,8 @@ func removeCommand(o *operator) (*cobra.Command, runFunc) {
 		"file with retention rules, as for the server's --retention-rules: remove only sessions that have expired by "+
 			"them")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only show what would be removed, and why")
-	return cmd, func(ctx context.Context, args []string) error { return r.run(ctx, o, args) }
+	run := func(ctx context.Context, args []string) error { return r.run(ctx, o, args) }
+	return command{cmd, traits{clusterMeans: clusterRefused}, run}
 }
 
 // removal has the flags of rm.

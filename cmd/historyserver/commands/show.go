@@ -21,15 +21,14 @@ type shown struct {
 }
 
 // showCommand makes show, which prints what is stored for a session, and where.
-func showCommand(o *operator) (*cobra.Command, runFunc) {
+func showCommand(o *operator) command {
 	cmd := &cobra.Command{
 		Use:     "show SESSION",
 		Short:   "Show what is stored for one session, and where",
 		Example: "  historyserver show lab/latest",
 		Args:    cobra.ExactArgs(1),
 	}
-	o.canAskServer = true
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		e, summary, err := o.history.stored(ctx, args[0])
 		if err != nil {
 			return err
@@ -37,6 +36,7 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 		result := shown{listed: newListed(e), Summary: summary}
 		return o.print(result, result.table)
 	}
+	return command{cmd, traits{canAskServer: true}, run}
 }
 
 // table writes it as a table of names and values.

@@ -16,7 +16,7 @@ type clusterStatus struct {
 }
 
 // statusCommand makes status, which prints what `ray status` printed.
-func statusCommand(o *operator) (*cobra.Command, runFunc) {
+func statusCommand(o *operator) command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "status SESSION",
@@ -27,8 +27,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	cmd.Flags().StringVar(&at, "at", "",
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
-	o.canAskServer = true
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		if _, err := param.ParseAt(at); err != nil {
 			return UsageError(err)
 		}
@@ -42,4 +41,5 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 		_, err = io.WriteString(o.out, human.PrintableLines(text)+"\n")
 		return err
 	}
+	return command{cmd, traits{canAskServer: true}, run}
 }

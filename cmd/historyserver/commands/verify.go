@@ -15,8 +15,7 @@ import (
 )
 
 // verifyCommand makes verify, which reads all stored data of sessions and reports damage.
-func verifyCommand(o *operator) (*cobra.Command, runFunc) {
-	o.clusterMeans = clusterAll
+func verifyCommand(o *operator) command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "verify {--all | SESSION...}",
@@ -24,7 +23,7 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 		Example: "  historyserver verify --all",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "verify all stored sessions")
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		entries, err := o.namedOrAll(ctx, args, all)
 		if err != nil {
 			return err
@@ -43,7 +42,7 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 				len(report.Damage))
 			return sessionReport{line, report}, err
 		})
-		if o.output == "table" {
+		if o.output == "table" { // other formats have the damage in the results
 			err = errors.Join(err, o.print(nil, func(w io.Writer) {
 				for _, d := range damage {
 					writeRow(w, d.Key, d.What)
@@ -56,4 +55,5 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		return err
 	}
+	return command{cmd, traits{clusterMeans: clusterAll}, run}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // whyCommand makes why, which says why a session or a job failed.
-func whyCommand(o *operator) (*cobra.Command, runFunc) {
+func whyCommand(o *operator) command {
 	var job string
 	cmd := &cobra.Command{
 		Use:   "why SESSION",
@@ -33,8 +33,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVar(&job, "job", "",
 		"only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its "+
 			"latest run")
-	o.canAskServer = true
-	return cmd, func(ctx context.Context, args []string) error {
+	run := func(ctx context.Context, args []string) error {
 		ref, report, err := o.history.findings(ctx, args[0], job)
 		if err != nil {
 			return err
@@ -45,6 +44,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		o.printAddress(ref, job, report)
 		return o.throughPager(func(w io.Writer) error { return writeWhy(w, ref.Namespace+"/"+ref.Cluster, report) })
 	}
+	return command{cmd, traits{canAskServer: true}, run}
 }
 
 // printAddress writes to stderr the address of the server's page with the same report, unless the report was made of

@@ -43,7 +43,8 @@ func openNamespaceFile(path string, cacheFor time.Duration) (*namespaceFile, err
 
 // allows says whether a rule lets the caller, or one of the caller's groups, see a namespace.
 func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace string) (bool, error) {
-	known, err := f.read.get(ctx, "", f.parse)
+	const key = "" // the cache has only the one file
+	known, err := f.read.get(ctx, key, f.parse)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrNoRules, err)
 	}

@@ -137,7 +137,8 @@ func (c *OIDCConfig) cookieKeys() ([]string, error) {
 		return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example "+
 			"with openssl rand -hex 32", c.CookieKeyFile)
 	}
-	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < 32 }) {
+	const minLength = 32
+	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < minLength }) {
 		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 " +
 			"characters each, for example from openssl rand -hex 32")
 	}
