@@ -262,7 +262,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	o.Redact, redactErr = redact.New(o.redact)
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
-	o.useFolder(o.RayTmpDir)
+	o.useFolder(o.RayTmpDir) // sets SpoolDir
 	return errors.Join(append(m, redactErr, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 

@@ -45,7 +45,8 @@ func (o *serveOptions) newSender(store blob.Store, r sessionReader,
 		Store: store, Root: o.storage.Root,
 		Sessions: func() (iter.Seq[catalog.Entry], bool) {
 			l := r.sessions.Cached()
-			return l.Oldest(), l.Err == nil && !l.At.IsZero() && !l.Beginning
+			isComplete := l.Err == nil && !l.At.IsZero() && !l.Beginning
+			return l.Oldest(), isComplete
 		},
 		Timing: o.webhooksTiming, Log: r.log, Registerer: registry,
 		Findings: r.findings, Failed: r.failedJobs, Earlier: r.earlier,

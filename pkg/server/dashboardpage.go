@@ -129,10 +129,11 @@ func (s *Server) frontendPage(w http.ResponseWriter, r *request, byPath bool, e 
 const frontendPolicy = "script-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; " +
 	"frame-src 'self' http: https:; style-src 'self' 'unsafe-inline'"
 
-// missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its
-// own.
+// missingFrontend is the answer if there is no frontend of the wanted version of Ray, "" for any. It is 404, so that
+// the proxying dashboard of Ray shows its own.
 func (s *Server) missingFrontend(version string) *problem.Problem {
-	version = cmp.Or(version, "2.60.0")
+	const example = "2.60.0"
+	version = cmp.Or(version, example)
 	p := &problem.Problem{
 		Status: http.StatusNotFound, Title: "The Ray Dashboard's pages are missing",
 		Detail: "No folder with builds of the Ray Dashboard's frontend is configured.",

@@ -104,7 +104,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			if cause == nil {
 				return
 			}
-			if cause == http.ErrAbortHandler {
+			if cause == http.ErrAbortHandler { // the handler wants the answer cut off
 				panic(cause)
 			}
 			s.opts.Log.WithField("path", r.URL.Path).Errorf("panic while answering a request: %v\n%s", cause,

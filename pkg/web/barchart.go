@@ -41,11 +41,12 @@ type AxisLabel struct {
 const (
 	chartTop, chartBottom = 24.0, 160.0 // of the bars; the text of a bar is above them
 	maxTicks              = 8           // labels below the bars
+	noLimit               = 0.0         // the limit of a chart that has none
 )
 
 // barChart completes bars whose texts, links and values are set: it computes places and sizes, and the labels of the
 // axes. tick returns the label below a bar, by the bar's index. step returns the distance between the lines of values
-// for the greatest value, write the label of a line. With a limit other than 0, a line across the chart shows it.
+// for the greatest value, write the label of a line. With a limit other than noLimit, a line across the chart shows it.
 func barChart(label string, bars []ChartBar, tick func(int) string, limit float64, step func(greatest float64) float64,
 	write func(float64) string) BarChart {
 	c := BarChart{Label: label, Bars: bars}
@@ -63,7 +64,7 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	for v := 0.0; v <= top+every/2; v += every {
 		c.Lines = append(c.Lines, AxisLabel{Text: write(v), At: chartBottom - height(v)})
 	}
-	if limit > 0 {
+	if limit > noLimit {
 		c.Limit = &AxisLabel{Text: write(limit), At: chartBottom - height(limit)}
 	}
 	width := 100 / float64(len(bars))

@@ -159,7 +159,8 @@ func (p Compare) runChart(label string, value func(Run) (v float64, known bool),
 			break
 		}
 	}
-	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format(form) }, 0, step, write)
+	tick := func(i int) string { return p.Runs[i].Start.UTC().Format(form) }
+	return barChart(label, bars, tick, noLimit, step, write)
 }
 
 // Sides are the two sides: first the other session, then the page's.

@@ -59,7 +59,8 @@ func (p Findings) Job() *findings.Job {
 }
 
 // Groups are the findings by job, and at the end those of no job. A finding of several jobs has a card in each of their
-// groups; only the first is complete. The first card of all is open, if it says why the session or the job failed.
+// groups; only the first is complete. The first card of all is open, if its finding is an error or the only one, or if
+// the page is about one job.
 func (p Findings) Groups() (groups []FindingsGroup) {
 	placed := map[string]bool{} // by the IDs of findings
 	var seen shownLines

@@ -279,7 +279,7 @@ func (p Fleet) Chart() BarChart {
 				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
 	}
 	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
-		bars, func(i int) string { return spans[i].tick }, 0, countStep, amount)
+		bars, func(i int) string { return spans[i].tick }, noLimit, countStep, amount)
 }
 
 // CostChart draws what the sessions cost that began on each requested day. A line shows the report's budget, if it has

@@ -50,7 +50,8 @@ func exportCommand(o *operator) command {
 
 // exportTo writes the archive of a session to w, and shows the progress on stderr.
 func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer) error {
-	bar := progress.NewBar(os.Stderr, 1)
+	const sessions = 1
+	bar := progress.NewBar(os.Stderr, sessions)
 	defer bar.Close()
 	bar.Begin(0, ref.String())
 	var done progress.Counter

@@ -33,7 +33,8 @@ func exportMetricsCommand(o *operator) command {
 			return fmt.Errorf("%s has no metrics: its collectors ran with --metrics=off, or with --metrics=auto and "+
 				"a Ray older than 2.57", e.Ref)
 		}
-		bar := progress.NewBar(os.Stderr, 1)
+		const sessions = 1
+		bar := progress.NewBar(os.Stderr, sessions)
 		bar.Begin(0, e.Ref.String())
 		defer bar.Close()
 		var done progress.Counter

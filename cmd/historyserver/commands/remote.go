@@ -24,6 +24,7 @@ import (
 // serverHistory is the history that a server shows to the user. history.go says what its methods return.
 type serverHistory struct{ *client.Client }
 
+// sessions implements history.
 func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	if len(names) == 0 {
 		return s.Entries(ctx, f)
@@ -39,6 +40,7 @@ func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.F
 	return intersection(found, slices.Values(passing)), nil
 }
 
+// stored implements history.
 func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary,
 	err error) {
 	if e, err = findOne(s.Lookup(ctx), name); err == nil {
@@ -47,6 +49,7 @@ func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry
 	return e, summary, err
 }
 
+// findings implements history.
 func (s serverHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
@@ -65,6 +68,7 @@ func (s serverHistory) findings(ctx context.Context, name, job string) (layout.S
 	return ref, &report, err
 }
 
+// status implements history.
 func (s serverHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
@@ -79,6 +83,7 @@ func (s serverHistory) status(ctx context.Context, name, at string) (layout.Sess
 	return ref, status.Text, err
 }
 
+// compare implements history.
 func (s serverHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	ref, err := s.Find(ctx, c.session)
 	if err != nil {
@@ -96,6 +101,7 @@ func (s serverHistory) compare(ctx context.Context, c comparison) (*compare.Repo
 	return &report, s.Data(ctx, ref.Path()+"api/history/compare", form, &report)
 }
 
+// fleet implements history.
 func (s serverHistory) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
 	if prices != "" {
 		return nil, UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
@@ -104,6 +110,7 @@ func (s serverHistory) fleet(ctx context.Context, q fleet.Query, prices string) 
 	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)
 }
 
+// search implements history.
 func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 	emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
@@ -157,6 +164,7 @@ func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 // maxRecord bounds a record of a search, in bytes: a line and the lines around it have some kilobytes each.
 const maxRecord = 1 << 20
 
+// notes implements history.
 func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, error) {
 	all, err := s.Sessions(ctx, nil)
 	if err != nil {
@@ -179,6 +187,7 @@ func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, erro
 	return found, nil
 }
 
+// annotate implements history.
 func (s serverHistory) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
 	entries, err := catalog.SelectSessions(s.Lookup(ctx), names)
 	if err != nil {

@@ -41,6 +41,7 @@ func (o storeHistory) answers() *dashboard.Dashboard {
 		Findings: findings.Reader{Kept: o.indexes().KeptFindings, Metrics: o.metrics()}})
 }
 
+// sessions implements history.
 func (o storeHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	entries, err := o.matching(ctx, names, f, time.Now())
 	found := make([]*catalog.Entry, len(entries))
@@ -71,6 +72,7 @@ func (o storeHistory) readOutcomes(ctx context.Context, entries ...*catalog.Entr
 	_ = g.Wait() // they return no errors
 }
 
+// stored implements history.
 func (o storeHistory) stored(ctx context.Context, name string) (e catalog.Entry, s inventory.Summary, err error) {
 	if e, err = o.describedOne(ctx, name); err == nil {
 		o.readOutcomes(ctx, &e)
@@ -90,6 +92,7 @@ func (o storeHistory) open(ctx context.Context, answers *dashboard.Dashboard, e 
 	return m, nil
 }
 
+// findings implements history.
 func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
@@ -115,6 +118,7 @@ func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Se
 	return e.Ref, report, err
 }
 
+// status implements history.
 func (o storeHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
@@ -131,6 +135,7 @@ func (o storeHistory) status(ctx context.Context, name, at string) (layout.Sessi
 	return e.Ref, text, err
 }
 
+// compare implements history.
 func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	q := compare.Question{Asked: c.Asked}
 	entries, err := o.described(ctx, nil)
@@ -157,6 +162,7 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 	}, q, fromBrowser)
 }
 
+// fleet implements history.
 func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
@@ -170,6 +176,7 @@ func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*f
 	return all.Compute(ctx, q, l)
 }
 
+// search implements history.
 func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
@@ -214,6 +221,7 @@ func (o *operator) book(ctx context.Context) (*notes.Book, error) {
 	return book, book.Refresh(ctx)
 }
 
+// notes implements history.
 func (o storeHistory) notes(ctx context.Context, names []string) ([]noted, error) {
 	entries, err := catalog.Select(o.lookup(ctx), names)
 	if err != nil {
@@ -236,6 +244,7 @@ func (o storeHistory) notesOn(ctx context.Context, entries []catalog.Entry) (all
 	return all, nil
 }
 
+// annotate implements history.
 func (o storeHistory) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
 	entries, err := o.entries(ctx, names)
 	if err != nil {

@@ -40,6 +40,10 @@ const (
 	proxiedBytes = 3500
 )
 
+// serverRoot is the address of the server's root, relative to itself, which is opened after a sign-in that names no
+// other address.
+const serverRoot = "./"
+
 // sessionState is the content of the cookies of a browser that has signed in.
 type sessionState struct {
 	User    string   `json:"u"`
@@ -139,7 +143,7 @@ func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
 	found := a.provider.found.Load()
 	if found == nil {
 		w.Header().Set("Retry-After", "5")
-		a.showSignInError(w, r, http.StatusServiceUnavailable, "./", errNoProvider)
+		a.showSignInError(w, r, http.StatusServiceUnavailable, serverRoot, errNoProvider)
 		return
 	}
 	if r.URL.Path == startPath {
@@ -185,7 +189,7 @@ func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, fo
 	http.SetCookie(w, c)
 	next := browser.BelowRoot(r.FormValue("next"))
 	if len(next) > maxNext {
-		next = "./"
+		next = serverRoot
 	}
 	state := signInState{
 		Browser: secret, Nonce: randomText(), Verifier: oauth2.GenerateVerifier(), Next: next,
@@ -197,19 +201,19 @@ func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, fo
 }
 
 // completeSignIn ends a sign-in when the provider has redirected the browser back. next is the relative address to open
-// now or, after an error, after the next attempt; status is the status to answer with after an error.
+// now or, after an error, after the next attempt; status is the status to answer with after an error, else 0.
 func (p *provider) completeSignIn(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int,
 	err error) {
 	query := r.URL.Query()
 	var state signInState
 	if err := p.seal.open(forState, query.Get("state"), &state); err != nil {
-		return "./", http.StatusBadRequest,
+		return serverRoot, http.StatusBadRequest,
 			fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
 	}
 	c, err := r.Cookie(hostCookie(browserCookie, p.secure()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
-		return "./", http.StatusBadRequest,
+		return serverRoot, http.StatusBadRequest,
 			fmt.Errorf("the sign-in began in another browser, or under another host name than that of "+
 				"--oidc-redirect-url: open %s and sign in again",
 				strings.TrimSuffix(p.config.RedirectURL, callbackPath))

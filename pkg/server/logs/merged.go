@@ -132,7 +132,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs",
 			Want: fmt.Sprintf("at most %d logs", web.MaxMerged)}
 	}
-	meant, err := TimesOf(ctx, session.Moment)
+	times, err := TimesOf(ctx, session.Moment)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 		return nil, err
 	}
 	p := param.Form{Values: form}
-	at, backwards := p.Time("time", meant), p.Bool("before")
+	at, backwards := p.Time("time", times), p.Bool("before")
 	var offsets []string
 	if form.Get("offset") != "" {
 		if offsets = strings.Split(form.Get("offset"), ","); len(offsets) != len(names) {
@@ -189,7 +189,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 		}
 		m.logs = append(m.logs, s)
 	}
-	m.merge(backwards, meant.Zone)
+	m.merge(backwards, times.Zone)
 	return m, nil
 }
 

@@ -137,14 +137,14 @@ type pageBegin struct {
 func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin pageBegin,
 	err error) {
 	p := param.Form{Values: form}
-	var meant param.Times
+	var times param.Times
 	if form.Get("time") != "" {
-		if meant, err = TimesOf(ctx, session.Moment); err != nil {
+		if times, err = TimesOf(ctx, session.Moment); err != nil {
 			return pageBegin{}, err
 		}
 	}
 	offset, near, until := placeParam(&p, "offset"), placeParam(&p, "near"), placeParam(&p, "until")
-	at := p.Time("time", meant)
+	at := p.Time("time", times)
 	begin.end = log.size
 	begin.line, begin.last = placeParam(&p, "line"), p.Bool("end")
 	if begin.lines = countParam(&p, "lines"); begin.lines == 0 || begin.lines > logview.PageLines {

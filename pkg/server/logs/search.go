@@ -30,11 +30,11 @@ const (
 
 // Search searches the logs of the chosen session as they were at the moment shown.
 func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, session Session) error {
-	meant, err := TimesOf(r.Context(), session.Moment)
+	times, err := TimesOf(r.Context(), session.Moment)
 	if err != nil {
 		return err
 	}
-	q, err := searchQuery(r.URL.Query(), meant)
+	q, err := searchQuery(r.URL.Query(), times)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 			if err == nil {
 				source, err = wholeSource(ctx, e, listed)
 			}
-			if err == nil && q.Submission != "" && q.Job == "" {
+			if err == nil && q.Submission != "" && q.Job == "" { // as withDrivers, but for each session
 				source.Drivers, err = dashboard.DriversOf(ctx, listed, q.Submission)
 			}
 			if !yield(source, err) {

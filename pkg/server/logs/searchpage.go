@@ -54,8 +54,8 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 // Limits of the logs that the page lists: nodes, and files of each node in each of its two lists.
 const maxNamedNodes, maxNamedFiles = 20, 200
 
-// namedLogs returns the logs that the page lists: of each of the first nodes those that Ray writes about itself, and
-// those of the user's code. nodes are all nodes that have logs, in the order of Logs.Nodes.
+// namedLogs returns the logs that the page lists, of each of the first nodes: those of users' programs, and Ray's own.
+// nodes are all nodes that have logs, in the order of Logs.Nodes.
 func namedLogs(ctx context.Context, session Session, nodes []web.Node) (all []web.NodeLogs, err error) {
 	writers, err := dashboard.LogWritersOf(ctx, session.Moment)
 	if err != nil {
