@@ -75,7 +75,8 @@ type metricsRegistry interface {
 	prometheus.Gatherer
 }
 
-// openStore opens the store that the settings name. It may try its rights only below the prefix of the own cluster.
+// openStore opens the store that the settings name. To check that the store answers, it lists only the prefix of the
+// own cluster: the collector may not have the right to list others.
 func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.Store, error) {
 	own := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: "session_"}
 	config := o.storage
