@@ -112,7 +112,8 @@ func (b *block) name(i int) []byte {
 	return b.text[from : from+int(b.rows[i].nameLen)]
 }
 
-// add appends a session.
+// add appends a session, with its texts cut to what a block may hold. A name with upper case is also in the text for
+// searches, in lower case.
 func (b *block) add(n *names, r *record) {
 	d := r.details
 	if d == nil {
@@ -141,7 +142,7 @@ func (b *block) add(n *names, r *record) {
 	b.added()
 }
 
-// added records that the last row was added.
+// added adds the last row to unended, if it has no end.
 func (b *block) added() {
 	if last := len(b.rows) - 1; b.rows[last].end == 0 && last < blockRows {
 		b.unended = append(b.unended, uint16(last))

@@ -175,7 +175,7 @@ func (c *Catalog) fillFromPacks(ctx context.Context) {
 	}
 	c.mu.Lock()
 	c.beginning = false
-	filled := c.table.rows > 0 && c.triedAll.IsZero()
+	filled := c.table.rows > 0 && c.triedAll.IsZero() // from packs alone
 	if filled {
 		c.endFirstWait()
 	}

@@ -72,6 +72,7 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	return e, nil
 }
 
+// check returns layout.ErrForeign if a name is invalid.
 func (s Selector) check() error {
 	name := s.Session
 	if IsAlias(name) {

@@ -80,7 +80,8 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(lay
 	return n, nil
 }
 
-// listRecent lists the time-ordered markers of sessions that began after a moment.
+// listRecent lists the time-ordered markers of sessions that began after a moment, at most maxRecent of them. It
+// returns when the newest marker of each session was stored.
 func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.Session]time.Time, error) {
 	found := make(map[layout.Session]time.Time)
 	n := 0

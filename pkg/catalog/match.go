@@ -144,15 +144,15 @@ func containing(all []string, word string) (has []bool) {
 	return has
 }
 
-// addNamed adds the rows with names in which the word occurs.
+// addNamed adds the rows to has whose namespace, cluster, owner, Ray version, kind or outcome contains the word.
 func (w *wordMatch) addNamed(b *block, has *rowSet) {
 	if w.texts == nil && w.kinds == nil && w.outcomes == nil {
 		return
 	}
 	for i := range b.rows {
 		r := &b.rows[i]
-		if w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version]) || w.kinds != nil &&
-			w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
+		inTexts := w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version])
+		if inTexts || w.kinds != nil && w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
 			has.add(i)
 		}
 	}

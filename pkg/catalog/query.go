@@ -27,7 +27,7 @@ type Query struct {
 	Descending bool
 	// Group is cluster or owner, for groups instead of sessions, or "".
 	Group string
-	// From is how many results are skipped, Limit the maximum number of results.
+	// From is how many results are skipped, Limit the maximum number of results, at least 1.
 	From, Limit int
 	// After is the Next of the previous part, of a query without Sort and Group.
 	After string

@@ -47,7 +47,7 @@ func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	for i := range running {
 		e := &running[i]
 		if !stored[layout.Session{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}] {
-			d := &details{Summary: e.Summary, readAt: now, start: e.Start}
+			d := &details{Summary: e.Summary, readAt: now, start: e.Start} // without an end it counts as running
 			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref},
 				&record{e.Ref, session{now, d}}})
 		}

@@ -145,7 +145,8 @@ func (c *Catalog) plan() {
 	}
 }
 
-// keepDescribing reads the details of sessions that are due until ctx ends.
+// keepDescribing reads the details of sessions that are due, at most maxReads at a time, until ctx ends. If none is
+// due, it waits until the schedule wakes it.
 func (c *Catalog) keepDescribing(ctx context.Context) {
 	slots := make(chan struct{}, maxReads)
 	var all sync.WaitGroup

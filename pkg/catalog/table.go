@@ -185,7 +185,7 @@ func (b *block) apply(n *names, changes []change) []*block {
 			i++
 		}
 		if i < len(b.rows) && compareRow(n, b, i, c.key) == 0 {
-			i++
+			i++ // this row is removed, or replaced by the record
 		}
 		if c.record != nil {
 			all.add(n, c.record)

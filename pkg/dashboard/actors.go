@@ -216,8 +216,8 @@ func oneActor(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Actor details fetched.", "detail", row)
 }
 
-// fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the
-// living process: Ray learns about a process some seconds after its actor.
+// fuller returns row, which is an actor's, or inNode, the actor's row in its node's snapshot, if row lacks the fields
+// of the living process and both rows are of the same one: Ray learns about a process some seconds after its actor.
 func fuller(row, inNode *pyjson.Object) *pyjson.Object {
 	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive ||
 		inNode.String("numRestarts") != row.String("numRestarts") {

@@ -141,8 +141,8 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, thread
 	}
 	colour, name := colourOf(string(e.Name)), any(string(e.Name))
 	if c, ok := extra.Lookup("cname"); ok {
-		textOf, _ := c.(string)
-		colour = colourOf(textOf)
+		event, _ := c.(string)
+		colour = colourOf(event)
 	}
 	if n, ok := extra.Lookup("name"); ok {
 		name = n

@@ -132,6 +132,7 @@ func (h *Hours) add(other *Hours, share float64) {
 	}
 }
 
+// add counts a run, which has this share of some hours.
 func (u *Usage) add(failed bool, hours *Hours, share float64) {
 	u.Runs++
 	if failed {

@@ -126,8 +126,8 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	} else if err != nil {
 		return fmt.Errorf("%w: store %s: %w", ErrNotStored, key, err)
 	}
-	// The version may have been taken and removed again since the versions were listed. Then there is a later one that
-	// knows nothing of this one.
+	// Since the versions were listed, somebody may have created this version and replaced it, so that its number was
+	// free again. Then there is a later version that was not made from this one.
 	latest, now, err := current(ctx, store, root, ref)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStored, err)

@@ -156,7 +156,7 @@ func (j *joiner) find(ctx context.Context, content []byte) (Pack, error) {
 			continue
 		}
 		data, err := blob.ReadRange(ctx, j.packs.Store, pack.Key, 0, pack.Size)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was removed
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a removed pack is not the one
 			return Pack{}, err
 		}
 		if err == nil && bytes.Equal(data, content) {

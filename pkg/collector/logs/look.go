@@ -32,7 +32,7 @@ type changes struct {
 // maxChanges bounds the paths in changes.
 const maxChanges = 16 << 10
 
-// add adds a path; false if there are too many.
+// add adds a path and what happened to it; false, without adding it, if there are maxChanges paths.
 func (c *changes) add(path string, happened fsnotify.Op) bool {
 	if len(c.paths) >= maxChanges {
 		return false

@@ -71,7 +71,7 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
-		case f.lastScan == t.scans:
+		case f.lastScan == t.scans: // this scan found it
 		case t.walked.misses(f.seenFile):
 			f.lastScan = t.scans
 		case t.walked.forbids(f.seenFile):
@@ -193,16 +193,16 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 // rotated returns the streams of known logs that were rotated since the last scan: their newest file no longer has the
 // log's own name. A log whose newest file is gone was rotated only if an unknown file has the log's name now.
 func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamID]bool {
-	anew := make(map[streamID]bool)
+	hasNewFile := make(map[streamID]bool)
 	for _, s := range unknown {
-		anew[streamID{t.nodeOf(s.dir), s.path}] = true
+		hasNewFile[streamID{t.nodeOf(s.dir), s.path}] = true
 	}
 	rotated := make(map[streamID]bool)
 	for id, stream := range t.streams {
 		newest := stream.files[len(stream.files)-1]
 		s, ok := seen[newest.id]
 		gone := newest.state == finished || !ok
-		if gone && anew[id] || !gone && (s.path != stream.path || s.dir != t.dir) {
+		if gone && hasNewFile[id] || !gone && (s.path != stream.path || s.dir != t.dir) {
 			rotated[id] = true
 		}
 	}

@@ -258,7 +258,7 @@ func (t *tree) loadIdle() error {
 	defer f.Close()
 	r := bufio.NewReader(f)
 	magic := make([]byte, len(idleMagic))
-	var dev uint64 // as it was; see idleLogs.is
+	var dev uint64 // not used: device numbers may change with a restart, see idleLogs.isFile
 	var nodes uint8
 	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != idleMagic {
 		return nil

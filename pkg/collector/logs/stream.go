@@ -315,11 +315,12 @@ func (s *stream) Resume(stored int64) error {
 	return nil
 }
 
-// Pending implements ship.Source. When the current file has no more, Tailer.Sources moves on to the next.
+// Pending implements ship.Source: n bytes from offset can be shipped, at most limit, and the oldest arrived at that
+// time; n is 0 if nothing can be shipped now. When the current file has no more, Tailer.Sources moves on to the next.
 func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	if s.current.state == moved || s.unsaved {
+	if s.current.state == moved || s.unsaved { // a scan must find the file, or Tailer.Sources must save the state
 		return s.pos, 0, time.Time{}
 	}
 	if s.state == unlisted {

@@ -138,9 +138,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 		t.forgetIdle()
 	}
 	switch {
-	case t.waiting > 0:
+	case t.waiting > 0: // logs wait for places
 		t.retire(now, settleTime)
-	case free < maxFollowed/2:
+	case free < maxFollowed/2: // places may become few
 		t.retire(now, idleAfter)
 	}
 	t.idleDirty = t.idleDirty || t.emptyDirty

@@ -201,7 +201,8 @@ func (w *watcher) watchOnly(dirs []string) {
 	w.t.metrics.watches.Set(float64(len(w.watched)))
 }
 
-// limit logs once that the kernel allows no more watches, and the setting that changes it.
+// limit records that the kernel allows no more watches, and logs this once with the setting that changes it. Folders
+// are then scanned more often.
 func (w *watcher) limit(err error) {
 	if w.limited {
 		return
@@ -218,8 +219,8 @@ func (w *watcher) limit(err error) {
 		"not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
-// drain notes the notices that arrived so far. fsnotify gives them one by one, so drain waits a little for each:
-// otherwise a thousand new files would take a thousand looks.
+// drain notes the notices that arrived so far, at most maxNotices. fsnotify gives them one by one, so drain waits a
+// little for each: otherwise a thousand new files would take a thousand looks.
 func (w *watcher) drain() {
 	timer := time.NewTimer(noticeGap)
 	defer timer.Stop()
@@ -239,7 +240,8 @@ func (w *watcher) drain() {
 	}
 }
 
-// note notes the file that a notice names.
+// note adds the file that a notice names to w.noted. A scan comes soon instead if the file is outside of Ray's
+// temporary folder or if w.noted is full.
 func (w *watcher) note(e fsnotify.Event) {
 	name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/")
 	if ok && w.watched[name] && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
@@ -263,7 +265,8 @@ func (w *watcher) forget(gone string) {
 	}
 }
 
-// lost serves an overflow of the kernel's queue, or of what was noted.
+// lost is called when notices were lost, because the kernel's queue or w.noted was full: then all followed files are
+// looked at, and a scan comes soon.
 func (w *watcher) lost() {
 	w.noted.followed = true
 	w.t.scanSoon()

@@ -29,16 +29,16 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 	put, err = s.nextChunk(ctx, j, flushing)
 	now := time.Now()
 	cause := noFault
-	r := neutral
+	outcome := neutral // for the breaker
 	switch {
 	case err != nil:
 		if cause = s.fault(ctx, j.state, err); cause == storeFault {
-			r = failed
+			outcome = failed
 		}
 	case put:
-		r = succeeded
+		outcome = succeeded
 	}
-	recovered, opened := s.breaker.leave(now, j.permit, r)
+	recovered, opened := s.breaker.leave(now, j.permit, outcome)
 	s.metrics.breaker(s.breaker.isOpen())
 	if err == nil {
 		j.state.notBefore = time.Time{}
@@ -121,19 +121,19 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	defer cancel()
 	stream := j.source.Key()
 	s.metrics.lists.WithLabelValues(j.group.Name).Inc()
-	t, err := s.listings.lastChunk(ctx, j.group, stream, j.state.listed)
+	last, err := s.listings.lastChunk(ctx, j.group, stream, j.state.listed)
 	if err != nil {
 		return err
 	}
 	end := int64(0)
-	if t != nil {
-		end = t.end(j.group, stream, s.lengths)
+	if last != nil {
+		end = last.end(j.group, stream, s.lengths)
 	}
 	if err := j.source.Resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
 	}
 	j.state.endKnown, j.state.listed, j.state.end = true, true, end
-	j.state.storedEmpty = t != nil && end == 0
+	j.state.storedEmpty = last != nil && end == 0
 	return nil
 }
 

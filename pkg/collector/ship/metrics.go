@@ -25,7 +25,7 @@ func newMetrics(o Options) *metrics {
 			append([]string{"group"}, labels...))
 		for _, g := range o.Groups {
 			if len(labels) == 0 {
-				v.WithLabelValues(g.Name)
+				v.WithLabelValues(g.Name) // so that it is 0 from the start
 			}
 		}
 		return v

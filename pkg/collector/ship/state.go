@@ -170,7 +170,7 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (next job, ok 
 	j := job{group: group, source: source, state: st, n: n, oldest: oldest, due: oldest.Add(s.opts.PushInterval),
 		failedAt: st.failedAt}
 	chunk := s.chunkBytes(now, &st.limit)
-	if n >= chunk {
+	if n >= chunk { // a full chunk need not wait
 		j.due = oldest
 	}
 	if j.failedAt.IsZero() {

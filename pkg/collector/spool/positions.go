@@ -119,7 +119,8 @@ func (k *positions) save(list []position) error {
 			if before.position.taken > p.taken {
 				continue // another goroutine saved a newer one meanwhile
 			}
-			if before.position.taken = p.taken; before.position == p {
+			before.position.taken = p.taken // compare all but taken
+			if before.position == p {
 				continue
 			}
 		}

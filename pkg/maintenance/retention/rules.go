@@ -47,7 +47,7 @@ func ParseRules(text []byte) (Rules, error) {
 	var file struct {
 		Rules Rules `yaml:"rules"`
 	}
-	// A rule that is skipped may be one that keeps sessions.
+	// Nothing in the file is skipped: it could be a rule that keeps sessions.
 	if err := strictyaml.Decode(text, &file, "rules"); err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (u *Upkeep) workOn(ctx context.Context, e catalog.Entry, now time.Time, set
 	switch {
 	case errors.Is(context.Cause(ctx), errTime):
 		log.WithError(errTime).Warn("a session is not yet removed or compacted completely; the next round continues")
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // the server stops
 	case errors.Is(err, lease.ErrBusy):
 		log.WithError(err).Debug("another server works on the session")
 	case errors.Is(err, lease.ErrClock): // to a clock that is ahead, every session has expired

@@ -200,7 +200,7 @@ func (t *Builder) adopt(p *page, i int) {
 	s.sorted++
 	if p.flags[i]&isPaused != 0 {
 		key := attemptKey{p.id[i], p.attempt[i]}
-		if latest, known := s.paused[key]; known {
+		if latest, known := s.paused[key]; known { // Restore has set its time; without one the flag alone counts
 			s.paused[key] = pausedAt{latest.time, true}
 		}
 	}
