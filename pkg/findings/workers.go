@@ -242,7 +242,12 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 				printed.text = log.text[:max(0, at)]
 			}
 			if said = lastOf(printed.text); said != "" {
-				return lastPrinted + said, b.evidence(log, printed.lastLinesStart(workerTail), len(printed.text))
+				said = lastPrinted + said
+			} else if crashed {
+				said = output.CrashedIn(log.text)
+			}
+			if said != "" {
+				return said, b.evidence(log, printed.lastLinesStart(workerTail), len(printed.text))
 			}
 		}
 	}

@@ -52,7 +52,7 @@ var inPython = []crash{
 	{" C ", lazyregexp.New(
 		`(?m)^\[\d{4}-[^\]\n]* C \d+ \d+\] (?:\([\w-]+\) )?\S+:\d+: +(?:An unexpected system state [^\n]*? fix it\. +)?([^\n]+)$()`)},
 	{": F ", lazyregexp.New(`(?m)^\d{4}-\d\d-\d\d [\d:.]+: F [^\s\]]+\] ([^\n]+)$()`)},
-	{"Assertion `", lazyregexp.New("(?m)^[^\\n]{1,300}:\\d+: [^\\n]{0,500}?(Assertion `[^\\n]+ failed\\.)()")},
+	{"Assertion `", assertion},
 	{"(): ", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?((?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): [a-z][^\n]{1,100})$()`)},
 	{"corrupt", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?(double free or corruption[^\n]{0,40}|corrupted (?:size|double-linked)[^\n]{1,60})$()`)},
 	{" detected ***", lazyregexp.New(`(?m)^(\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*[^\n]{0,40})$()`)},
@@ -63,6 +63,31 @@ var inPython = []crash{
 		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E*\. what\(\): ([^\n]*)$`)},
 	// the virtual machine of Java
 	{"# Problematic frame:", lazyregexp.New(`(?m)^# (Problematic frame):\n# +([^\n]+)$`)},
+}
+
+// assertion matches what failed in C, C++ or a kernel of CUDA, of which the host only says device-side assert.
+var assertion = lazyregexp.New("(?m)^[^\\n]{1,300}:\\d+: [^\\n]{0,500}?(Assertion `[^\\n]+ failed\\.)()")
+
+// fatalFrames matches the stack that Python prints of a signal, fatalFrame its frames: file, line and function.
+var (
+	fatalFrames = lazyregexp.New(`(?m)^Fatal Python error: [^\n]*\n(?:[^\n]*\n){0,3}?[^\n]*\(most recent call first\):\n((?:  File [^\n]*\n)+)`)
+	fatalFrame  = lazyregexp.New(`  File "([^"\n]{1,300})", line (\d+) in ([\w.<>]+)\n`)
+)
+
+// CrashedIn returns in which function a signal of its own ended a process of Python, with its file: the program's own
+// one if there is one. It returns "" if the log does not tell.
+func CrashedIn(log string) string {
+	stack := fatalFrames().FindStringSubmatch(log[max(0, len(log)-maxCrash):])
+	if stack == nil {
+		return ""
+	}
+	frames := fatalFrame().FindAllStringSubmatch(stack[1], -1)
+	own := slices.IndexFunc(frames, func(m []string) bool { return !ofPackages().MatchString(m[1]) })
+	if len(frames) == 0 {
+		return ""
+	}
+	m := frames[max(0, own)]
+	return " in " + m[3] + " (" + folders().ReplaceAllString(m[1], "") + ":" + m[2] + ")"
 }
 
 // causedBy matches the line by which Java, Node and .NET name the class of what an exception was caused by.
@@ -116,6 +141,11 @@ func lastCrashOf(crashes []crash, log string) (said string, at int) {
 		kind, message = submatch(end[at:], m, 1), submatch(end[at:], m, 2)
 		if m[4] >= 0 && needsNextLine(message) {
 			message = strings.TrimSpace(message + " " + restOfMessage(end[at+m[5]:]))
+		}
+	}
+	if strings.Contains(message, "device-side assert") {
+		if m := assertion().FindStringSubmatch(end[:at]); m != nil {
+			message += ": " + m[1]
 		}
 	}
 	said = strings.TrimRight(kind, ": ")

@@ -230,8 +230,10 @@ func raisedIn(text, program string) (e Exception) {
 		switch {
 		case toolBelow().MatchString(text[next:]):
 			tool = next
-		case message == "in user code:" && inUserCode().MatchString(text[next:]):
-			e.Rest = Clip(inUserCode().FindStringSubmatch(text[next:])[1], MaxMessage)
+		case message == "in user code:":
+			if m := inUserCode().FindStringSubmatch(text[next:min(len(text), next+4*MaxText)]); m != nil {
+				e.Rest = Clip(m[1], MaxMessage)
+			}
 		case needsNextLine(m[4]) && strings.Contains(line, ":"), continued().MatchString(strings.TrimLeft(text[next:], " \t")):
 			rest = next
 		case strings.HasPrefix(text[next:], ofJava):

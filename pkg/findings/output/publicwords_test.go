@@ -193,3 +193,32 @@ func TestOutputBelowProcess(t *testing.T) {
 	git := "GitCommandError: Cmd('git') failed\n  stderr: 'cloning'\nfatal: no such host\n"
 	says.Equal(t, Behind(git+"bye\n", ExceptionOf(git)), "\nbye\n", "")
 }
+
+// TestAssertionOfDevice: what a kernel asserted is told with what the host says of it.
+func TestAssertionOfDevice(t *testing.T) {
+	const host = "terminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error: device-side assert triggered\n"
+	const kernel = "../aten/Loss.cu:250: nll_loss: block: [0,0,0], thread: [3,0,0] Assertion `t < n_classes` failed.\n"
+	for log, want := range map[string]string{
+		kernel + host: "c10::Error: CUDA error: device-side assert triggered: Assertion `t < n_classes` failed.",
+		host:          "c10::Error: CUDA error: device-side assert triggered",
+		kernel + strings.ReplaceAll(host, "device-side assert triggered", "out of memory"): "c10::Error: CUDA error: out of memory",
+	} {
+		said, _ := CrashInPython(log)
+		says.Equal(t, said, want, "%s", log)
+	}
+}
+
+// TestCrashedIn: a signal ended a process of Python in the first function of its stack that is the program's own, or
+// else in the first one.
+func TestCrashedIn(t *testing.T) {
+	const stack = "Fatal Python error: Segmentation fault\n\n"
+	for log, want := range map[string]string{
+		stack + "Stack (most recent call first):\n  File \"/app/video.py\", line 31 in decode\n  File \"/app/a.py\", line 3 in <module>\n":                             " in decode (/app/video.py:31)",
+		stack + "Current thread 0x00007f (most recent call first):\n  File \"/v/lib/python3.11/site-packages/torch/nn/conv.py\", line 456 in _conv_forward\n":          " in _conv_forward (torch/nn/conv.py:456)",
+		stack + "Stack (most recent call first):\n  File \"/usr/lib/python3.11/ctypes/__init__.py\", line 519 in string_at\n  File \"/app/a.py\", line 3 in read_at\n": " in read_at (/app/a.py:3)",
+		stack + "Thread 0x00007f11 (most recent call first):\n  <no Python frame>\n":                                                                                   "",
+		stack + "bye\n": "",
+	} {
+		says.Equal(t, CrashedIn(log), want, "%s", log)
+	}
+}
