@@ -222,3 +222,17 @@ func TestCrashedIn(t *testing.T) {
 		says.Equal(t, CrashedIn(log), want, "%s", log)
 	}
 }
+
+// TestMeterOfCurl: what curl shows of a transfer, in front of its error, is left out.
+func TestMeterOfCurl(t *testing.T) {
+	const names = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n" +
+		"                                 Dload  Upload   Total   Spent    Left  Speed\n"
+	for log, want := range map[string]string{
+		names + "\r  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0curl: (6) Could not resolve host: a.io\n":        "curl: (6) Could not resolve host: a.io",
+		names + "\r 42  118M   42 50.1M    0     0  12.3M      0  0:00:09  0:00:04  0:00:05 12.3Mcurl: (28) Operation timed out\n":                "curl: (28) Operation timed out",
+		"no index\n" + names + "\r100   118  100   118    0     0   1230      0 --:--:-- --:--:-- --:--:--  1230\nerror: bad checksum of a.bin\n": "error: bad checksum of a.bin",
+		"1 2 3 4 5 6 7 8 9 rows are bad\n": "1 2 3 4 5 6 7 8 9 rows are bad",
+	} {
+		says.Equal(t, LastWords(log), want, "%q", log)
+	}
+}

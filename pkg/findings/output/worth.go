@@ -36,8 +36,8 @@ var (
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
 		`Some NCCL operations have failed\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
-	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
-	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
+	// bar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
+	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
 	// unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's width
 	// allows.
