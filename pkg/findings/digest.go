@@ -93,7 +93,8 @@ const plainBlock = 16 << 10
 func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
-	if len(d.line) > 0 || d.over || len(lines) == 0 || begins('{') || d.workers != nil && begins('(') ||
+	if len(d.line) > 0 || d.over || len(lines) == 0 || begins('{') ||
+		d.workers != nil && (begins('(') || output.MarkWithin(lines) > 0) ||
 		bytes.Contains(lines, colouredFrame) || bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 ||
 		!utf8.Valid(lines) {
 		return 0
@@ -126,12 +127,11 @@ func (d *digest) extend(part []byte) {
 		d.extendState(part)
 		return
 	}
+	d.extendState(first)
 	state := logline.Visible(part) // a slice of part, without a copy
 	ofFirst := len(state) > 0 && &state[0] == &part[0]
 	if len(bytes.TrimSpace(state)) > 0 && !ofFirst {
-		d.line, d.redrawn = append(d.line[:0], state...), true
-	} else {
-		d.extendState(first)
+		d.overwrite(state)
 	}
 	last := part[bytes.LastIndexByte(part, '\r')+1:]
 	if d.over = len(bytes.TrimSpace(last)) == 0; d.over {
@@ -147,12 +147,27 @@ func (d *digest) extend(part []byte) {
 func (d *digest) extendState(text []byte) {
 	if d.over {
 		if d.blank = append(d.blank, text...); len(bytes.TrimSpace(d.blank)) > 0 {
-			d.line, d.blank, d.over, d.redrawn = append(d.line[:0], d.blank...), d.blank[:0], false, true
+			d.overwrite(d.blank)
+			d.blank, d.over = d.blank[:0], false
 		}
 	} else {
 		d.line = append(d.line, text...)
 	}
 	d.line, d.blank = cutMiddle(d.line), cutMiddle(d.blank)
+}
+
+// overwrite replaces the line by its next state. An exception that has no line end, which a bar would hide, stays.
+func (d *digest) overwrite(state []byte) {
+	if !d.redrawn && output.NamesException(d.line) {
+		d.split(d.line)
+	}
+	d.line, d.redrawn = append(d.line[:0], state...), true
+}
+
+// split adds a part of the line that is being read as a line of its own to the text.
+func (d *digest) split(part []byte) {
+	d.marks = append(d.marks, mark{len(d.text), d.next, true})
+	d.text = append(append(d.text, logline.UTF8(part)...), '\n')
 }
 
 // cutMiddle returns a line without its middle if it is longer than maxLine. It changes the line's bytes in place.
@@ -170,6 +185,13 @@ var colouredFrame = []byte("  File \x1b[")
 // if logline.Expand knows its form; a line that was redrawn begins with a carriage return.
 func (d *digest) finishLine() {
 	line := logline.UTF8(d.line)
+	if at := output.MarkWithin(line); d.workers != nil && at > 0 { // the driver had not ended its line
+		if d.redrawn {
+			d.text = append(d.text, '\r')
+		}
+		d.split(line[:at])
+		line, d.redrawn = line[at:], false
+	}
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
 		record = logline.Expand(line)

@@ -125,6 +125,37 @@ func TestDigestLines(t *testing.T) {
 	}
 }
 
+// TestDigestWithoutLineEnd: a bar, or a line that Ray copied from a worker, behind an exception or words without a line
+// end is no part of them.
+func TestDigestWithoutLineEnd(t *testing.T) {
+	const bar, worker = "\r 10%|█   | 1/10 [00:01<00:09]\r 20%|██  | 2/10 [00:02<00:08]", "\x1b[36m(f pid=7, ip=10.0.0.2)\x1b[0m loaded"
+	for log, want := range map[string]string{
+		"a\nValueError: torn" + bar + "\nb\n":                  "a\nValueError: torn\n\r 20%|██  | 2/10 [00:02<00:08]\nb\n",
+		"ValueError: torn\r\nb\n":                              "ValueError: torn\nb\n",
+		"epoch 1" + bar + "\nb\n":                              "\r 20%|██  | 2/10 [00:02<00:08]\nb\n",
+		"x\nValueError: torn" + worker + "\nb\n":               "x\nValueError: torn\n" + worker + "\nb\n",
+		bar + "\x1b[33m(raylet)\x1b[0m it spills\nb\n":         "\r 20%|██  | 2/10 [00:02<00:08]\n\x1b[33m(raylet)\x1b[0m it spills\nb\n",
+		worker + worker + "\n":                                 worker + worker + "\n",
+		worker + "\n" + worker + "\n":                          worker + "\n" + worker + "\n",
+		"it calls \x1b[36mf(x)\x1b[0m in \x1b[36m(a)\x1b[0m\n": "it calls \x1b[36mf(x)\x1b[0m in \x1b[36m(a)\x1b[0m\n",
+	} {
+		for _, block := range []int{1, 3, 1 << 16} {
+			d := &digest{markers: failureMarkers("job-driver-x.log"), next: 1, workers: map[string]bool{}}
+			for rest := []byte(log); len(rest) > 0; {
+				n := min(block, len(rest))
+				_, _ = d.Write(rest[:n])
+				rest = rest[n:]
+			}
+			if d.end(); string(d.text) != want {
+				t.Errorf("%q, blocks of %d: %q", log, block, d.text)
+			}
+			if at := strings.Index(want, "\nb\n"); at > 0 {
+				says.Equal(t, lineNumber(string(d.text), d.marks, at+1), strings.Count(log[:strings.Index(log, "\nb\n")+1], "\n")+1, "%q: line", log)
+			}
+		}
+	}
+}
+
 // FuzzDigest: whatever a log holds and wherever reads end, the same is kept.
 func FuzzDigest(f *testing.F) {
 	f.Add("a\rb\r\nc\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\n", 1)

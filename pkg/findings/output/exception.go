@@ -65,6 +65,12 @@ var (
 	remote = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 )
 
+// NamesException reports whether a line is that of a traceback that names the exception, of a usual name.
+func NamesException(line []byte) bool {
+	m := raised().FindSubmatch(line)
+	return m != nil && typical().Match(m[2])
+}
+
 // ofNotebook ends the first line of a traceback as IPython prints it, which begins with the exception's type. Programs
 // that run notebooks raise exceptions with it in their messages.
 const ofNotebook = " Traceback (most recent call last)"

@@ -252,10 +252,11 @@ func LastWords(log string) string {
 	if at := strings.LastIndex(own, Connected); at >= 0 && crash == "" {
 		_, behind, _ := strings.Cut(own[at:], "\n")
 		if c := ofEnd.answer(ownCandidates(behind), ""); c.said != "" && c.worth <= ownLine && !c.passing {
-			return Clip(c.said, MaxTitle)
+			return Clip(withBuilt(c.said, behind), MaxTitle)
 		}
 	}
-	return cmp.Or(crash, Clip(ofEnd.answer(ownCandidates(log), "").said, MaxTitle))
+	own = log[max(0, len(log)-maxLastText):]
+	return cmp.Or(crash, Clip(withBuilt(ofEnd.answer(ownCandidates(log), "").said, own), MaxTitle))
 }
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -27,6 +28,28 @@ var (
 
 // OwnLines returns a part of a driver's log without the lines that Ray copied from other processes.
 func OwnLines(text string) string { return markedLine().ReplaceAllString(text, "") }
+
+// MarkWithin returns where a mark with a colour begins in a text behind something else in its line, which begins with
+// no mark; -1 if there is none. Ray prints so where a program has not ended its line.
+func MarkWithin(text []byte) int {
+	const colour, maxMark = len("\x1b[36m"), 512
+	isMark := func(from int) bool {
+		m := marked().FindIndex(text[from:min(len(text), from+maxMark)])
+		return m != nil && m[0] == 0
+	}
+	for at := colour; ; at++ {
+		n := bytes.Index(text[min(at, len(text)):], []byte("m("))
+		if n < 0 {
+			return -1
+		}
+		at += n
+		from := at + 1 - colour
+		line := bytes.LastIndexByte(text[:max(0, from)], '\n') + 1
+		if from > line && text[from] == '\x1b' && isMark(from) && !isMark(line) {
+			return from
+		}
+	}
+}
 
 // unmarked returns a part of a driver's log without Ray's marks and the notes behind lines that several workers
 // printed.

@@ -26,9 +26,26 @@ func ToolError(printed string) string {
 	raised := ExceptionOf(said)
 	ofException := typical().MatchString(raised.Type) && !strings.HasSuffix(raised.Type, "Warning")
 	if ofException && !errorLine().MatchString(said[max(0, strings.LastIndex(said, raised.Type)):]) {
-		return Clip(raised.String(), MaxTitle)
+		return Clip(withBuilt(raised.String(), printed), MaxTitle)
 	}
-	return Clip(ofTool.answer(ownCandidates(printed), "").said, MaxTitle)
+	return Clip(withBuilt(ofTool.answer(ownCandidates(printed), "").said, printed), MaxTitle)
+}
+
+// built matches where uv and pip name a package that they could not build.
+var built = lazyregexp.New(`\bFailed to (?:download and )?build(?: installable wheels for some pyproject\.toml based projects)?:? [\x60'(]` +
+	`([\w.-]{1,100}(?:==[\w.+!-]{1,60})?)[\x60')]|\b(?:Failed building wheel|Could not build wheels) for ([\w.-]{1,100}\w)`)
+
+// withBuilt adds to what is said of the failed build of a package which package it was, if the output says so.
+func withBuilt(said, printed string) string {
+	all := built().FindAllStringSubmatch(printed, -1)
+	if len(all) == 0 || said == "" {
+		return said
+	}
+	name := cmp.Or(all[len(all)-1][1], all[len(all)-1][2])
+	if plain, _, _ := strings.Cut(name, "=="); strings.Contains(said, plain) {
+		return said
+	}
+	return said + " (in the build of " + name + ")"
 }
 
 // errorLine matches a line that a tool marks as an error.

@@ -25,7 +25,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"uv, a host": {"  × Failed to download `acme==2`\n  ├─▶ Failed to fetch: `https://index.example/acme`\n  ├─▶ client error (Connect)\n  ╰─▶ " + noHost + "\n",
 			"× Failed to download `acme==2`, caused by: " + noHost},
 		"uv, a build": {"  × Failed to build `acme==2`\n  ├─▶ The build backend returned an error\n  ╰─▶ Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)\n\n      [stderr]\n      error: command 'gcc' failed: No such file or directory\n\n      hint: This usually indicates a problem with the package or the build environment.\n",
-			"error: command 'gcc' failed: No such file or directory"},
+			"error: command 'gcc' failed: No such file or directory (in the build of acme==2)"},
 		"pip, no version": {"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)\nERROR: No matching distribution found for acme==9\nWARNING: You are using an old pip; however, a new one is available.\n",
 			"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)"},
 		"pip, a conflict": {"ERROR: Cannot install acme==1 and lake==2 because these package versions have conflicting dependencies.\n\nThe conflict is caused by:\n    acme 1 depends on numpy<2\n    lake 2 depends on numpy>=2\n\nTo fix this you could try to:\n1. loosen the range\n2. remove versions\n\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/\n",
@@ -144,6 +144,24 @@ func TestNoErrorsOfTools(t *testing.T) {
 		}
 		if got := ErrorBefore(log+"fatal: disk is full\n", "fatal: disk is full"); got != "" && !strings.Contains(log, " W ") {
 			t.Errorf("%s: %q is told as an earlier error", name, got)
+		}
+	}
+}
+
+// TestBuiltPackage: what ended the build of a package is told with the package, as uv and pip name it.
+func TestBuiltPackage(t *testing.T) {
+	const noTorch = "ModuleNotFoundError: No module named 'torch'"
+	for log, want := range map[string]string{
+		"  × Failed to build `flash-attn==2.5.8`\n  ├─▶ The build backend returned an error\n  ╰─▶ Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)\n\n      [stderr]\n" +
+			"      Traceback (most recent call last):\n        File \"<string>\", line 14, in <module>\n      " + noTorch + "\n": noTorch + " (in the build of flash-attn==2.5.8)",
+		"  × Getting requirements to build wheel did not run successfully.\n  │ exit code: 1\n  ╰─> [4 lines of output]\n      Traceback (most recent call last):\n        File \"<string>\", line 14, in <module>\n      " +
+			noTorch + "\n      [end of output]\nERROR: Failed to build 'flash-attn' when getting requirements to build wheel\n": noTorch + " (in the build of flash-attn)",
+		"error: command 'gcc' failed: No such file or directory\n  ERROR: Failed building wheel for pycocotools\nFailed to build pycocotools\n":                    "error: command 'gcc' failed: No such file or directory (in the build of pycocotools)",
+		"error: command 'gcc' failed: No such file or directory\nERROR: Failed to build installable wheels for some pyproject.toml based projects (pycocotools)\n": "error: command 'gcc' failed: No such file or directory (in the build of pycocotools)",
+		"error: failed to build image 'trainer'\n": "error: failed to build image 'trainer'",
+	} {
+		if got := LastWords(log); got != want {
+			t.Errorf("%q:\n%q, want %q", log, got, want)
 		}
 	}
 }

@@ -77,8 +77,8 @@ var (
 )
 
 // closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
-const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Command errored out with exit status)|` +
-	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$`
+const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Failed building wheel for \S+$|Command errored out with exit status)|` +
+	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$|^Failed to build [\w.-]+(?:[, ]+[\w.-]+)*$`
 
 // SeeAbove is an expression for the words that an error was told before, or of another rank.
 const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause|in the log before)\b|\bother ranks that (?:didn't|did not)\b|` +
