@@ -44,10 +44,27 @@ func (b *builder) addEarlierFailures() {
 				earlier = b.lostActor(end, root)
 			}
 		}
+		if earlier == "" {
+			earlier = cmp.Or(b.requestLost(end, root), b.warnedBefore(end, root))
+		}
 		if earlier != "" {
 			root.tellEarlier(earlier)
 		}
 	}
+}
+
+// warnedBefore returns what Python had warned of in a job's log that explains the exception of the root of the job's
+// end, such as a driver of GPUs that is too old; "" if nothing did.
+func (b *builder) warnedBefore(end, root *finding) string {
+	j := b.jobOfEnd(end)
+	if j == nil || root.raised.Type == "" {
+		return ""
+	}
+	log := b.driverLog(j)
+	if log == nil {
+		return ""
+	}
+	return encloseIfAny("Python warned: ", output.WarningAbout(log.text, root.raised), "")
 }
 
 // tellEarlier adds to a title, behind beforeThat, what had failed before.
