@@ -241,6 +241,9 @@ func (e *driverEnd) earlierError(title string) string {
 	if saysLittle {
 		before = output.ErrorBefore(e.log.text[:e.traceAt], title)
 	}
+	if before == "" && (foundNothing(e.raised) || e.raised.Type == "ZeroDivisionError") {
+		before = output.LastWarning(e.log.text[:e.traceAt])
+	}
 	if before == "" && onlyStatus { // the process may have said why in words that are no error
 		before = output.LastErrorOrLine(e.log.text[:e.traceAt])
 	}

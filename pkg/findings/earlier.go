@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -42,6 +43,9 @@ func (b *builder) addEarlierFailures() {
 			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root))
 			if earlier == "" {
 				earlier = b.lostActor(end, root)
+			}
+			if earlier == "" && root == end && end.inOwnWords() {
+				earlier = b.cancelledUnseen(end)
 			}
 		}
 		if earlier == "" {
@@ -150,7 +154,8 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	// until is the time (Unix ns) before which f must have begun
 	ofJob, until := j.hasDriver(f.job), root.last
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		ofJob = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j)
+		ofJob = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
+			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
 	}
 	switch {
@@ -164,6 +169,23 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	return true
 }
 
+// deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were
+// made after a time (Unix ns).
+func (b *builder) deployedAfter(f *finding, at int64) bool {
+	known := false
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
+		if !slices.Contains(f.names, a.Class) {
+			continue
+		}
+		if _, existed := moment.ActorAt(a, at); existed {
+			return false
+		}
+		known = true
+	}
+	return known
+}
+
 // ofEarlierJob reports whether a finding is about a job that had ended before another one, later, began.
 func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 	return slices.ContainsFunc(f.jobs, func(id rayid.Job) bool {
@@ -173,8 +195,12 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 }
 
 // mayFollowOthers reports whether the root of a job's end does not explain itself, so that something else that failed
-// before may be the reason: the root is the driver's own end, or only a symptom.
-func (f *finding) mayFollowOthers(end *finding) bool { return f == end || f.isSymptom() }
+// before may be the reason: the root is only a symptom, or the driver's own end, but no call's exception of a telling
+// type.
+func (f *finding) mayFollowOthers(end *finding) bool {
+	ownEnd := f == end && (f.raised.Function == "" || genericType().MatchString(f.raised.Type))
+	return ownEnd || f.isSymptom()
+}
 
 // isSymptom reports whether an exception only says that something did not come in time, was not there, or had failed as
 // was told before.
@@ -203,7 +229,7 @@ func (f *finding) misses(other *finding) bool {
 // the end of a detached actor of another job, and an actor or task of the job that somebody killed or cancelled shortly
 // before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had called.
 func (b *builder) lostActor(end, root *finding) (how string) {
-	ownWords := genericType().MatchString(end.raised.Type)
+	anyReason, ownWords := genericType().MatchString(end.raised.Type), end.inOwnWords()
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
@@ -214,7 +240,7 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 			end.last-lost.last <= atTheEnd
 		switch {
 		case lost.unrecovered == 0 || lost.last >= end.last:
-		case ownWords && (shared || killed):
+		case anyReason && shared, ownWords && killed:
 			how = lost.Title
 		case how == "" && lost.job != end.job && lost.unrepaired() && b.jobsWithNamedActors()[lost.job] &&
 			calledJobs()[lost.job] && !b.succeededLater(lost):
@@ -222,6 +248,24 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 		}
 	}
 	return how
+}
+
+// inOwnWords reports whether what ended a driver is in words of its program: an exception that the program itself
+// raised, or of a type that may have any reason.
+func (f *finding) inOwnWords() bool { return f.raised.Own || genericType().MatchString(f.raised.Type) }
+
+// cancelledUnseen says which call of a driver was cancelled shortly before the driver's end, as only the call's worker
+// tells; "" if none was. To Ray a call that ray.cancel interrupted has finished, and the driver did not show the
+// exception that it got.
+func (b *builder) cancelledUnseen(end *finding) string {
+	for _, a := range b.submittedBy(end.job) {
+		ended, trace := executionEnd(a.row)
+		if a.finished() && end.last-ended <= atTheEnd && output.ExceptionOf(trace).Type == interrupted {
+			end.addEntity(b.attemptEntity(a))
+			return a.name() + " was cancelled"
+		}
+	}
+	return ""
 }
 
 // readSharing returns the jobs that made actors with names, because other jobs can find only these.
@@ -239,7 +283,8 @@ func (b *builder) readSharing() map[rayid.Job]bool {
 func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
 	made := map[rayid.Job]bool{}
 	for _, a := range b.submittedBy(driver) {
-		if actor := b.session.Actor(actorIDOf(a.row)); actor != nil && actor.Job != driver {
+		actor := b.session.Actor(actorIDOf(a.row))
+		if actor != nil && actor.Job != driver && !b.runsForRay(actor.Class, actor.Job) {
 			made[actor.Job] = true
 		}
 	}

@@ -41,7 +41,7 @@ func TestChainOfTimeouts(t *testing.T) {
 		"its worker tells": {append(running(idOfTask("schedule"), "plan", "10:15:44"), executed("plan", trace(gaveUp))),
 			"resolve did not finish: it had been running for 9s when plan stopped waiting"},
 		"it failed": {append(running(idOfTask("schedule"), "plan", "10:15:44"), executed("plan", trace("OSError: torn page"))), "plan failed: OSError: torn page"},
-		"it runs":   {running(idOfTask("schedule"), "plan", "10:15:44"), "plan did not finish: it had been running for 11s when schedule stopped waiting"},
+		"it runs":   {running(idOfTask("schedule"), "plan", "10:15:44"), "resolve did not finish: it had been running for 10s when schedule stopped waiting"},
 		"it ended":  {append(running(idOfTask("schedule"), "plan", "10:15:44"), executed("plan", "")), "schedule failed: " + none},
 	} {
 		events := slices.Concat(failed(driver(1), "schedule", none, "10:15:43", "10:15:55"), c.plan,

@@ -35,7 +35,7 @@ func (b *builder) readWaits() {
 		if b.linkException(w.finding, w.finding.raised.String()); len(w.finding.because) == 0 {
 			b.addHung(w.finding,
 				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
-				b.leftBy(w), w.at)
+				b.withCallsBelow(b.leftBy(w), w.at), w.at)
 		}
 	}
 }
@@ -52,6 +52,25 @@ func (b *builder) leftBy(w wait) (running []attempt) {
 	}
 	b.stopOn(b.session.Tasks.Err())
 	return running
+}
+
+// withCallsBelow adds to calls that were running at a time (Unix ns) those that they had started and that ran until
+// their driver or the session ended, and so on: each call in a chain waits for the next one.
+func (b *builder) withCallsBelow(calls []attempt, at int64) []attempt {
+	if len(calls) == 0 {
+		return nil
+	}
+	unended := slices.Concat(b.abandoned, b.runningAtEnd, b.calls)
+	for i := 0; i < len(calls) && len(calls) < maxChildren; i++ {
+		for _, a := range unended {
+			known := func(c attempt) bool { return c.row.ID() == a.row.ID() }
+			if a.state == tasktable.StateRunning && a.since <= at && startedBy(a.row, calls[i].row) &&
+				!slices.ContainsFunc(calls, known) {
+				calls = append(calls, a)
+			}
+		}
+	}
+	return calls
 }
 
 // readChildren returns the numbers, in the table of tasks, of the calls that the waits had started, by the ID of the
@@ -136,7 +155,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		return
 	}
 	u := b.undoneOf(j, e.log, j.End)
-	if waited {
+	if waited || notReady().MatchString(e.message()) && (genericType().MatchString(e.raised.Type) || e.raised.Own) {
 		b.showUndone(f, &u)
 		for _, cause := range u.causes() {
 			f.causedBy(cause)

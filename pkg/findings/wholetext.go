@@ -31,13 +31,16 @@ func executionEnd(row tasktable.Row) (end int64, trace string) {
 	return end, trace
 }
 
+// interrupted is the exception that a call raises when somebody cancels it.
+const interrupted = "KeyboardInterrupt"
+
 // unreportedEnd returns what executionEnd does, for an attempt of whose end its caller said nothing, because the caller
 // ended just then. It returns 0 and "" if the function was ended from outside: workers that are told to exit and tasks
 // that are cancelled raise an exception, too.
 func (a attempt) unreportedEnd() (end int64, trace string) {
 	end, trace = executionEnd(a.row)
 	switch output.ExceptionOf(trace).Type {
-	case "SystemExit", "KeyboardInterrupt":
+	case "SystemExit", interrupted:
 		return 0, ""
 	}
 	return end, trace

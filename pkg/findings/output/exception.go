@@ -83,13 +83,17 @@ func ExceptionOf(text string) (e Exception) {
 	if group := groupStart().FindStringIndex(text); group != nil {
 		if e = inGroup(text[group[0]:]); e.Type != "" {
 			if m := remote().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {
-				e.Function = m[len(m)-1][1] + m[len(m)-1][2]
+				e.Function = functionOf(m[len(m)-1])
 			}
 			return e
 		}
 	}
 	return firstOfChain(text)
 }
+
+// functionOf returns the function that a match of remote names. All stages of a compiled graph that an actor runs are
+// one call of it, which has a name of Ray's: then the actor's class is the name.
+func functionOf(m []string) string { return strings.TrimSuffix(m[1]+m[2], ".__ray_call__") }
 
 // firstOfChain returns the exception of a text that may have several tracebacks, each the direct cause of the next one:
 // the first exception that says what went wrong. A CancelledError does not say that, and neither does a type that has
@@ -187,7 +191,7 @@ func raisedIn(text, program string) (e Exception) {
 		}
 		line = strings.TrimRight(line, "\r\n")
 		if m := remote().FindStringSubmatch(line); m != nil {
-			function, inMessage = m[1]+m[2], false
+			function, inMessage = functionOf(m), false
 		}
 		inMessage = inMessage && line != TracebackStart && !strings.HasPrefix(line, "  File \"") &&
 			!strings.HasSuffix(line, ofNotebook)

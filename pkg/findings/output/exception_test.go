@@ -67,6 +67,12 @@ func TestExceptionOf(t *testing.T) {
 				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::parse()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in parse\nValueError: corrupt shard\n",
 			Exception{Type: "ValueError", Message: "corrupt shard", Function: "parse"},
 		},
+		{
+			"in a compiled graph",
+			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::Stage.__ray_call__()\x1b[39m (pid=1, ip=10.0.0.1)\n" +
+				"  File \"a.py\", line 3, in scale\nValueError: too large\n",
+			Exception{Type: "ValueError", Message: "too large", Function: "Stage"},
+		},
 		{"of Java, through Py4J", "Traceback (most recent call last):\n  File \"a.py\", line 1\n" +
 			"py4j.protocol.Py4JJavaError: An error occurred while calling o12.count.\n" +
 			": org.apache.spark.SparkException: no shard\n\tat org.apache.spark.X.f(X.scala:1)\n",

@@ -36,6 +36,7 @@ var (
 	// ofEarlierError asks for what was said of another error before the last one.
 	ofEarlierError = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
 		all: maxLastLines}
+	ofWarning = question{best: [][]worth{{warning, stepWarning}}, all: maxLastLines}
 	ofWorkers = question{best: [][]worth{{asked}, {anError}, {stepFailed}, {errorWarning, askedNext}, {askedThird},
 		{askedLast}}}
 )
@@ -276,6 +277,11 @@ func ErrorBefore(log, known string) string {
 	return Clip(ofEarlierError.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
 }
 
+// LastWarning returns the last warning among the last few lines that a program printed itself; "" if there is none.
+func LastWarning(log string) string {
+	return Clip(ofWarning.answer(ownCandidates(log), "").said, MaxTitle)
+}
+
 // withoutBare returns candidates of which the errors that only say that something failed count as stepFailed.
 func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
@@ -299,7 +305,13 @@ func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 // are at most four conditions.
 func SaidByWorkers(log, known string, isRays func(class string) bool, conditions ...func(line string) bool) (who,
 	said string, nth int) {
-	c := ofWorkers.answer(withoutBare(workerCandidates(log, isRays, conditions)), known)
+	candidates := withoutBare(workerCandidates(log, isRays, conditions))
+	c := ofWorkers.answer(candidates, known)
+	for other := range candidates { // who said it first raised it, and others passed it on
+		if c.isError() && other.said == c.said {
+			c.who = other.who
+		}
+	}
 	return c.who, Clip(c.said, MaxTitle), max(0, int(c.worth-asked))
 }
 

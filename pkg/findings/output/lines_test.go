@@ -188,6 +188,26 @@ func TestSaidByWorkers(t *testing.T) {
 	}
 }
 
+// TestSaidFirst: of an error that one worker raised and others passed on, the one that said it first is named.
+func TestSaidFirst(t *testing.T) {
+	const log = "\x1b[36m(ServeReplica:shop:Ranker pid=7)\x1b[0m ZeroDivisionError: division by zero\n" +
+		"\x1b[36m(ServeReplica:shop:Front pid=8)\x1b[0m ZeroDivisionError: division by zero\n"
+	who, said, _ := SaidByWorkers(log, "", func(string) bool { return false })
+	says.Equal(t, who, "ServeReplica:shop:Ranker")
+	says.Equal(t, said, "ZeroDivisionError: division by zero")
+}
+
+// TestLastWarning: the last warning counts, however plain what followed was.
+func TestLastWarning(t *testing.T) {
+	const warned = "WARNING 0 rows matched region=emea"
+	for log, want := range map[string]string{
+		"WARNING 9 rows are old\n" + warned + "\nfitting\n": warned,
+		"fitting\nfitted\n": "",
+	} {
+		says.Equal(t, LastWarning(log), want, "%q", log)
+	}
+}
+
 // TestSaidByWorkersNext: what is asked for first counts before what is asked for next, wherever it stands.
 func TestSaidByWorkersNext(t *testing.T) {
 	const log = "\x1b[36m(f pid=7)\x1b[0m quota of eu-2 is 0\n\x1b[36m(f pid=7)\x1b[0m loaded\n"

@@ -229,6 +229,9 @@ func AboutWaits(line string) bool { return waits().MatchString(line) }
 // noNodeType matches what Ray prints of the autoscaler if no type of its nodes has what something waits for.
 var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[0m)? Error: (No available node types [^\n]*?\})`)
 
+// requestDropped matches what Serve prints of a request that it refused, because too many others waited.
+var requestDropped = lazyregexp.New(` -- (Request dropped due to backpressure \([^)\n]*\))`)
+
 // LastWaitOfRay returns the last line about a wait that Ray or one of its libraries printed into a driver's log after
 // the driver was connected, as Tune does when the time for its trials is over; "" if there is none.
 func LastWaitOfRay(log string) string {
@@ -236,6 +239,9 @@ func LastWaitOfRay(log string) string {
 	for _, line := range slices.Backward(strings.Split(log[max(0, strings.LastIndex(log, Connected)):], "\n")) {
 		if m := noNodeType().FindStringSubmatch(line); m != nil {
 			return Clip(m[1], MaxTitle)
+		}
+		if m := requestDropped().FindStringSubmatch(line); m != nil {
+			return m[1]
 		}
 		if _, said, _ := strings.Cut(line, " -- "); ofRay().MatchString(line) && waits().MatchString(said) {
 			return Clip(Printable(said), MaxTitle)
