@@ -89,7 +89,7 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 	stored, err := c.opts.Store.Get(ctx, key, 0, maxAnswer)
 	if err == nil {
 		defer func() { _ = stored.Close() }()
-		in := jsonstream.New(stored, maxValue)
+		in := jsonstream.New(jsonstream.FromPython(stored), maxValue)
 		if err = guard.CatchPanic(key, func() error { return decode(in, into) }); err != nil && in.Failed() == nil {
 			err = fmt.Errorf("%w: %w", errDamaged, err)
 		}

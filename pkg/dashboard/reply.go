@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -230,11 +231,9 @@ func (s *stream) list(n int, write func(i int)) {
 type finite struct {
 	http.ResponseWriter
 
-	begun, json       bool // the header was sent; the answer is JSON
-	inString, escaped bool // the next byte is in a string, and escaped by a backslash
-	minus             bool // a minus sign is held back, because it may begin -Infinity
-	word              bool // the next byte may be in NaN or Infinity, for which null was written
-	out               []byte
+	begun, json bool // the header was sent; the answer is JSON
+	null        jsonstream.Finite
+	out         []byte
 }
 
 // Unwrap is for http.ResponseController.
@@ -249,7 +248,7 @@ func (f *finite) WriteHeader(status int) {
 	f.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes on a part of an answer; in JSON, what add makes of its bytes.
+// Write passes on a part of an answer.
 func (f *finite) Write(p []byte) (int, error) {
 	if !f.begun {
 		f.WriteHeader(http.StatusOK)
@@ -257,44 +256,9 @@ func (f *finite) Write(p []byte) (int, error) {
 	if !f.json {
 		return f.ResponseWriter.Write(p)
 	}
-	f.out = f.out[:0]
-	for _, c := range p {
-		f.add(c)
-	}
+	f.out = f.null.Append(f.out[:0], p)
 	if _, err := f.ResponseWriter.Write(f.out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// add appends the next byte of JSON to f.out, and null in the place of NaN, Infinity and -Infinity, which Python writes
-// and browsers refuse. A minus is held back until the next byte shows what it begins.
-func (f *finite) add(c byte) {
-	switch {
-	case f.inString:
-		switch {
-		case f.escaped:
-			f.escaped = false
-		case c == '\\':
-			f.escaped = true
-		case c == '"':
-			f.inString = false
-		}
-	case f.word && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
-		return
-	case c == '-':
-		f.minus = true
-		return
-	case c == 'N' || c == 'I': // no other word of JSON begins so
-		f.out = append(f.out, "null"...)
-		f.minus, f.word = false, true
-		return
-	default:
-		f.inString = c == '"'
-	}
-	if f.minus {
-		f.out = append(f.out, '-')
-	}
-	f.minus, f.word = false, false
-	f.out = append(f.out, c)
 }

@@ -138,7 +138,7 @@ func readNodes(ctx context.Context, store chunks.Store, key string, known map[ra
 		return fmt.Errorf("read the stored list of nodes: %w", err)
 	}
 	defer func() { _ = object.Close() }()
-	in := jsonstream.New(object, maxNodeRow)
+	in := jsonstream.New(jsonstream.FromPython(object), maxNodeRow)
 	err = errors.Join(in.Enter("data"), in.Enter("summary"))
 	if err == nil {
 		err = jsonstream.Each(in, math.MaxInt, func(row nodeRow) error { return addNode(row, known, texts) })

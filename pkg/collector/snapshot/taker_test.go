@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -302,6 +304,31 @@ func TestEndOfSession(t *testing.T) {
 			says.Equal(t, r.last(recorded, "/nodes/"+nodeA), `{"cpu":2}`, "the last answer about the node")
 		})
 	}
+}
+
+// TestNumbersOfPython: figures that are NaN or infinite keep neither the other figures nor the nodes' details from being
+// stored, and are no changes of an answer.
+func TestNumbersOfPython(t *testing.T) {
+	answers := golden(t)
+	r := newRig(t, answers)
+	r.Round(t.Context())
+	figures := r.series.Len()
+	number := regexp.MustCompile(`"(cpu|utilizationGpu|memoryUsed)": *[0-9.]+`)
+	for i, odd := range []string{"NaN", "Infinity", "-Infinity"} {
+		summary := number.ReplaceAllString(answers[summaryURL], `"$1": `+odd)
+		if summary == answers[summaryURL] {
+			t.Fatal("the recorded answer has no such figures")
+		}
+		r.dashboard.set(summaryURL, summary)
+		r.Round(t.Context())
+		if r.series.Len() <= figures {
+			t.Errorf("%s: no figures are stored", odd)
+		}
+		figures = r.series.Len()
+		says.Equal(t, r.dashboard.count("/nodes/"+nodeA), i+2, odd+": requests for a node's details")
+		says.Equal(t, r.stored(t, recorded)[summaryURL], 1, odd+": stored versions")
+	}
+	says.Equal(t, testutil.ToFloat64(r.metrics.errors), 0, "errors")
 }
 
 func TestAllowance(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -139,7 +140,7 @@ func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 			v.damaged(o.Object.Key, "ends within a line: the empty log that it names last is not shown")
 		}
 	case o.Parsed.Kind == layout.Metadata || (len(text) > 0 && (text[0] == '{' || text[0] == '[')):
-		if !json.Valid(data) {
+		if !json.Valid(data) && !json.Valid(new(jsonstream.Finite).Append(nil, data)) { // Ray's may have NaN
 			v.damaged(o.Object.Key, "is not whole JSON")
 		}
 	}

@@ -54,6 +54,7 @@ func TestDamageIsTold(t *testing.T) {
 		"Hadoop's folder":  {objects{layout.Prefix("log", ref) + "logs_$folder$": ""}, ""},
 		"a full folder":    {objects{layout.Prefix("log", ref) + "logs/": "x"}, "not a key of the layout"},
 		"a cut snapshot":   {objects{layout.SnapshotKey("log", ref, "/nodes"): "{"}, "not whole JSON"},
+		"NaN of Python":    {objects{layout.SnapshotKey("log", ref, "/nodes"): `{"cpu": NaN, "x": -Infinity}`}, ""},
 		"a text snapshot":  {objects{layout.SnapshotKey("log", ref, "/timezone"): "UTC"}, ""},
 		"facts of nothing": {objects{layout.MetadataKey("log", ref, layout.End): ""}, "not whole JSON"},
 		"a cut index":      {objects{layout.IndexKey("log", ref, "meta"): "PAR1"}, "not a Parquet file"},

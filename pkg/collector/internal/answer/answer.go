@@ -58,8 +58,10 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{in: in}
 }
 
-// bounded ends an answer with an error after MaxBytes.
-func bounded(r io.Reader) io.Reader { return http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes) }
+// bounded ends an answer with an error after MaxBytes. Numbers that only Python has are null.
+func bounded(r io.Reader) io.Reader {
+	return jsonstream.FromPython(http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes))
+}
 
 // Token returns the next token, as json.Decoder does; numbers are json.Number. The error is a *Refusal if the answer
 // has more tokens or levels than any of Ray's.
