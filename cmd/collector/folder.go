@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 )
 
 // defaultSpool is the name of the spool's folder in Ray's temporary folder, unless --spool-dir names another one.
@@ -48,7 +49,7 @@ func latestSession(folder string) string {
 	}
 	defer func() { _ = dir.Close() }()
 	names, _, _ := regular.Last(dir, 1, func(e fs.DirEntry) bool {
-		return e.IsDir() && strings.HasPrefix(e.Name(), "session_2")
+		return e.IsDir() && node.IsSession(e.Name())
 	})
 	return strings.Join(names, "")
 }

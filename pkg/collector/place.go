@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
-	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // places finds where events are stored. Events do not create sessions: a session exists if it has a folder in Ray's
@@ -58,7 +57,7 @@ func advice(session string) string {
 // without a folder, are stored with the running session: only this node's processes can have sent them. An error says
 // that the events cannot be placed yet: Ray has to send them again.
 func (p *places) destination(session string) (sink.Destination, error) {
-	if !layout.IsSession(session) {
+	if !node.IsSession(session) {
 		session = ""
 	}
 	if at, ok := p.cached(session); ok {
@@ -96,7 +95,7 @@ func (p *places) cached(session string) (sink.Destination, bool) {
 	return sink.Destination{Session: session, Node: id}, ok
 }
 
-// hasFolder says whether a session has a folder. Its name must be one of layout.IsSession.
+// hasFolder says whether a session has a folder. Its name must be one of node.IsSession.
 func (p *places) hasFolder(session string) bool {
 	info, err := os.Lstat(filepath.Join(p.dir, session))
 	return err == nil && info.IsDir()
@@ -106,13 +105,13 @@ func (p *places) hasFolder(session string) bool {
 // It is remembered as p.missing.
 func (p *places) check(session string) error {
 	_, known := p.cached(session)
-	there := known || (layout.IsSession(session) && p.hasFolder(session))
+	there := known || (node.IsSession(session) && p.hasFolder(session))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.missing = ""; there {
 		return nil
 	}
-	if layout.IsSession(session) {
+	if node.IsSession(session) {
 		p.missing = session
 	}
 	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)

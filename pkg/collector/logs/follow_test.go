@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -33,14 +35,28 @@ func TestSessions(t *testing.T) {
 		}
 		must.OK(t, os.Symlink("/somewhere/else/"+sessions[2], filepath.Join(r.tmp, "session_latest")))
 		must.OK(t, os.WriteFile(filepath.Join(r.tmp, "session_file"), nil, 0o644))
+		for _, copied := range []string{".bak", " (copy)", "_old"} { // whatever it holds
+			must.OK(t, os.CopyFS(filepath.Join(r.tmp, sessions[2]+copied), os.DirFS(filepath.Join(r.tmp, sessions[2]))))
+		}
+		must.OK(t, os.WriteFile(filepath.Join(r.tmp, sessions[2]+".tar"), nil, 0o644))
 		r.node = func(_ context.Context, s string) (rayid.Node, error) {
 			if s == sessions[0] {
 				return rayid.Node{}, fmt.Errorf("not known")
 			}
 			return nodeID, nil
 		}
+		log, hook := logtest.NewNullLogger()
+		r.log = log
 		r.restart()
 		r.shipAll()
+		r.scan()
+		said := 0
+		for _, line := range hook.AllEntries() {
+			if strings.Contains(line.Message, "names that Ray gives no session") {
+				said++
+			}
+		}
+		says.Equal(t, said, 1, "lines about copies")
 		told, running, err := r.tailer.Sessions()
 		if err != nil || running != sessions[2] || len(told) != 3 || told[0].Stored || !told[1].Stored ||
 			!told[1].LastWrite.Equal(past) {

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
-	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Session is the state of one session's logs.
@@ -54,7 +54,7 @@ const maxSessions = 10_000
 
 // sessionDirs lists the session folders in Ray's temporary folder by name, and so by time: the newest maxSessions, and
 // the one that session_latest names. session_latest itself is usually a symbolic link; whatever it is, it is no
-// session.
+// session, and neither is a copy of a session's folder: that there is one is logged once.
 func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -62,7 +62,14 @@ func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	}
 	defer folder.Close()
 	names, more, err := regular.Last(folder, maxSessions, func(entry fs.DirEntry) bool {
-		return entry.IsDir() && layout.IsSession(entry.Name())
+		session := node.IsSession(entry.Name())
+		if entry.IsDir() && !session && strings.HasPrefix(entry.Name(), "session_2") {
+			t.otherNames.Do(func() {
+				t.opts.Log.Infof("folders in Ray's temporary folder have names that Ray gives no session, such as %.300q: "+
+					"nothing of them is stored", entry.Name())
+			})
+		}
+		return entry.IsDir() && session
 	})
 	if more {
 		t.warnings.sessions.Warn(time.Now(), fmt.Sprintf("Ray's temporary folder has more than %d sessions: the logs of "+

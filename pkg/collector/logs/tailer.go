@@ -72,6 +72,7 @@ type Tailer struct {
 
 	notRay       map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
 	loggedNotRay int             // how many of them were logged
+	otherNames   sync.Once       // logs that a folder's name is like a session's
 }
 
 // warnings are lines that would otherwise fill the collector's log.

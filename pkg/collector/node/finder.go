@@ -23,7 +23,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -135,7 +134,7 @@ func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 // Latest is the session that session_latest in Ray's temporary folder names; "" if it names none.
 func Latest(root *os.Root) string {
 	to, err := root.Readlink("session_latest")
-	if name := path.Base(to); err == nil && layout.IsSession(name) {
+	if name := path.Base(to); err == nil && IsSession(name) {
 		return name
 	}
 	return ""

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path"
 	"strings"
-
-	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Raylets returns the names of the sessions whose raylets run on this node.
@@ -82,7 +80,7 @@ func raylets(list io.Reader) (map[string]string, error) {
 			continue
 		}
 		session, folder := path.Split(path.Clean(sockets))
-		if name := path.Base(session); folder == "sockets" && layout.IsSession(name) {
+		if name := path.Base(session); folder == "sockets" && IsSession(name) {
 			folders[name] = path.Dir(path.Clean(session))
 		}
 	}
