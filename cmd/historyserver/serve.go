@@ -117,6 +117,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	shown := panels.New(store, o.storage.Root, databases)
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Findings.Metrics = log, memory, shown, stored
+	o.dashboard.Wait = o.loadTimeout
 	answers := dashboard.New(o.dashboard)
 	shown.Findings = answers.Findings
 	handler, err := server.New(server.Options{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // ErrPanic is a load that ended in a panic; its text has the stack.
@@ -26,10 +27,17 @@ type call[T any] struct {
 	key     string
 	cancel  context.CancelCauseFunc
 	waiters int
+	giveUp  *time.Timer   // ends the load if nobody comes back; nil if nobody is expected to
 	done    chan struct{} // closed when value and err are there
 	value   T
 	err     error
 }
+
+// ErrWaited is the cause of a context that ended because its caller waited long enough, and will ask again.
+var ErrWaited = errors.New("waited long enough")
+
+// linger is how long a load goes on after the last of its callers waited long enough. They ask again sooner than that.
+const linger = time.Minute
 
 // errLeft ends a load that nobody waits for.
 var errLeft = errors.New("nobody waits for it any more")
@@ -41,7 +49,8 @@ type sharedKey struct{}
 func IsShared(ctx context.Context) bool { return ctx.Value(sharedKey{}) != nil }
 
 // Get returns the value and loads it first if necessary. An error is not kept: the next Get loads again. The context of
-// load has the values of ctx, but ends only when no caller waits any more.
+// load has the values of ctx, but ends only when no caller waits any more; if the last one's context ended with
+// ErrWaited, it goes on for a minute.
 func (v *Value[T]) Get(ctx context.Context, load func(context.Context) (T, error)) (T, error) {
 	return v.GetFor(ctx, "", load)
 }
@@ -60,14 +69,19 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 		c = v.begin(ctx, key, load)
 	}
 	c.waiters++
+	if c.giveUp != nil {
+		c.giveUp.Stop()
+		c.giveUp = nil
+	}
 	v.mu.Unlock()
 	select {
 	case <-c.done:
 		return c.value, c.err
 	case <-ctx.Done():
-		v.leave(c)
+		cause := context.Cause(ctx)
+		v.leave(c, errors.Is(cause, ErrWaited))
 		var none T
-		return none, context.Cause(ctx)
+		return none, cause
 	}
 }
 
@@ -75,12 +89,18 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
 	c := &call[T]{key: key, done: make(chan struct{})}
 	ctx, c.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), sharedKey{}, true))
+	if before := v.call; before != nil && before.waiters == 0 {
+		before.cancel(errLeft) // it only lingers
+	}
 	v.call = c
 	go func() {
 		defer c.cancel(nil)
 		c.value, c.err = run(ctx, load)
 		v.mu.Lock()
 		defer v.mu.Unlock()
+		if c.giveUp != nil {
+			c.giveUp.Stop()
+		}
 		if v.call == c {
 			v.call = nil
 			if c.err == nil {
@@ -102,13 +122,31 @@ func run[T any](ctx context.Context, load func(context.Context) (T, error)) (val
 	return load(ctx)
 }
 
-// leave ends a caller's wait, and the load if nobody else waits.
-func (v *Value[T]) leave(c *call[T]) {
+// leave ends a caller's wait, and the load if nobody else waits: at once, or after a while if the caller comes back.
+func (v *Value[T]) leave(c *call[T], comesBack bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c.waiters--; c.waiters > 0 {
 		return
 	}
+	if comesBack && v.call == c {
+		c.giveUp = time.AfterFunc(linger, func() { v.abandon(c) })
+		return
+	}
+	v.end(c)
+}
+
+// abandon ends a load to which nobody came back.
+func (v *Value[T]) abandon(c *call[T]) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c.waiters == 0 {
+		v.end(c)
+	}
+}
+
+// end cancels a load that nobody waits for. v.mu must be held.
+func (v *Value[T]) end(c *call[T]) {
 	c.cancel(errLeft)
 	if v.call == c {
 		v.call = nil // the next Get starts a new load instead of seeing the cancellation

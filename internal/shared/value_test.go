@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
@@ -77,6 +78,58 @@ func TestLeft(t *testing.T) {
 		leave()
 		says.ErrorIs(t, <-ended, errLeft, "the load ended")
 		says.Equal(t, must.Get(v.Get(t.Context(), func(context.Context) (int, error) { return 3, nil }))(t), 3)
+	})
+}
+
+// TestLingers: a load goes on for who waited long enough and comes back, but neither for ever nor for another key.
+func TestLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[string]
+		var ended []error
+		begun := 0
+		// ask waits for a second for a load of 9.5 s.
+		ask := func(key string) (string, error) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrWaited)
+			defer cancel()
+			return v.GetFor(ctx, key, func(ctx context.Context) (string, error) {
+				begun++
+				select {
+				case <-time.After(9500 * time.Millisecond):
+				case <-ctx.Done():
+					ended = append(ended, context.Cause(ctx))
+				}
+				return key, context.Cause(ctx)
+			})
+		}
+		for range 3 {
+			if _, err := ask("a"); !errors.Is(err, ErrWaited) {
+				t.Errorf("%v, want %v", err, ErrWaited)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if got := must.Get(ask("a"))(t); got != "a" || begun != 1 {
+			t.Errorf("%q, loaded %d times", got, begun)
+		}
+		_, _ = ask("b")
+		_, _ = ask("c")
+		synctest.Wait()
+		if len(ended) != 1 || !errors.Is(ended[0], errLeft) || begun != 3 {
+			t.Errorf("%d begun; ended for another key: %v", begun, ended)
+		}
+		time.Sleep(linger)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[int]
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrWaited)
+		defer cancel()
+		began, took := time.Now(), time.Duration(0)
+		_, _ = v.Get(ctx, func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			took = time.Since(began)
+			return 0, context.Cause(ctx)
+		})
+		time.Sleep(2 * linger)
+		says.Equal(t, took, time.Second+linger, "nobody came back: it ended after")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -30,6 +31,8 @@ type Options struct {
 	MaxLimit int
 	// Findings reads the findings and, for other answers too, the stored metrics.
 	Findings findings.Reader
+	// Wait is how long an answer waits for findings, as in findings.Within.
+	Wait time.Duration
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
 	Memory *budget.Budget
 }
@@ -107,6 +110,11 @@ func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 			writeEnvelope(w, http.StatusServiceUnavailable, sentence(err)+" Try again in some seconds.", nil)
 			return
 		}
+		if errors.Is(err, shared.ErrWaited) {
+			writeEnvelope(w, http.StatusServiceUnavailable,
+				"The session's logs are being read to find out how it ended. Try again in some seconds.", nil)
+			return
+		}
 		r.Log.WithError(err).WithField("url", r.URL.String()).Error("read stored session")
 		writeEnvelope(w, http.StatusServiceUnavailable,
 			"The stored session could not be read from the object store: the history server's log has the error. Try "+
@@ -141,7 +149,9 @@ func (d *Dashboard) KeptFindings(
 // answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's
 // dashboard.
 func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
-	report, err := d.Findings(r.Context(), &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), d.opts.Wait, &r.Moment)
+	defer cancel()
+	report, err := d.Findings(ctx, &r.Moment)
 	if err != nil {
 		return err
 	}
@@ -160,12 +170,12 @@ func (d *Dashboard) UsedBy(ctx context.Context, m *moment.Moment) (*compare.Hour
 	return compare.Comparer{Findings: d.opts.Findings}.Used(ctx, m)
 }
 
-// Compare puts two sessions, or two runs of a job, side by side, for a browser or for another program. Errors are those
-// of compare.Comparer.
+// Compare puts two sessions, or two runs of a job, side by side, for a browser or for another program. It waits for the
+// findings of each as in findings.Within. Errors are those of compare.Comparer.
 func (d *Dashboard) Compare(
-	ctx context.Context, open compare.Open, q compare.Question, browser bool,
+	ctx context.Context, open compare.Open, q compare.Question, browser bool, wait time.Duration,
 ) (*compare.Report, error) {
-	c := compare.Comparer{Open: open, Findings: d.opts.Findings}
+	c := compare.Comparer{Open: open, Findings: d.opts.Findings, Wait: wait}
 	if browser {
 		c.Hides = hidesSecrets
 	}

@@ -183,7 +183,7 @@ func TestCompareDrivers(t *testing.T) {
 	}
 	for _, job := range []string{"steps", "02000000", "03000000"} {
 		report, err := New(Options{Log: logrus.New()}).Compare(t.Context(), open,
-			compare.Question{Session: entry, With: &entry, Asked: compare.Asked{Job: job, WithJob: "04000000"}}, false)
+			compare.Question{Session: entry, With: &entry, Asked: compare.Asked{Job: job, WithJob: "04000000"}}, false, 0)
 		if err != nil || report.Session.Tasks.Attempts != 2 || report.With.Tasks.Attempts != 1 {
 			t.Errorf("%s: %+v, %v", job, report, err)
 		}

@@ -66,6 +66,15 @@ func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	})
 }
 
+// Within bounds the wait for a session's findings; 0 has no bound. Then the error is shared.ErrWaited, and computing goes
+// on for who asks again. Of a running session, which is another one at the next request, the wait has no bound.
+func Within(ctx context.Context, wait time.Duration, r *moment.Moment) (context.Context, context.CancelFunc) {
+	if wait == 0 || r.Runs(ctx) {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, wait, shared.ErrWaited)
+}
+
 // builder collects the findings of one report.
 type builder struct {
 	ctx context.Context // of the request that the report is for

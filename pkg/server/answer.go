@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -32,7 +34,7 @@ func (s *Server) answerRoute(route dashboard.Route) handler {
 		if answered, err := s.forwardToLive(w, r, c); answered || err != nil {
 			return err
 		}
-		entry, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
+		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r.Request))
 		if err != nil {
 			return err
 		}
@@ -80,18 +82,26 @@ func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *m
 	return m
 }
 
+// waitFor is how long a request waits for its session, and a page then for the session's findings.
+func (s *Server) waitFor(r *http.Request) time.Duration {
+	if browser.WantsPage(r) {
+		return s.opts.PageWait
+	}
+	return s.opts.LoadWait
+}
+
 // load finds and loads a chosen session; it waits at most wait for both. The caller must call release unless there is
 // an error. With an error, e is the session if it was found, else empty.
 func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e catalog.Entry, loaded *session.Session,
 	release func(), err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, problem.ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, shared.ErrWaited)
 	defer cancel()
 	if e, err = s.sessions.Find(ctx, c.selector); err != nil {
 		return e, nil, nil, err
 	}
 	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
-	if errors.Is(err, problem.ErrWaited) {
-		err = loadingProblem(s.opts.Sessions.Status(e.Ref))
+	if errors.Is(err, shared.ErrWaited) {
+		err = loadingProblem(e.Ref, s.opts.Sessions.Status(e.Ref))
 	}
 	if err != nil {
 		return e, loaded, release, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -116,7 +117,7 @@ func momentAddress(r *http.Request, c choice, page string) string {
 // findContext is a context that ends after LoadWait, for finding a request's sessions: the server's first listing of
 // the store may take longer than a client waits.
 func (s *Server) findContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.opts.LoadWait, problem.ErrWaited)
+	return context.WithTimeoutCause(ctx, s.opts.LoadWait, shared.ErrWaited)
 }
 
 // storedSessions returns the stored sessions of the cluster in a request's path, the newest first. If there are none it

@@ -10,6 +10,7 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -101,18 +102,23 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	} else if q.Job == "" && len(q.Earlier) > 0 { // the other one of a whole session is the one before it
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
-	return s.opts.Dashboard.Compare(r.Context(),
+	wait := s.waitFor(r.Request)
+	report, err := s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 			side := choice{selector: exactly(e.Ref)}
 			if e.Ref == q.Session.Ref {
 				side.at = chosen.at
 			}
-			found, loaded, release, err := s.load(ctx, side, s.opts.LoadWait)
+			found, loaded, release, err := s.load(ctx, side, wait)
 			if err != nil {
 				return nil, nil, err
 			}
 			return s.momentOf(found, loaded, side.at), release, nil
-		}, q, dashboard.FromBrowser(r.Request))
+		}, q, dashboard.FromBrowser(r.Request), wait/2)
+	if errors.Is(err, shared.ErrWaited) {
+		err = findingsProblem(q.Session.Ref, chosen.at, "api/history/compare?"+r.URL.RawQuery)
+	}
+	return report, err
 }
 
 // addCosts adds to a page the costs of its runs, by the configured prices.

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/list"
@@ -21,9 +20,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
-
-// dashboardWait is how long the dashboard's page waits for a load before a page with its progress is shown instead.
-const dashboardWait = 1500 * time.Millisecond
 
 // rootPage answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers
 // with the list of sessions, because the choice of a cookie in one tab must not change what another tab shows. Only
@@ -51,16 +47,9 @@ func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
 		// This server serves the page; its script's requests are forwarded to the running cluster.
 		return s.frontendPage(w, r, c.byPath, s.sessions.LiveEntry(cluster), session.Unfinished{})
 	}
-	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
+	e, loaded, release, err := s.load(r.Context(), c, s.opts.PageWait)
 	if err != nil {
-		isFound := e.Ref.Name != ""
-		comesLater := problem.Of(err, s.opts.Storage).Status == http.StatusServiceUnavailable
-		if !isFound || !comesLater || !browser.WantsPage(r.Request) {
-			return err
-		}
-		const thisPage = ""
-		s.loadingPage(w, r, e, thisPage)
-		return nil
+		return err
 	}
 	var unfinished session.Unfinished
 	if !e.Running {

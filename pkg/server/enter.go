@@ -6,8 +6,11 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
@@ -45,7 +48,13 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 		s.opts.Sessions.Begin(e.Ref)
 	}
 	if r.URL.Query().Get("open") == "dashboard" {
-		s.loadingPage(w, r, e, browser.Root(r.Request)+e.Ref.Path())
+		st := sessioncache.Status{State: sessioncache.Ready}
+		if !live { // of a running cluster nothing is loaded
+			st = s.opts.Sessions.Status(e.Ref)
+		}
+		page := loadingPage(e.Ref, st)
+		page.Frame, page.Target = visible.Frame(r.Request), browser.Root(r.Request)+e.Ref.Path()
+		web.Write(w, http.StatusOK, page)
 		return nil
 	}
 	// KubeRay's answer.
@@ -55,7 +64,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 		switch _, release, err := s.opts.Sessions.Get(ctx, e.Ref); {
 		case err == nil:
 			release()
-		case errors.Is(err, problem.ErrWaited):
+		case errors.Is(err, shared.ErrWaited):
 			answer["loading"] = loadStatusOf(s.opts.Sessions.Status(e.Ref))
 		default:
 			return err

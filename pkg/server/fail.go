@@ -25,6 +25,13 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	p := problem.Of(err, s.opts.Storage)
+	if p.Loading != nil && browser.WantsPage(r) {
+		page := *p.Loading
+		page.Frame = visible.Frame(r)
+		w.Header()["Etag"] = nil // the answer to the same request is another one soon
+		web.Write(w, http.StatusOK, page)
+		return
+	}
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {
 		s.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot answer a request")
 	}

@@ -93,8 +93,8 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	log := logrus.New()
 	log.SetOutput(f.log)
 	registry := prometheus.NewRegistry()
-	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute, Log: log,
-		Registerer: registry, Gatherer: registry}
+	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute,
+		PageWait: time.Minute, Log: log, Registerer: registry, Gatherer: registry}
 	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
 	o.Findings = o.Dashboard.Findings
 	o.ListLogs = func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -37,14 +37,36 @@ func loadStatusOf(st sessioncache.Status) loadStatus {
 }
 
 // loadingProblem says that a session needs longer to load than a request may wait.
-func loadingProblem(st sessioncache.Status) *problem.Problem {
+func loadingProblem(ref layout.Session, st sessioncache.Status) *problem.Problem {
+	page := loadingPage(ref, st)
 	return &problem.Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5,
 		Title: "The session is being loaded",
 		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone,
 			st.Progress.BytesTotal),
 		Advice: "Try again in a few seconds; loading continues.",
-		Data:   loadStatusOf(st),
+		Data:   loadStatusOf(st), Loading: &page,
+	}
+}
+
+// loadingPage is the page that waits for the load of a session.
+func loadingPage(ref layout.Session, st sessioncache.Status) web.Loading {
+	return web.Loading{Ref: ref, Status: "session_status", State: string(st.State), BytesDone: st.Progress.BytesDone,
+		BytesTotal: st.Progress.BytesTotal}
+}
+
+// findingsProblem says that findings need longer than a request may wait. answer is the address, below that of the
+// session at the moment (Unix ns; 0: its end), of an answer for programs that needs them, too.
+func findingsProblem(ref layout.Session, at int64, answer string) *problem.Problem {
+	if at != 0 {
+		answer = "at/" + time.Unix(0, at).UTC().Format(time.RFC3339Nano) + "/" + answer
+	}
+	page := web.Loading{Ref: ref, Status: answer, State: web.ReadingLogs}
+	return &problem.Problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 5,
+		Title:  "The session's logs are being read",
+		Detail: "The session's logs are being read to find out how it ended.",
+		Advice: "Try again in a few seconds; reading continues.", Loading: &page,
 	}
 }
 
@@ -53,20 +75,6 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog
 	s.opts.Sessions.Begin(e.Ref)
 	writer.JSON(w, http.StatusOK, loadStatusOf(s.opts.Sessions.Status(e.Ref)))
 	return nil
-}
-
-// loadingPage answers with a page that shows the progress of a session's load and then goes to target, the dashboard's
-// relative address; "" is the page's own address. Without scripts the page reloads itself.
-func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
-	st := loadStatus{State: sessioncache.Ready}
-	if e.Ref.Name != catalog.Live { // of a running cluster nothing is loaded
-		st = loadStatusOf(s.opts.Sessions.Status(e.Ref))
-	}
-	web.Write(w, http.StatusOK, web.Loading{
-		Frame: visible.Frame(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
-		Target: target,
-		State:  string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
-	})
 }
 
 // activitySlices is how finely the slider's histogram divides a session's life.

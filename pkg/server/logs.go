@@ -30,7 +30,7 @@ func (s *Server) withLoadedSession(h func(http.ResponseWriter, *http.Request, lo
 		if err != nil {
 			return err
 		}
-		entry, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
+		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r.Request))
 		if err != nil {
 			return err
 		}

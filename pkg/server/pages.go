@@ -10,6 +10,7 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -110,10 +111,15 @@ func checkFindingsParams(query url.Values) error {
 // FindingsOf gives the findings of the session that a request is about.
 type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)
 
-// reportOf returns the findings for a page. It has a page of a partial report get no ETag, because the report may be
-// complete at the next request.
+// reportOf returns the findings for a page, which waits for them as for the session. A page of a partial report gets no
+// ETag: it may be complete at the next request.
 func (s *Server) reportOf(w http.ResponseWriter, r *dashboard.Request) (*findings.Report, error) {
-	report, err := s.opts.Findings(r.Context(), &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), s.waitFor(r.Request), &r.Moment)
+	defer cancel()
+	report, err := s.opts.Findings(ctx, &r.Moment)
+	if errors.Is(err, shared.ErrWaited) {
+		return nil, findingsProblem(r.Session.Ref, r.At, "api/history/findings")
+	}
 	if err == nil && report.Partial {
 		w.Header()["Etag"] = nil // writer.Tagged sets none over it
 	}

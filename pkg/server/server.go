@@ -81,8 +81,10 @@ type Options struct {
 	Settings string
 	// Memory bounds the memory of answers under way; nil has no bounds.
 	Memory *budget.Budget
-	// LoadWait is how long a request waits for its session; DefaultLoadWait if 0.
+	// LoadWait is how long a request waits for its session; DefaultLoadWait if 0. PageWait is how long a browser does,
+	// before a page shows the progress; defaultPageWait if 0.
 	LoadWait   time.Duration
+	PageWait   time.Duration
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
@@ -91,6 +93,8 @@ type Options struct {
 // DefaultLoadWait and MaxLoadWait are how long a request waits for its session. Ray's proxying dashboard gives up after
 // 30 s, and then shows its own data.
 const DefaultLoadWait, MaxLoadWait = 20 * time.Second, 25 * time.Second
+
+const defaultPageWait = 1500 * time.Millisecond
 
 // Server answers all requests.
 type Server struct {
@@ -110,6 +114,7 @@ type Server struct {
 // New makes a server of its parts, which it does not own.
 func New(opts Options) (*Server, error) {
 	opts.LoadWait = cmp.Or(opts.LoadWait, DefaultLoadWait)
+	opts.PageWait = min(cmp.Or(opts.PageWait, defaultPageWait), opts.LoadWait)
 	if opts.Access == nil {
 		var err error
 		if opts.Access, err = access.New(access.Config{}, nil, opts.Log); err != nil {

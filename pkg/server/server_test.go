@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 func TestChoosingASession(t *testing.T) {
@@ -222,20 +225,62 @@ func TestSlowLoad(t *testing.T) {
 	f.ask(t, http.MethodGet, "/session_status", chosen).has(t, `"state":"ready"`)
 }
 
-func TestDashboardPageWhileLoading(t *testing.T) {
+// TestPagesWhileLoading: each page about a session that is still being loaded shows the progress instead, to a browser.
+func TestPagesWhileLoading(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
-	f := start(t, slowly(gate))
+	f := start(t, func(o *Options, store *gatedStore) {
+		slowly(gate)(o, store)
+		o.PageWait = time.Millisecond
+	})
 	f.waitBegun(t)
-	for _, tc := range []struct{ path, want string }{
-		{lab + name + "/", `data-status="session_status" data-target=""`},
-		{"/enter_cluster/default/lab/" + name + "?open=dashboard",
-			`data-status="../../../namespaces/default/clusters/lab/sessions/` + name +
-				`/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
-	} {
-		f.ask(t, http.MethodGet, tc.path, asBrowser).wants(t, 200, tc.want, "1.00 KiB of 4.00 KiB")
+	for _, page := range []string{"", "findings", "timeline", "overview", "search", "search?q=x&plain=1",
+		"log?node_id=a&file=b", "logs?log=a/b", "compare", "compare?with=" + old, "at/2026-11-20T23:20:00Z/findings"} {
+		f.ask(t, http.MethodGet, lab+name+"/"+page, asBrowser).wants(t, 200,
+			lab[1:]+name+`/session_status" data-target=""`, "1.00 KiB of 4.00 KiB")
+		if page == "" || page == "findings" {
+			f.ask(t, http.MethodGet, lab+name+"/"+page).wants(t, 503)
+		}
 	}
-	f.ask(t, http.MethodGet, lab+name+"/").wants(t, 503)
+	root := "../../../"
+	f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name+"?open=dashboard", asBrowser).wants(t, 200,
+		`data-status="`+root+lab[1:]+name+`/session_status" data-target="`+root+lab[1:]+name+`/"`, "1.00 KiB of 4.00 KiB")
+}
+
+// TestPagesWhileLogsAreRead: a page whose findings take long says so, and is not taken for the answer later.
+func TestPagesWhileLogsAreRead(t *testing.T) {
+	gate := make(chan struct{})
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.LoadWait, o.PageWait = time.Second, 50*time.Millisecond
+		whole := o.Findings
+		o.Findings = func(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
+			select {
+			case <-gate:
+				return whole(ctx, m)
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	})
+	f.waitLoaded(t, name)
+	for _, page := range []string{"findings", "timeline", "overview", "at/2026-11-20T23:24:00Z/findings"} {
+		status := lab[1:] + name + "/api/history/findings"
+		if strings.HasPrefix(page, "at/") {
+			status = lab[1:] + name + "/at/2026-11-20T23:24:00Z/api/history/findings"
+		}
+		got := f.ask(t, http.MethodGet, lab+name+"/"+page, asBrowser)
+		got.wants(t, 200, status+`" data-target=""`, "Reading the session’s logs")
+		if got.header.Get("ETag") != "" {
+			t.Errorf("%s: ETag %s", page, got.header.Get("ETag"))
+		}
+	}
+	program := f.ask(t, http.MethodGet, lab+name+"/findings").wants(t, 503, "logs are being read")
+	if program.header.Get("Retry-After") == "" {
+		t.Error("a program is not told when to ask again")
+	}
+	close(gate)
+	f.waitUntil(t, lab+name+"/findings",
+		func(a answer) bool { return !strings.Contains(a.body, "Reading the session’s logs") }, asBrowser)
 }
 
 func TestClusters(t *testing.T) {

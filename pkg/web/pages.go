@@ -6,6 +6,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Note is the page with the pin and the note on a session.
@@ -74,20 +75,27 @@ type Link struct{ Title, Address string }
 
 func (Problem) template() string { return "problem.html" }
 
-// Loading is a page that shows the load of a session and goes to the dashboard when it is done.
+// Loading is a page that is shown until another one about a session can be: while the session is loaded, or its logs
+// are read.
 type Loading struct {
 	Frame
-	Cluster, Namespace, Session string
-	// Target is the address of the dashboard, relative to the page; "" if it is the page's own address.
-	Target                string
-	State                 string
+	Ref layout.Session
+	// Target is the address of the page that follows, relative to this one; "" if it is this one's own.
+	Target string
+	// Status is the address below the session's that scripts ask. It answers with the progress as JSON or, if it has no
+	// state, when it is done.
+	Status                string
+	State                 string // of sessioncache, or ReadingLogs
 	BytesDone, BytesTotal int64
 }
 
+// ReadingLogs is the state of a session whose logs are read to find out how it ended.
+const ReadingLogs = "reading logs"
+
 func (Loading) template() string { return "loading.html" }
 
-// StatusURL is the address of the progress as JSON.
-func (p Loading) StatusURL() string { return p.Target + "session_status" }
+// StatusURL is the address of Status, relative to the page.
+func (p Loading) StatusURL() string { return p.Base + p.Ref.Path() + p.Status }
 
 // Done says that the session is loaded.
 func (p Loading) Done() bool { return p.State == "ready" }

@@ -159,7 +159,7 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 		m, err := o.open(ctx, answers, e)
 		return m, func() {}, err
-	}, q, fromBrowser)
+	}, q, fromBrowser, 0)
 }
 
 // fleet implements history.

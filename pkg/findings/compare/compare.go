@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -44,6 +45,7 @@ type Hides func(ctx context.Context, m *moment.Moment) (bool, error)
 type Comparer struct {
 	Open     Open
 	Findings findings.Reader // without metrics, what was used is not known
+	Wait     time.Duration   // for the findings of each side, as in findings.Within
 	Hides    Hides           // nil: they are shown
 }
 

@@ -95,7 +95,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339),
 		ended.Sub(began).Seconds()
 	for _, step := range []func() error{
-		func() error { return s.readFindings(ctx, r, c.Findings) },
+		func() error { return s.readFindings(ctx, r, c) },
 		func() error { return s.readSettings(ctx, r, c.Hides) },
 		func() error { return s.readRuns(ctx, r) },
 		func() error { return s.readNodes(ctx, r, e, began, ended, c.Findings.Metrics) },
@@ -124,8 +124,10 @@ func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 
 // readFindings reads the findings of the session, with its outcome. If the side is a job, it keeps only the findings
 // about that job.
-func (s *Side) readFindings(ctx context.Context, r *moment.Moment, reader findings.Reader) error {
-	report, err := reader.Read(ctx, r)
+func (s *Side) readFindings(ctx context.Context, r *moment.Moment, c Comparer) error {
+	ctx, cancel := findings.Within(ctx, c.Wait, r)
+	defer cancel()
+	report, err := c.Findings.Read(ctx, r)
 	if err != nil {
 		return err
 	}

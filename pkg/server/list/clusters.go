@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -31,7 +32,7 @@ var ClustersParams = slices.Concat(catalog.FilterParams, []string{"limit", "cont
 // Clusters answers /clusters: a JSON array of the sessions that the query selects, newest first. If there are more, the
 // header Link has the address of the rest.
 func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, shared.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
 	if err := l.Unavailable(); err != nil {

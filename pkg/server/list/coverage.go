@@ -10,9 +10,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
-	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -81,7 +81,7 @@ func coverageRecord(c coverage.Cluster) web.CoverageRecord {
 
 // coverage returns how well collectors cover the running clusters that the caller may see.
 func (h *Handlers) coverage(r *http.Request) (coverage.Report, error) {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, shared.ErrWaited)
 	defer cancel()
 	return h.opts.Sessions.Coverage(ctx, h.opts.CollectorVersion)
 }

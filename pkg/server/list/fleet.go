@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -106,7 +107,7 @@ func (h *Handlers) fleetReport(r *http.Request, form url.Values, whole bool) (*f
 	if err != nil {
 		return nil, visible.Listing{}, err
 	}
-	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
+	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, shared.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(soon)
 	if err := l.Unavailable(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -29,7 +30,7 @@ const outcomesWait = 300 * time.Millisecond
 func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
 	q, wrongErr := parseListQuery(r.URL.Query(), now)
-	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, shared.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
 	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.webQuery(), At: l.At,
@@ -37,7 +38,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:
-	case l.At.IsZero() && errors.Is(l.Err, problem.ErrWaited):
+	case l.At.IsZero() && errors.Is(l.Err, shared.ErrWaited):
 		status, page.Waiting = http.StatusServiceUnavailable, true
 	case l.At.IsZero():
 		status = problem.Of(l.Err, h.opts.Storage).Status

@@ -366,6 +366,9 @@ func shownTime(t time.Time, typed param.Times) string {
 	return t.In(typed.Zone).Format(time.DateTime)
 }
 
+// findingsWait is how long a page waits for the findings. Without them it is complete but for its marks.
+const findingsWait = 3 * time.Second
+
 // maxMarks is how many failures and lost nodes a page marks.
 const maxMarks = 60
 
@@ -375,7 +378,9 @@ func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	if p.Findings == nil {
 		return
 	}
-	report, err := p.Findings(r.Context(), &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), findingsWait, &r.Moment)
+	defer cancel()
+	report, err := p.Findings(ctx, &r.Moment)
 	if err != nil {
 		r.Log.WithError(err).Debug("failures are not marked on a page of panels")
 		return

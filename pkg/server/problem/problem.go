@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -20,9 +21,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
-
-// ErrWaited is the cause of a context that ended because a request waited long enough.
-var ErrWaited = errors.New("waited long enough")
 
 // Problem is the answer to a request that failed: a page to a browser, JSON in the form of Ray's dashboard to others.
 type Problem struct {
@@ -36,6 +34,9 @@ type Problem struct {
 	Data     any        // for programs
 	// RetryAfter is in how many seconds the client may try again; 0 does not invite it to.
 	RetryAfter int
+	// Loading, if set, is the page for browsers: it waits until the request can be answered. Whoever shows it sets its
+	// frame.
+	Loading *web.Loading
 
 	cause error
 }
@@ -144,7 +145,7 @@ var problems = []struct {
 		Advice: "Try again in a few seconds."}},
 	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this",
 		Advice: "Ask for less, or have the server's administrator raise --max-answer-memory."}},
-	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
+	{shared.ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
 		Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
 		Advice: "Try again in a few seconds."}},

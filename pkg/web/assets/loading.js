@@ -1,4 +1,4 @@
-// Shows the progress of a session's load and opens its dashboard when it is done.
+// Waits until a page about a session can be shown, with the progress if the answer has it, and opens it.
 (function () {
   'use strict';
   var card = document.getElementById('loading');
@@ -35,7 +35,7 @@
 
   function look() {
     window.rayHistory.json(card.dataset.status, { cache: 'no-store', waiting: say }).then(function (status) {
-      if (status.state === 'ready') { open(); return; }
+      if (!status.state || status.state === 'ready') { open(); return; }
       show(status);
       setTimeout(look, status.error ? 4000 : 400);
     }, function (error) {
