@@ -2,8 +2,8 @@ package jsonstream
 
 import "io"
 
-// Finite puts null in the place of NaN, Infinity and -Infinity, which Python writes and JSON lacks. The zero value is at
-// the beginning of a document.
+// Finite puts null in the place of NaN, Infinity and -Infinity, which Python writes and JSON lacks. The zero value is
+// for the beginning of a document.
 type Finite struct {
 	inString, escaped bool // the next byte is in a string, and escaped by a backslash
 	minus             bool // a minus sign is held back, because it may begin -Infinity

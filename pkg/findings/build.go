@@ -66,8 +66,8 @@ func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	})
 }
 
-// Within bounds the wait for a session's findings; 0 has no bound. Then the error is shared.ErrWaited, and computing goes
-// on for who asks again. Of a running session, which is another one at the next request, the wait has no bound.
+// Within bounds the wait for a session's findings; 0 has no bound. After it the error is shared.ErrWaited, and the work
+// goes on for who asks again. The wait for a running session, which is another one at the next request, has no bound.
 func Within(ctx context.Context, wait time.Duration, r *moment.Moment) (context.Context, context.CancelFunc) {
 	if wait == 0 || r.Runs(ctx) {
 		return context.WithCancel(ctx)
