@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +48,8 @@ The exit code is 1 if a check failed.`,
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}
-			metrics := o.checkRunning(cmd.Context(), r)
+			metrics := r.Running(cmd.Context(), "collector",
+				net.JoinHostPort(o.listeners.MetricsAddress, strconv.Itoa(o.listeners.MetricsPort)))
 			return r.Finish(cmd.OutOrStdout(), bundle, settings.Shown(cmd.Flags()), metrics)
 		},
 	}
@@ -134,22 +134,4 @@ func (o *options) askDashboard(ctx context.Context) error {
 		return err
 	}
 	return body.Close()
-}
-
-// checkRunning checks that a collector runs on this machine and is ready, and returns its metrics as text; nil if none
-// answers.
-func (o *options) checkRunning(ctx context.Context, r *doctor.Report) []byte {
-	address := net.JoinHostPort(o.listeners.MetricsAddress, strconv.Itoa(o.listeners.MetricsPort))
-	status, text, err := doctor.Ask(ctx, address, "/readyz")
-	switch {
-	case err != nil:
-		r.Warn("collector", "none answers on port %d: start it", o.listeners.MetricsPort)
-		return nil
-	case status != http.StatusOK:
-		r.Fail("collector", "the one that runs is not ready: %s", text)
-	default:
-		r.OK("collector", "the one that runs is ready")
-	}
-	_, metrics, _ := doctor.Ask(ctx, address, "/metrics") // a report without metrics is of use, too
-	return metrics
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"strings"
 
@@ -43,7 +42,7 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}
-			metrics := o.checkRunning(cmd.Context(), r)
+			metrics := r.Running(cmd.Context(), "server", o.listen)
 			return r.Finish(cmd.OutOrStdout(), bundle, settings.Shown(flags), metrics)
 		},
 	}
@@ -90,20 +89,3 @@ func (o *serveOptions) examine(ctx context.Context, r *doctor.Report) {
 
 // minIndexSpace is the free space, in bytes, that is enough for the indexes of some sessions.
 const minIndexSpace = 1 << 30
-
-// checkRunning checks whether the server that runs on this machine is ready, and returns its metrics; nil if no server
-// runs here.
-func (o *serveOptions) checkRunning(ctx context.Context, r *doctor.Report) []byte {
-	status, text, err := doctor.Ask(ctx, o.listen, "/readyz")
-	switch {
-	case err != nil:
-		r.Warn("server", "none answers on %s: start it", o.listen)
-		return nil
-	case status != http.StatusOK:
-		r.Fail("server", "the one that runs is not ready: %s", text)
-	default:
-		r.OK("server", "the one that runs is ready")
-	}
-	_, metrics, _ := doctor.Ask(ctx, o.listen, "/metrics") // a report without metrics is of use, too
-	return metrics
-}

@@ -70,9 +70,8 @@ func (r *Report) versions(now time.Time) string {
 // maxAnswer bounds an answer of the running program, in bytes.
 const maxAnswer = 16 << 20
 
-// Ask sends a GET request to the program that runs on this machine. address is where the program listens, such as
-// :8080. The error says that nothing answers.
-func Ask(ctx context.Context, address, path string) (status int, text []byte, err error) {
+// get asks the program that runs on this machine: address is where it listens. The error says that nothing answers.
+func get(ctx context.Context, address, path string) (status int, text []byte, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return 0, nil, err
@@ -95,8 +94,25 @@ func Ask(ctx context.Context, address, path string) (status int, text []byte, er
 	return answer.StatusCode, text, err
 }
 
-// Arguments returns the flags of process 1 if that is the program, as in its container, where the doctor runs by
-// `kubectl exec`; nil otherwise.
+// Running checks that a program runs at an address, host:port, and is ready. what it is called in the check. It returns
+// the program's metrics as text; nil if none answers.
+func (r *Report) Running(ctx context.Context, what, address string) []byte {
+	status, text, err := get(ctx, address, "/readyz")
+	switch {
+	case err != nil:
+		r.Warn(what, "none answers on %s: start it", address)
+		return nil
+	case status != http.StatusOK:
+		r.Fail(what, "the one that runs is not ready: %s", text)
+	default:
+		r.OK(what, "the one that runs is ready")
+	}
+	_, metrics, _ := get(ctx, address, "/metrics") // a report without is of use too
+	return metrics
+}
+
+// Arguments are those of the process 1 if it is the program, as in its container, where the doctor runs by `kubectl
+// exec`.
 func Arguments(program string) []string {
 	line, err := os.ReadFile("/proc/1/cmdline")
 	if err != nil {
