@@ -227,7 +227,8 @@ func (s *source) logPanic(caught *guard.Panic) {
 	if s.opts.Log != nil {
 		s.opts.Log.WithError(caught).WithFields(logrus.Fields{"session": s.ref.String(),
 			"stack": string(caught.Stack)}).Error(
-			"a stored object is damaged in a way that this version does not expect")
+			"a stored object could not be read because of an error in this program: please report this line; " +
+				"the session is shown without the object")
 	}
 }
 

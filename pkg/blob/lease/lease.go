@@ -17,11 +17,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ErrBusy says that another command holds the session's lease.
-var ErrBusy = errors.New("another command is working on the session")
+// ErrBusy says that another program holds the lease.
+var ErrBusy = errors.New("another program is at work on this")
 
-// ErrLost says that another command took the lease.
-var ErrLost = errors.New("another command took over the session: this one did not renew its lease in time")
+// ErrLost says that another program took the lease.
+var ErrLost = errors.New("another program took over the work: this one did not renew its lease in time")
 
 // Timeout is how long the holder of a session's lease counts as alive after its last renewal.
 const Timeout = 10 * time.Minute
@@ -89,7 +89,7 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 		return nil, nil, err
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("take the session's lease: %w", err)
+		return nil, nil, fmt.Errorf("take the lease %s: %w", key, err)
 	}
 	ctx, l.stop = context.WithCancelCause(ctx)
 	go l.keep(ctx)
@@ -200,7 +200,7 @@ func (l *lease) release() error {
 		err = l.store.Delete(ctx, l.key)
 	}
 	if err != nil {
-		return fmt.Errorf("release the session's lease: %w", err)
+		return fmt.Errorf("release the lease %s: %w", l.key, err)
 	}
 	return nil
 }

@@ -180,7 +180,8 @@ func (t *tree) gone(now time.Time, s seenFile) {
 	t.tailer.metrics.gone.Inc()
 	if log, ok := t.tailer.warnings.lost.Allow(now); ok {
 		log.WithFields(logrus.Fields{"session": t.session, "log": s.path}).Warn(
-			"a log was written and removed before it could be read: it is lost")
+			"a log was written and removed before it could be read: it is lost; " +
+				"have its program keep it for some seconds")
 	}
 }
 

@@ -269,7 +269,8 @@ func (t *tree) finish(f *file) {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,
-				"log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
+				"log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost; "+
+				"raise RAY_ROTATION_BACKUP_COUNT or lower --push-interval", lost)
 		}
 	}
 	if f != s.current {

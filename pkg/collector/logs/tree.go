@@ -390,7 +390,7 @@ func (t *tree) unreadError() error {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
 	}
 	if t.unseen > 0 {
-		return fmt.Errorf("some of the logs of %s: the file system cannot tell of %d of them", t.session, t.unseen)
+		return fmt.Errorf("some of the logs of %s: the size of %d of them cannot be read", t.session, t.unseen)
 	}
 	for _, f := range t.files {
 		if f.state == unreadable && !f.forbidden && f.unstored() > 0 {

@@ -199,7 +199,7 @@ func testFileThatCannotBeToldOf(t *testing.T, damaged, log string) {
 		if n := r.tailer.Followed(); n != 2 {
 			t.Errorf("%d logs are followed, want those that may still be there", n)
 		}
-		if err := r.tailer.Unread(); err == nil || !strings.Contains(err.Error(), "cannot tell of 1 of them") {
+		if err := r.tailer.Unread(); err == nil || !strings.Contains(err.Error(), "the size of 1 of them") {
 			t.Errorf("the log is not told of: %v", err)
 		}
 		mend()

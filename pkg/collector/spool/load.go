@@ -103,7 +103,8 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	}
 	if end < size {
 		s.metrics.torn.Inc()
-		s.log.Warnf("spool: %s ended within a batch; its %d bytes are moved to %s", path, size-end, quarantineDir)
+		s.log.Warnf("spool: %s ends within a batch that was not accepted yet; its %d bytes are moved to %s", path,
+			size-end, quarantineDir)
 		if err := s.cutTail(f, path, end, size); err != nil {
 			s.logError("cut segment", err)
 			end = size
@@ -118,12 +119,12 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	if l.foreign != nil {
 		seg.damaged = true // so the file is set aside instead of deleted
 		s.log.WithError(l.foreign).Errorf(
-			"spool: %s contains data that no collector of this cluster writes; this data is not shipped, and the "+
-				"file is moved to %s", path, quarantineDir)
+			"spool: %s contains data that no collector of this cluster writes: check who can write to --spool-dir; "+
+				"this data is not stored, and the file is moved to %s", path, quarantineDir)
 	} else if seg.damaged {
 		s.metrics.damaged.Inc()
-		s.log.Errorf("spool: %s is damaged; readable events are shipped, then the file is moved to %s", path,
-			quarantineDir)
+		s.log.Errorf("spool: %s is damaged: check the disk; readable events are stored, then the file is moved to %s",
+			path, quarantineDir)
 	}
 	return nil
 }

@@ -118,7 +118,8 @@ func (r *reader) Close() error { return r.close() }
 func (s *Spool) dropDamaged(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
 	s.log.WithField("key", st.key).Errorf(
-		"spool: %d bytes of data in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
+		"spool: %d bytes of data in %s are damaged and lost: check the disk; the file is moved to quarantine", n,
+		seg.path)
 	s.mu.Lock()
 	st.dropBytes(start, n)
 	s.collect()

@@ -103,7 +103,7 @@ var (
 	ErrGiveWay = errors.New("the data that waits for the store takes half of --spool-max-bytes or of the disk, and the " +
 		"other half is reserved for events: check that the store answers")
 	// ErrTooLarge says that the batch would not fit into an empty spool.
-	ErrTooLarge = errors.New("batch is larger than the spool")
+	ErrTooLarge = errors.New("the batch is larger than --spool-max-bytes")
 
 	errClosed = errors.New("spool is closed")
 )

@@ -117,8 +117,8 @@ func (j *joining) readChunks() error {
 		s.from = max(c.Offset, min(j.end, s.end))
 		switch {
 		case c.Offset > j.end && layout.IsRegion(c.Offset):
-			return fmt.Errorf("%w: one of its chunks continues after another whose end its collector did not know, so "+
-				"offsets would change", errSkipped)
+			return fmt.Errorf("%w: the length of one of its compressed chunks is not stored, so offsets would "+
+				"change", errSkipped)
 		case c.Offset > j.end:
 			return fmt.Errorf("%w: bytes %d to %d are missing", errSkipped, j.end, c.Offset-1)
 		}

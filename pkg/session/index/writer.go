@@ -38,7 +38,7 @@ type Writer struct {
 }
 
 // ErrPartial says that findings are not kept, because not everything that they are made of could be read.
-var ErrPartial = errors.New("not everything that its findings need could be read")
+var ErrPartial = errors.New("some stored data that the findings need could not be read")
 
 // Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows
 // written: two for each attempt.
