@@ -49,6 +49,7 @@ type answer struct {
 // or if their times are not known, the one with the most rows.
 type sources struct {
 	jobs, nodes answer
+	dropped     answer  // the last list of jobs that has some which the next one lacks
 	nodesBy     []int64 // when nodes was saved (Unix ms; 0: not known), and how many rows it may have
 	labels      map[string]string
 	ahead       time.Duration // how far the clock of the answers' times is ahead, see lifetime.Life
@@ -61,6 +62,9 @@ func (s *sources) add(parsed layout.Object, o blob.Object) {
 	}
 	switch path, query, _ := strings.Cut(parsed.Path, "?"); {
 	case path == jobsPath && query == "":
+		if s.jobs.size-o.Size >= layout.JobBytes {
+			s.dropped = s.jobs
+		}
 		s.jobs = answer{o.Key, o.ETag, o.Size}
 	case path == nodesPath:
 		detail, rows, whole := layout.ListedBy(query)
@@ -115,7 +119,7 @@ func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details,
 	for _, read := range []struct {
 		answer answer
 		decode func(*jsonstream.Reader, *packs.Facts) error
-	}{{from.jobs, readJobs}, {from.nodes, from.readHours}} {
+	}{{from.jobs, readJobs}, {from.dropped, addDropped}, {from.nodes, from.readHours}} {
 		if read.answer.key != "" {
 			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
 		}
@@ -186,6 +190,24 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 		return fmt.Errorf("read the jobs: %w", err)
 	}
 	f.Jobs = jobs
+	return nil
+}
+
+// addDropped adds the jobs of an earlier list that are not in the last one.
+func addDropped(in *jsonstream.Reader, f *packs.Facts) error {
+	var earlier packs.Facts
+	if err := readJobs(in, &earlier); err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for _, j := range f.Jobs {
+		listed[cmp.Or(j.Submission, j.ID)] = true
+	}
+	for _, j := range earlier.Jobs {
+		if !listed[cmp.Or(j.Submission, j.ID)] {
+			f.Jobs = append(f.Jobs, j)
+		}
+	}
 	return nil
 }
 

@@ -136,6 +136,23 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 }
 
+// TestFactsOfJobsThatTheLastListLacks: a job that was deleted before the session ended counts as it was.
+func TestFactsOfJobsThatTheLastListLacks(t *testing.T) {
+	store, _ := bucket()
+	ref := ended(t, store, "fails")
+	key := layout.SnapshotKey(root, ref, "/api/jobs/")
+	put(t, store, layout.SnapshotVersionKey(key, time.Unix(1900000000, 0)), `[{"submission_id": "gone", "status": `+
+		`"FAILED", "message": "`+strings.Repeat("x", layout.JobBytes)+`"}, {"submission_id": "A1", "status": "RUNNING"}]`)
+	put(t, store, layout.SnapshotVersionKey(key, time.Unix(1900000060, 0)),
+		`[{"submission_id": "A1", "status": "SUCCEEDED"}]`)
+	store.Age(time.Hour)
+	pack(t, store)
+	jobs := packed(t, store)[ref].Jobs
+	if len(jobs) != 2 || jobs[0].Status != "SUCCEEDED" || jobs[1].Submission != "gone" || jobs[1].Status != "FAILED" {
+		t.Errorf("jobs %+v", jobs)
+	}
+}
+
 // TestFactsByAClockAhead: times by the clock of a head that is ahead of the store's are as much earlier, however much
 // that is. A start that is only by the local time of a zone east of UTC says nothing of the clock.
 func TestFactsByAClockAhead(t *testing.T) {

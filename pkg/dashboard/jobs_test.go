@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
@@ -176,5 +177,38 @@ func TestUnsavedSubmissions(t *testing.T) {
 				t.Errorf("%d submissions", seen)
 			}
 		})
+	}
+}
+
+// TestJobsThatTheLastListLacks: a job that was deleted, or that a GCS which began anew does not know, is listed as it
+// was before, at the end and at each moment since it existed.
+func TestJobsThatTheLastListLacks(t *testing.T) {
+	dir, key := t.TempDir(), layout.SnapshotKey(layout.DefaultRoot, lab, "/api/jobs/")
+	row := func(id, status string, start string) string {
+		return fmt.Sprintf(`{"type": "SUBMISSION", "submission_id": %q, "status": %q, "start_time": %d, "message": %q}`, id,
+			status, at(start)/1e6, strings.Repeat("x", layout.JobBytes))
+	}
+	list := func(rows ...string) string { return "[" + strings.Join(rows, ", ") + "]" }
+	a, b, c := row("a", "FAILED", "23:20:01"), row("b", "RUNNING", "23:20:02"), row("c", "SUCCEEDED", "23:24:00")
+	put(t, dir, key, list(row("a", "RUNNING", "23:20:01")))
+	for clock, body := range map[string]string{
+		"23:21:00": list(a, b), "23:22:00": list(b), "23:23:00": list(), "23:25:00": list(c),
+	} {
+		put(t, dir, layout.SnapshotVersionKey(key, time.Unix(0, at(clock))), body)
+	}
+	asked := newAsker(t, load(t, dir, lab), Options{})
+	for clock, want := range map[string]string{
+		"23:21:30": "a FAILED, b RUNNING", "23:22:30": "b RUNNING, a FAILED", "23:23:30": "b RUNNING, a FAILED",
+		"": "c SUCCEEDED, b RUNNING, a FAILED",
+	} {
+		if asked.at = 0; clock != "" {
+			asked.at = at(clock)
+		}
+		var got []string
+		for _, v := range asked.body("/api/jobs/").([]any) {
+			job := v.(*pyjson.Object)
+			got = append(got, job.String("submission_id")+" "+job.String("status"))
+		}
+		says.Equal(t, strings.Join(got, ", "), want, "at %q", clock)
 	}
 }

@@ -122,6 +122,10 @@ func KindOfStream(key string) Kind {
 // lies under other keys.
 const AllRows = "?detail=1&limit=10000"
 
+// JobBytes is how many bytes of the dashboard's list of jobs are about one job at least (JobDetails in
+// ray/dashboard/modules/job/pydantic_models.py). A stored list that is so much shorter than the one before lacks a job.
+const JobBytes = 300
+
 // DefaultRows is how many rows such a list has if its query does not say it (ray/util/state/common.py).
 const DefaultRows = 100
 

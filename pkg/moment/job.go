@@ -3,14 +3,17 @@ package moment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
 // RayMetadata reports whether a name in a job's metadata is Ray's own.
@@ -140,14 +143,55 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 }
 
 // savedJobs returns the rows of the last snapshot of jobs, and when it was taken (Unix ns; 0: not known): of
-// /api/jobs/, or else of the State API's list, which has the same columns.
+// /api/jobs/, or else of the State API's list, which has the same columns. A job that only an earlier snapshot lists
+// follows as it was then: it was deleted, or the GCS began anew without it.
 func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error) {
-	value, taken, err := m.Saved(ctx, "/api/jobs/")
-	if list, ok := value.([]any); ok || err != nil {
-		return Objects(list), taken, err
+	value, taken, err := m.Saved(ctx, jobsURL)
+	if err != nil {
+		return nil, 0, err
+	}
+	if list, ok := value.([]any); ok {
+		rows := Objects(list)
+		for _, snap := range m.Session.Snapshots.Dropped(jobsURL, m.At, layout.JobBytes, maxDropped) {
+			if rows, err = m.addMissing(ctx, rows, snap); err != nil {
+				return nil, 0, err
+			}
+		}
+		return rows, taken, nil
 	}
 	result, taken, err := m.SavedList(ctx, "/api/v0/jobs")
 	return Objects(result.List("result")), taken, err
+}
+
+const jobsURL = "/api/jobs/"
+
+// maxDropped is how many earlier snapshots are read for jobs that later ones lack.
+const maxDropped = 4
+
+// addMissing appends the rows of an earlier snapshot of jobs that are of none of the jobs in rows.
+func (m *Moment) addMissing(ctx context.Context, rows []*pyjson.Object,
+	earlier *snapshots.Snapshot) ([]*pyjson.Object, error) {
+	value, err := m.Session.Snapshots.Value(ctx, earlier)
+	if errors.Is(err, snapshots.ErrMalformed) {
+		return rows, nil
+	}
+	listed := map[[2]string]bool{}
+	key := func(row *pyjson.Object) [2]string {
+		if id := row.String("submission_id"); id != "" {
+			return [2]string{id, ""}
+		}
+		return [2]string{"", row.String("job_id")}
+	}
+	for _, row := range rows {
+		listed[key(row)] = true
+	}
+	list, _ := value.([]any)
+	for _, row := range Objects(list) {
+		if !listed[key(row)] {
+			rows = append(rows, row)
+		}
+	}
+	return rows, err
 }
 
 // jobBuilder puts jobs together.

@@ -192,6 +192,20 @@ func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	return last, nil
 }
 
+// Dropped finds the last snapshots of url, the newest first and at most n, that were taken at or before at (as for Last)
+// and that the next one is smaller than by drop bytes: it lacks something that they have.
+func (s *Set) Dropped(url string, at, drop int64, n int) (found []*Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions := s.byURL[canonicalURL(url)]
+	for i := len(versions) - 2; i >= 0 && len(found) < n; i-- {
+		if next := versions[i+1]; (at == 0 || next.Taken <= at) && versions[i].size-next.size >= drop {
+			found = append(found, versions[i])
+		}
+	}
+	return found
+}
+
 // Shrink frees everything that can be read again.
 func (s *Set) Shrink() {
 	s.values.Clear()
