@@ -82,6 +82,9 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrRefused says that the store refuses every object with this key, but accepts others.
 	ErrRefused = errors.New("refused")
+	// ErrArchived says that the store keeps this object where it cannot be read until somebody restores it. Others may be
+	// read.
+	ErrArchived = errors.New("archived")
 )
 
 // AccessError says why a store refused a request of these credentials, and what to do. It is an ErrPermission.

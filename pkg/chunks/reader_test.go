@@ -246,6 +246,33 @@ func TestErrorsOfTheStoreAreNoGaps(t *testing.T) {
 	}
 }
 
+// TestArchived: a part of a log that the store has archived is a gap. A part of another stream is not, because what is
+// made of the stream would be valid when the part is restored.
+func TestArchived(t *testing.T) {
+	for _, kind := range []layout.Kind{layout.Log, layout.NodeEvents} {
+		m := storetest.New()
+		s := stream(t, m, testChunk{0, "one\n", plain}, testChunk{4, "two\n", zst}, testChunk{8, "six\n", plain})
+		s.Kind = kind
+		archive := &storetest.Hooked{Store: m, Before: func(_ context.Context, _ storetest.Op, key string) error {
+			if key == s.Chunks[1].Object.Key {
+				return fmt.Errorf("%w: its words", blob.ErrArchived)
+			}
+			return nil
+		}}
+		got, gaps, err := readAll(t, NewReader(t.Context(), archive, s, Options{}))
+		if kind != layout.Log {
+			if !errors.Is(err, blob.ErrArchived) || len(gaps) > 0 {
+				t.Errorf("events: %v, gaps %q", err, gaps)
+			}
+			continue
+		}
+		if want := s.Chunks[1].Object.Key + " is archived by the store: restore it"; err != nil || got != "one\nsix\n" ||
+			!slices.Equal(gaps, []string{want}) {
+			t.Errorf("a log: %q, %v, gaps %q", got, err, gaps)
+		}
+	}
+}
+
 // TestExact: an object of another size than it was listed with is refused, where that matters.
 func TestExact(t *testing.T) {
 	for name, change := range map[string]func([]byte) []byte{

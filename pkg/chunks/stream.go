@@ -84,7 +84,7 @@ type Gap struct {
 	Key string // of the chunk that could not be read, else of the stream
 	// From and To are the missing bytes [From, To). To is From if nothing follows in the stream.
 	From, To int64
-	// Err says what is wrong with the chunk: ErrDamaged, ErrChanged or os.ErrNotExist. It is nil if no chunk holds the
+	// Err says what is wrong with the chunk: ErrDamaged, ErrChanged, blob.ErrArchived or os.ErrNotExist. It is nil if no chunk holds the
 	// bytes.
 	Err error
 }
@@ -98,6 +98,8 @@ func (g *Gap) What() string {
 		return "was listed but is gone"
 	case errors.Is(g.Err, ErrChanged):
 		return "was replaced while it was read"
+	case errors.Is(g.Err, blob.ErrArchived):
+		return "is archived by the store: restore it"
 	}
 	return "is " + g.Err.Error()
 }

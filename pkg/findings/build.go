@@ -127,6 +127,7 @@ type builder struct {
 	logWork               int64                   // what reading logs took, as digest.work
 	lostJobs              []string                // submissions that only their drivers' logs show
 	unreadLogs            map[moment.LogFile]bool // logs that were not read because of the limits
+	archived              map[moment.LogFile]bool // logs of which the store gives a part only when it is restored
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts
@@ -172,7 +173,8 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 		byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lostNodes: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{},
 		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
-		unreadLogs: map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
+		unreadLogs: map[moment.LogFile]bool{},
+		archived:   map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
 		processNames: map[string]string{}, demandMatches: map[*regexp.Regexp][]match{},
 		base: "/" + r.Session.Ref.Path(), running: running,
 	}

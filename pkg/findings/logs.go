@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -138,6 +139,9 @@ func (b *builder) digest(d *digest, file moment.LogFile, from, to, limit int64) 
 		case errors.Is(err, io.EOF):
 			return to, nil
 		case errors.As(err, &gap): // some bytes are not stored: the next Read goes on behind them
+			if errors.Is(gap.Err, blob.ErrArchived) {
+				b.archived[file] = true
+			}
 		case err != nil:
 			return 0, err
 		}

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -154,5 +157,22 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		if _, err := findings.Encode(s, report, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestArchivedLogs: findings are made without the logs that the store has archived, say so, and are not kept.
+func TestArchivedLogs(t *testing.T) {
+	store, ref := recorded(t, "child_oom137")
+	archive := &storetest.Hooked{Store: store, Before: func(_ context.Context, op storetest.Op, key string) error {
+		if op == storetest.Get && strings.Contains(key, "/logs/") {
+			return &blob.AccessError{Advice: "restore it", Err: blob.ErrArchived}
+		}
+		return nil
+	}}
+	s := loadFrom(t, archive, ref, nil)
+	found := reportWith(t, s, nil)
+	says.All(t, strings.Join(found.Missing, "\n"), "archived by the store")
+	if len(found.Findings) == 0 || found.Outcome != "failed" || !found.Partial {
+		t.Errorf("%s, %d findings, partial %t", found.Outcome, len(found.Findings), found.Partial)
 	}
 }

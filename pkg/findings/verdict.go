@@ -66,6 +66,11 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
 	}
+	if n := len(b.archived); n > 0 {
+		r.Partial = true
+		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at until restored: archived by the store.",
+			human.Count(n, "log")))
+	}
 	if r.Outcome == catalog.Unknown {
 		r.Summary = b.unknownSummary()
 	} else {

@@ -60,7 +60,7 @@ func (m *Moment) readEvents(ctx context.Context, maxBytes int64) ([]*pyjson.Obje
 			return nil, err
 		}
 		data, err := f.ReadRange(ctx, max(0, f.Size()-maxEventFileBytes), f.Size())
-		if err != nil {
+		if ignoreMissing(err) != nil {
 			return nil, err
 		}
 		if !all.addLines(data) {

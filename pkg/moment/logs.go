@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -157,21 +158,23 @@ type LogFile struct {
 	Path string
 }
 
-// ignoreMissing returns nil for an error that an object does not exist, and all others as they are.
+// ignoreMissing returns nil for an error that an object does not exist, or that a part of a log cannot be read, and all
+// others as they are.
 func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if gap := (*chunks.Gap)(nil); errors.Is(err, os.ErrNotExist) || errors.As(err, &gap) {
 		return nil
 	}
 	return err
 }
 
-// ReadHead reads the first n bytes of a log; a log that does not exist is empty.
+// ReadHead reads the first n bytes of a log, up to what cannot be read; a log that does not exist is empty.
 func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) ([]byte, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
-	return f.ReadRange(ctx, 0, n)
+	head, err := f.ReadRange(ctx, 0, n)
+	return head, ignoreMissing(err)
 }
 
 // readTail reads the last lines of a log, at most maxBytes of them; a log that does not exist is empty.
@@ -182,10 +185,10 @@ func readTail(ctx context.Context, logs *sessionlogs.Set, log LogFile, lines int
 	}
 	start, err := f.TailStart(ctx, f.Size(), lines, maxBytes)
 	if err != nil {
-		return "", err
+		return "", ignoreMissing(err)
 	}
 	tail, err := f.ReadRange(ctx, start, f.Size())
-	return string(tail), err
+	return string(tail), ignoreMissing(err)
 }
 
 // logFacts is what the logs of a submission and of its supervisor say; fields that are not known are empty.

@@ -164,7 +164,7 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case immutable:
 		return remote.Locked(err, "bucket "+s.name)
 	case "InvalidObjectState":
-		return remote.Refused(err, "the object is archived and cannot be read at once: restore it")
+		return remote.Archived(err)
 	case "UserDisable", "InvalidPayer":
 		return remote.Refused(err, "the account of bucket %s is not in order, as with bills that are not paid: ask "+
 			"its owner", s.name)

@@ -117,7 +117,7 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 	case strings.HasPrefix(code, "BlobImmutable"):
 		return remote.Locked(err, "container "+s.name)
 	case code == "BlobArchived", code == "BlobBeingRehydrated":
-		return remote.Refused(err, "the blob is in the archive tier and cannot be read at once: rehydrate it")
+		return remote.Archived(err)
 	case strings.HasPrefix(code, "KeyVault"):
 		return remote.Refused(err, "the key in Key Vault that encrypts the storage account cannot be used: enable "+
 			"it, and grant get, wrapKey and unwrapKey to the account's identity")

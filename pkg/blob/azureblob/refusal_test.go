@@ -27,7 +27,7 @@ func TestAdviceByCause(t *testing.T) {
 		"keys are off":     {"KeyBasedAuthenticationNotPermitted", 403, 0, "does not allow account keys"},
 		"the account":      {"AccountIsDisabled", 403, 0, "the storage account is disabled"},
 		"a key in a vault": {"KeyVaultEncryptionKeyNotFound", 403, 0, "Key Vault"},
-		"archived":         {"BlobArchived", 409, 0, "rehydrate it"},
+		"archived":         {"BlobArchived", 409, 0, "restore it"},
 		"locked": {"BlobImmutableDueToPolicy", 409, 0,
 			"a retention policy, lock or hold of container c keeps the object"},
 		"something unknown": {"Whatever", 403, 0, "grant Microsoft.Storage/"},

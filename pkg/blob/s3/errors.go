@@ -150,7 +150,7 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 		return remote.RefusedOrWrongClock(err, header,
 			"the session token does not belong to the access key: set both anew")
 	case "InvalidObjectState":
-		return remote.Refused(err, "the object is archived in a storage class that cannot be read at once: restore it")
+		return remote.Archived(err)
 	case "AccountProblem", "AllAccessDisabled", "NotSignedUp", "InvalidPayer", "UserSuspended":
 		return remote.Refused(err, "the account of bucket %s is not in order: ask its owner", s.bucket)
 	case "QuotaExceeded", "XMinioAdminBucketQuotaExceeded":

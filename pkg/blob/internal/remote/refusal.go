@@ -44,6 +44,12 @@ func NoBucket(err error, bucket, flag string) error {
 		flag, err)
 }
 
+// Archived makes the error of reading an object that must be restored first.
+func Archived(err error) error {
+	return Refused(fmt.Errorf("%w: %w", blob.ErrArchived, err),
+		"the object is archived in a storage class that cannot be read at once: restore it")
+}
+
 // Locked makes the error of a change or removal that a bucket's own rules forbid, whoever asks.
 func Locked(err error, bucket string) error {
 	return Refused(lockedError{err}, "a retention policy, lock or hold of %s keeps the object as it is: wait until it "+
