@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -263,5 +264,26 @@ func TestLife(t *testing.T) {
 		if begin, end := m.Life(t.Context()); !begin.Equal(tt.begin) || !end.Equal(tt.end) {
 			t.Errorf("%s: %s to %s, want %s to %s", what, begin, end, tt.begin, tt.end)
 		}
+	}
+}
+
+// TestZoneByName: where no snapshot tells the zone, it is that in which the session's name has the head's start.
+func TestZoneByName(t *testing.T) {
+	started := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	for named, hours := range map[string]float64{
+		"2026-11-20_12-00-00": -8, "2026-11-20_11-59-55": -8, "2026-11-20_20-00-00": 0, "2026-11-20_19-59-02": 0,
+		"2026-11-21_01-29-58": 5.5, "2026-11-20_16-29-59": -3.5,
+		// no zone has these: events of the first minutes were lost, or the clock was set
+		"2026-11-20_19-50-00": 0, "2026-11-20_12-00-05": 0, "2026-11-22_20-00-00": 0, "latest": 0,
+	} {
+		s := &session.Session{Ref: layout.Session{Name: "session_" + named + "_000001_100"}}
+		s.Nodes = []entities.Node{{Start: started.Add(time.Hour).UnixNano()}, {}, {Start: started.UnixNano()}}
+		_, seconds := time.Now().In((&Moment{Session: s}).zoneByName()).Zone()
+		if got := float64(seconds) / 3600; got != hours {
+			t.Errorf("%s: %v hours, want %v", named, got, hours)
+		}
+	}
+	if zone := (&Moment{Session: &session.Session{}}).zoneByName(); zone != time.UTC {
+		t.Errorf("nothing stored: %s", zone)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -82,6 +83,9 @@ func (c cluster) summary(what string, n *rayNode, variables int, hadAccount bool
 	return done
 }
 
+// shutdownSeconds is the default of the collector's --shutdown-timeout.
+const shutdownSeconds = 25
+
 // podWarnings returns warnings about settings of a pod that harm its collector, or that the collector harms. It must be
 // called before the pod gets an account.
 func (c cluster) podWarnings(g group) (all []string) {
@@ -95,6 +99,11 @@ func (c cluster) podWarnings(g group) (all []string) {
 	if never && !c.options.Native {
 		warn("its restartPolicy is Never: a collector that ends, such as by its memory limit, is not started again, and " +
 			"the pod is never ready again; --native prevents it")
+	}
+	grace, err := strconv.Atoi(fmt.Sprint(g.pod["terminationGracePeriodSeconds"]))
+	if err == nil && grace < shutdownSeconds {
+		warn("its terminationGracePeriodSeconds is %d, but after SIGTERM the collector may take %d s to store the rest: "+
+			"raise it, or set RAYHISTORY_SHUTDOWN_TIMEOUT below it", grace, shutdownSeconds)
 	}
 	account := c.options.ServiceAccount
 	if c.autoscaler != "" && g.role == roleHead && account != "" && text(g.pod, "serviceAccountName") == "" {
