@@ -82,8 +82,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrRefused says that the store refuses every object with this key, but accepts others.
 	ErrRefused = errors.New("refused")
-	// ErrArchived says that the store keeps this object where it cannot be read until somebody restores it. Others may be
-	// read.
+	// ErrArchived says that the store keeps this object where it cannot be read until somebody restores it. Others may
+	// be read.
 	ErrArchived = errors.New("archived")
 )
 

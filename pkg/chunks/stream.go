@@ -84,8 +84,8 @@ type Gap struct {
 	Key string // of the chunk that could not be read, else of the stream
 	// From and To are the missing bytes [From, To). To is From if nothing follows in the stream.
 	From, To int64
-	// Err says what is wrong with the chunk: ErrDamaged, ErrChanged, blob.ErrArchived or os.ErrNotExist. It is nil if no chunk holds the
-	// bytes.
+	// Err says what is wrong with the chunk: ErrDamaged, ErrChanged, blob.ErrArchived or os.ErrNotExist. It is nil if
+	// no chunk holds the bytes.
 	Err error
 }
 

@@ -192,8 +192,8 @@ func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	return last, nil
 }
 
-// Dropped finds the last snapshots of url, the newest first and at most n, that were taken at or before at (as for Last)
-// and that the next one is smaller than by drop bytes: it lacks something that they have.
+// Dropped finds the last snapshots of url, the newest first and at most n, of which the next one was taken at or before
+// at (0: the session's end) and is smaller by drop bytes at least: it lacks something that they have.
 func (s *Set) Dropped(url string, at, drop int64, n int) (found []*Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
