@@ -82,16 +82,17 @@ func CrashedIn(log string) string {
 		return ""
 	}
 	frames := fatalFrame().FindAllStringSubmatch(stack[1], -1)
-	own := slices.IndexFunc(frames, func(m []string) bool { return !ofPackages().MatchString(m[1]) })
 	if len(frames) == 0 {
 		return ""
 	}
-	m := frames[max(0, own)]
-	return " in " + m[3] + " (" + folders().ReplaceAllString(m[1], "") + ":" + m[2] + ")"
+	own := slices.IndexFunc(frames, func(m []string) bool { return !packagesFile().MatchString(m[1]) })
+	m := frames[max(0, own)] // the innermost one if all are of libraries
+	file, line, function := m[1], m[2], m[3]
+	return " in " + function + " (" + libraryFolders().ReplaceAllString(file, "") + ":" + line + ")"
 }
 
-// causedBy matches the line by which Java, Node and .NET name the class of what an exception was caused by.
-var causedBy = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]*(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
+// causedByLine matches the line by which Java, Node and .NET name the class of what an exception was caused by.
+var causedByLine = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]*(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
 
 // Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
 const (
@@ -128,19 +129,21 @@ func lastCrashOf(crashes []crash, log string) (said string, at int) {
 		// Python's interpreter only names the signal, also below the words of C++ code that say why the code sent it
 		if m := all[len(all)-1]; m[0] > at && (at < 0 || crash.sign != fatalError) {
 			at, kind, message = m[0], submatch(end, m, 1), submatch(end, m, 2)
-			if first := max(m[3], m[5]); needsNextLine(end[m[2]:first]) {
-				message = strings.TrimSpace(message + " " + restOfMessage(end[first:]))
+			kindAt, saidEnd := m[2], max(m[3], m[5]) // of the first group, and of both groups
+			if needsNextLine(end[kindAt:saidEnd]) {
+				message = strings.TrimSpace(message + " " + restOfMessage(end[saidEnd:]))
 			}
 		}
 	}
 	if at < 0 {
 		return "", -1
 	}
-	if all := causedBy().FindAllStringSubmatchIndex(end[at:], -1); len(all) > 0 {
+	if all := causedByLine().FindAllStringSubmatchIndex(end[at:], -1); len(all) > 0 {
 		m := all[len(all)-1]
 		kind, message = submatch(end[at:], m, 1), submatch(end[at:], m, 2)
-		if m[4] >= 0 && needsNextLine(message) {
-			message = strings.TrimSpace(message + " " + restOfMessage(end[at+m[5]:]))
+		if hasMessage := m[4] >= 0; hasMessage && needsNextLine(message) {
+			messageEnd := at + m[5]
+			message = strings.TrimSpace(message + " " + restOfMessage(end[messageEnd:]))
 		}
 	}
 	if strings.Contains(message, "device-side assert") {
@@ -155,13 +158,13 @@ func lastCrashOf(crashes []crash, log string) (said string, at int) {
 	return Clip(strings.TrimSpace(Printable(said)), MaxTitle), from + at
 }
 
-// signalled matches the line that Ray's handler or Python prints of a signal that ends a process.
-var signalled = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+// signalLine matches the line that Ray's handler or Python prints of a signal that ends a process.
+var signalLine = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 
 // Signal returns the first signal of which a log says that it ended the process, or Python's words for it, and the
 // offset where the log says so; "" and -1 if it does not.
 func Signal(log string) (signal string, at int) {
-	m := signalled().FindStringSubmatchIndex(log)
+	m := signalLine().FindStringSubmatchIndex(log)
 	if m == nil {
 		return "", -1
 	}
@@ -184,16 +187,16 @@ func LastCrash(log string) string {
 		return ""
 	}
 	said := LastError(behindStack(log[at:]))
-	if said == "" || strings.Contains(crash, said) || ofCrash().MatchString(said) ||
+	if said == "" || strings.Contains(crash, said) || crashEcho().MatchString(said) ||
 		strings.HasPrefix(said, "Caused by: ") { // Java's, between two stacks
 		return crash
 	}
 	return said
 }
 
-// ofCrash matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a crash
-// behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
-var ofCrash = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
+// crashEcho matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a
+// crash behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
+var crashEcho = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
 	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
 
 const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
@@ -203,7 +206,7 @@ func BeforeSignal(log string) string {
 	for {
 		log = strings.TrimRight(log, "\r\n ")
 		line := log[strings.LastIndexByte(log, '\n')+1:]
-		if !ofCrash().MatchString(line) {
+		if !crashEcho().MatchString(line) {
 			return log
 		}
 		log = log[:len(log)-len(line)]
@@ -226,14 +229,15 @@ var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go and Rust.
 	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:)`)
-	// marksLine matches lines of only signs, the headings of tracebacks, and what clients show of an answer's headers.
-	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
+	// decoration matches lines of only signs ("=====", "    ^^^^"), the headings of tracebacks, and what clients show
+	// of an answer's headers.
+	decoration = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
 )
 
 // WithoutFrames returns a text without the lines that say where something happened, such as the frames of a traceback
 // and their lines of code.
 func WithoutFrames(text string) string {
-	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !marksLine().MatchString(text) {
+	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !decoration().MatchString(text) {
 		return text
 	}
 	var kept []string
@@ -245,7 +249,7 @@ func WithoutFrames(text string) string {
 		switch {
 		case frameLine().MatchString(line):
 			margin = indent
-		case margin >= 0 && indent > margin, marksLine().MatchString(line): // the frame's line of code
+		case margin >= 0 && indent > margin, decoration().MatchString(line): // the frame's line of code
 		default:
 			margin = -1
 			kept = append(kept, line)

@@ -55,20 +55,22 @@ func (e Exception) Same(other Exception) bool {
 }
 
 var (
-	// raised matches the line of a traceback that names the exception: "module.Type(Inner): message".
-	raised = lazyregexp.New(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
-	// typical matches names of exceptions with a usual ending, such as Error. Other names count only directly after a
-	// traceback's frames, and only if they begin with a capital letter or have a module.
-	typical = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
-	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any
-	// text, and the process's ID.
-	remote = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
+	// exceptionLine matches the line of a traceback that names the exception: "requests.HTTPError: 404 Not Found",
+	// "ray.exceptions.RayTaskError(ValueError): ray::f()". Its groups are the module with its dot ("requests."), the
+	// type ("HTTPError"), the type within the brackets ("ValueError") and the message.
+	exceptionLine = lazyregexp.New(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
+	// exceptionTypeName matches names of exceptions with a usual ending, such as Error. Other names count only directly
+	// after a traceback's frames, and only if they begin with a capital letter or have a module.
+	exceptionTypeName = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
+	// taskHeading matches the line that Ray puts before the traceback of a task: "ray::train() (pid=12, ip=10.0.0.1)".
+	// One of its two groups is the name of the task's process, which may be any text.
+	taskHeading = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 )
 
 // NamesException reports whether a line is that of a traceback that names the exception, of a usual name.
 func NamesException(line []byte) bool {
-	m := raised().FindSubmatch(line)
-	return m != nil && typical().Match(m[2])
+	m := exceptionLine().FindSubmatch(line)
+	return m != nil && exceptionTypeName().Match(m[2])
 }
 
 // ofNotebook ends the first line of a traceback as IPython prints it, which begins with the exception's type. Programs
@@ -80,9 +82,9 @@ const ofNotebook = " Traceback (most recent call last)"
 // then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
 	text = human.WithoutColours(text)
-	if group := groupStart().FindStringIndex(text); group != nil {
+	if group := groupTraceback().FindStringIndex(text); group != nil {
 		if e = inGroup(text[group[0]:]); e.Type != "" {
-			if m := remote().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {
+			if m := taskHeading().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {
 				e.Function = functionOf(m[len(m)-1])
 			}
 			return e
@@ -91,8 +93,8 @@ func ExceptionOf(text string) (e Exception) {
 	return firstOfChain(text)
 }
 
-// functionOf returns the function that a match of remote names. All stages of a compiled graph that an actor runs are
-// one call of it, which has a name of Ray's: then the actor's class is the name.
+// functionOf returns the function that a match of taskHeading names. All stages of a compiled graph that an actor runs
+// are one call of it, which has a name of Ray's: then the actor's class is the name.
 func functionOf(m []string) string { return strings.TrimSuffix(m[1]+m[2], ".__ray_call__") }
 
 // firstOfChain returns the exception of a text that may have several tracebacks, each the direct cause of the next one:
@@ -107,7 +109,7 @@ func firstOfChain(text string) (e Exception) {
 			if next.Type == e.Type && next.Message == e.Message {
 				continue // a library passed on what another one had raised
 			}
-			if (next.Library || next.Rest != "") && next.Message != "" && namesNothing().MatchString(e.Type) {
+			if (next.Library || next.Rest != "") && next.Message != "" && lacksSubject().MatchString(e.Type) {
 				e.Rest = strings.TrimSpace(e.Rest + " (" + next.String() + ")")
 			}
 			return e
@@ -121,30 +123,35 @@ func firstOfChain(text string) (e Exception) {
 	return e
 }
 
-// namesNothing matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
+// lacksSubject matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
 // what.
-var namesNothing = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError|ConnectError)$`)
+var lacksSubject = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError|ConnectError)$`)
 
 var (
-	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".
-	repr = lazyregexp.New(`<([\w.]+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
-	// reasonBelow matches how a line of a message begins that has the reason, as NCCL's do.
-	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:`)
+	// objectRepr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>". Its group is
+	// the first word.
+	objectRepr = lazyregexp.New(`<([\w.]+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
+	// reasonHeading matches how a line of a message begins that has the reason: "Last error:" of NCCL.
+	reasonHeading = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:`)
 )
 
-// inFile matches a frame of a traceback, with its file and function; ofLibrary the files of libraries, ofNetworks those
-// of Python itself that raise what a service or a network did, and launcher those that only start a program.
 var (
-	inFile     = lazyregexp.New(`^[ |]*File "([^"\n]+)", line \d+(?:, in (\S+))?`)
-	ofLibrary  = lazyregexp.New(`/(?:site|dist)-packages/([^/]+)`)
-	ofPackages = lazyregexp.New(`-packages/|/python3[.\d]*/|^<frozen `) // or of Python itself
-	ofNetworks = lazyregexp.New(`/python3[.\d]*/(?:socket|ssl|http/client|urllib/request|smtplib|ftplib)\.py$`)
-	launcher   = lazyregexp.New(`^<frozen runpy>$|/runpy\.py$|/bin/[^/]+$|(?:-packages|^python)/ray/`)
+	// pythonFrame matches a frame of a traceback: '  File "/app/train.py", line 7, in main'. Its groups are the file
+	// and the function.
+	pythonFrame = lazyregexp.New(`^[ |]*File "([^"\n]+)", line \d+(?:, in (\S+))?`)
+	// libraryFile matches a file of a library, "/usr/lib/python3/site-packages/torch/cuda.py", whose name is the group.
+	libraryFile = lazyregexp.New(`/(?:site|dist)-packages/([^/]+)`)
+	// packagesFile matches a file of a library or of Python itself.
+	packagesFile = lazyregexp.New(`-packages/|/python3[.\d]*/|^<frozen `)
+	// networkFile matches the files of Python itself that raise what a service or a network did.
+	networkFile = lazyregexp.New(`/python3[.\d]*/(?:socket|ssl|http/client|urllib/request|smtplib|ftplib)\.py$`)
+	// launcherFile matches files that only start a program: "/venv/bin/torchrun".
+	launcherFile = lazyregexp.New(`^<frozen runpy>$|/runpy\.py$|/bin/[^/]+$|(?:-packages|^python)/ray/`)
 )
 
 // libraryOf returns the name of the library to which a file belongs; "" if it belongs to none, or to Ray.
 func libraryOf(file string) string {
-	m := ofLibrary().FindStringSubmatch(file)
+	m := libraryFile().FindStringSubmatch(file)
 	if m == nil || m[1] == "ray" {
 		return ""
 	}
@@ -159,127 +166,184 @@ func programLibrary(text string) string {
 		return ""
 	}
 	for line := range strings.Lines(text[from:]) {
-		if m := inFile().FindStringSubmatch(line); m != nil && !launcher().MatchString(m[1]) {
+		if m := pythonFrame().FindStringSubmatch(line); m != nil && !launcherFile().MatchString(m[1]) {
 			return libraryOf(m[1])
 		}
 	}
 	return ""
 }
 
-// ofJava begins the line in which Py4J's messages name the exception of Java.
-const ofJava = ": "
+// javaErrorBelow begins the line in which Py4J's messages name the exception of Java: below "An error occurred while
+// calling o42.collect." stands ": java.lang.OutOfMemoryError: Java heap space".
+const javaErrorBelow = ": "
 
 // inConstructor is what Ray says of an actor's death before the exception of its constructor.
 const inConstructor = "The actor died because of an error raised in its creation task, "
 
 // raisedIn returns the last exception of a text that does not contain directCause. program is the library to which the
 // program's own code belongs; "" if to none.
-func raisedIn(text, program string) (e Exception) {
-	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
-	// and may be the rest of its message or its notes.
-	indented, inMessage := false, false
-	function, next, rest, tool := "", 0, -1, -1 // where the message goes on, and where it has a tool's output
-	var frame []string                          // the last one
-	code := ""                                  // its line of code
+func raisedIn(text, program string) Exception {
+	r := exceptionReader{text: text, program: program, restAt: -1, toolAt: -1}
 	for line := range strings.Lines(text) {
-		next += len(line)
-		if _, inner, found := strings.Cut(line, inConstructor); found {
-			line = inner
-		}
-		if m := reasonBelow().FindString(line); m != "" && (rest < 0 || e.Message == "") && e.Type != "" {
-			rest = next - len(line) + len(m)
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if m := remote().FindStringSubmatch(line); m != nil {
-			function, inMessage = functionOf(m), false
-		}
-		inMessage = inMessage && line != TracebackStart && !strings.HasPrefix(line, "  File \"") &&
-			!strings.HasSuffix(line, ofNotebook)
-		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {
-			indented = indented || line != ""
-			if m := inFile().FindStringSubmatch(line); m != nil {
-				frame, code = m, ""
-			} else if code == "" {
-				code = strings.TrimSpace(line)
-			}
-			continue
-		}
-		m := raised().FindStringSubmatch(line)
-		if m == nil || inMessage || !isException(m[1], m[2], indented) {
-			indented = false
-			continue
-		}
-		inMessage, indented = indented, false
-		if m[2] == "RayTaskError" && m[3] != "" {
-			name := m[3][strings.LastIndexByte(m[3], '.')+1:]
-			e, inMessage, rest, tool = Exception{Type: name, Function: function}, false, -1, -1
-			continue // its own traceback follows, if Ray kept it
-		}
-		if m[4] == "" && e.Type == m[2] && e.Message != "" {
-			continue
-		}
-		message := m[4]
-		if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
-			message = said + said[:1]
-		}
-		if at := strings.LastIndexByte(message, '['); at >= 0 && !strings.Contains(message[at:], "]") {
-			whole := message[at:] + "\n" + text[next:min(len(text), next+4*MaxText)]
-			if array := numbers().FindString(whole); array != "" {
-				behind, _, _ := strings.Cut(whole[len(array):], "\n")
-				message = message[:at] + "[…]" + behind
-			}
-		}
-		if len(message) > MaxMessage { // else the hints may be cut in their middle
-			message = repr().ReplaceAllString(withoutHints(message), "<$1 …>")
-		}
-		e = Exception{Type: m[2], Message: shortened(message), Function: function}
-		if inMessage && frame != nil {
-			e.setPlace(frame[1], frame[2], code, program)
-		}
-		rest, tool = -1, -1
-		switch {
-		case toolBelow().MatchString(text[next:]):
-			tool = next
-		case message == "in user code:":
-			if m := inUserCode().FindStringSubmatch(text[next:min(len(text), next+4*MaxText)]); m != nil {
-				e.Rest = Clip(m[1], MaxMessage)
-			}
-		case needsNextLine(m[4]) && strings.Contains(line, ":"), continued().MatchString(strings.TrimLeft(text[next:], " \t")):
-			rest = next
-		case strings.HasPrefix(text[next:], ofJava):
-			rest = next + len(ofJava)
-		}
-		if m[2] == "RuntimeEnvSetupError" {
-			break // its message continues with tracebacks of the agent that sets up environments
+		r.next += len(line)
+		if !r.readLine(line) {
+			break
 		}
 	}
-	if tool >= 0 {
-		printed, _, _ := strings.Cut(text[tool:min(len(text), tool+maxLastText)], TracebackStart)
-		e.Message = Clip(e.Message, MaxMessage/3)
-		e.Rest = Clip(ofTool.answer(ownCandidates(printed), "").said, MaxMessage)
+	r.addRest()
+	return r.last
+}
+
+// exceptionReader reads the lines of a text for raisedIn.
+type exceptionReader struct {
+	text, program string
+	next          int       // the offset of the line after the one that is read
+	last          Exception // the last one that was read
+	restAt        int       // the offset where last's message goes on behind its first line; -1 if it does not
+	toolAt        int       // the offset where last's message has the output of a tool; -1 if it has none
+	inFrames      bool      // the line before belongs to a traceback's frames
+	// inMessage says that the lines are below the one that names the exception: they may be the rest of its message, or
+	// its notes.
+	inMessage bool
+	function  string // the task whose traceback is read, from Ray's heading
+	// Of the last frame above: its file and function, and its line of code. file is "" before the first frame.
+	file, frameFunction, code string
+}
+
+// readLine reads the next line, which may be of a frame, name an exception, or continue a message. It returns false if
+// nothing behind the line counts.
+func (r *exceptionReader) readLine(line string) (goOn bool) {
+	if _, exception, found := strings.Cut(line, inConstructor); found {
+		line = exception
 	}
-	if rest >= 0 {
-		e.Rest = restOfMessage(text[rest:])
-		java := strings.HasSuffix(text[:rest], "\n"+ofJava)
-		if all := causedBy().FindAllString(text[rest:min(len(text), rest+maxCrash)], -1); java && all != nil {
-			e.Rest = shortened(strings.TrimPrefix(all[len(all)-1], "Caused by: "))
+	reason := reasonHeading().FindString(line)
+	if reason != "" && r.last.Type != "" && (r.restAt < 0 || r.last.Message == "") {
+		r.restAt = r.next - len(line) + len(reason)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if m := taskHeading().FindStringSubmatch(line); m != nil {
+		r.function, r.inMessage = functionOf(m), false
+	}
+	if line == TracebackStart || strings.HasPrefix(line, frame+`"`) || strings.HasSuffix(line, ofNotebook) {
+		r.inMessage = false
+	}
+	if line == "" || strings.IndexByte(" \t^", line[0]) >= 0 || isBoxLine(line) {
+		r.inFrames = r.inFrames || line != ""
+		r.readFrame(line)
+		return true
+	}
+	m := exceptionLine().FindStringSubmatch(line)
+	if m == nil {
+		r.inFrames = false
+		return true
+	}
+	module, name, inner, message := m[1], m[2], m[3], m[4]
+	if r.inMessage || !isException(module, name, r.inFrames) {
+		r.inFrames = false
+		return true
+	}
+	r.inMessage, r.inFrames = r.inFrames, false
+	switch {
+	case name == "RayTaskError" && inner != "": // "RayTaskError(ValueError)": the traceback follows, if Ray kept it
+		r.setLast(Exception{Type: inner[strings.LastIndexByte(inner, '.')+1:], Function: r.function})
+		r.inMessage = false
+		return true
+	case message == "" && r.last.Type == name && r.last.Message != "": // the same one again, without its message
+		return true
+	}
+	r.readException(line, name, message)
+	return name != "RuntimeEnvSetupError" // behind it are tracebacks of the agent that sets up environments
+}
+
+// setLast sets the last exception. It forgets what followed the message of the one before.
+func (r *exceptionReader) setLast(e Exception) { r.last, r.restAt, r.toolAt = e, -1, -1 }
+
+// readFrame reads a line of a traceback's frames: the line that names a frame's file, or the first line of its code.
+func (r *exceptionReader) readFrame(line string) {
+	if m := pythonFrame().FindStringSubmatch(line); m != nil {
+		r.file, r.frameFunction, r.code = m[1], m[2], ""
+	} else if r.code == "" {
+		r.code = strings.TrimSpace(line)
+	}
+}
+
+// readException reads an exception from the line that names it, of which message is the part behind the type, and finds
+// out where the message goes on.
+func (r *exceptionReader) readException(line, name, message string) {
+	firstLine, below := message, r.text[r.next:]
+	if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
+		message = said + said[:1] // with the quote that stands behind the note
+	}
+	message = withoutArray(message, below[:min(len(below), 4*MaxText)])
+	if len(message) > MaxMessage { // else the hints may be cut in their middle
+		message = objectRepr().ReplaceAllString(withoutHints(message), "<$1 …>")
+	}
+	r.setLast(Exception{Type: name, Message: shortened(message), Function: r.function})
+	if r.inMessage && r.file != "" {
+		r.last.setPlace(r.file, r.frameFunction, r.code, r.program)
+	}
+	switch {
+	case toolOutputBelow().MatchString(below):
+		r.toolAt = r.next
+	case message == "in user code:":
+		if m := userCodeError().FindStringSubmatch(below[:min(len(below), 4*MaxText)]); m != nil {
+			r.last.Rest = Clip(m[1], MaxMessage)
 		}
+	case needsNextLine(firstLine) && strings.Contains(line, ":"),
+		continuation().MatchString(strings.TrimLeft(below, " \t")):
+		r.restAt = r.next
+	case strings.HasPrefix(below, javaErrorBelow):
+		r.restAt = r.next + len(javaErrorBelow)
 	}
-	return e
+}
+
+// withoutArray returns a message with "[…]" in place of an array of numbers that begins in it and ends in below, the
+// lines that follow it: of "shape of [[1. 2." and "[3. 4.]] is wrong" it returns "shape of […] is wrong".
+func withoutArray(message, below string) string {
+	at := strings.LastIndexByte(message, '[')
+	if at < 0 || strings.Contains(message[at:], "]") {
+		return message
+	}
+	whole := message[at:] + "\n" + below
+	array := numberArray().FindString(whole)
+	if array == "" {
+		return message
+	}
+	behind, _, _ := strings.Cut(whole[len(array):], "\n")
+	return message[:at] + "[…]" + behind
+}
+
+// addRest sets the Rest of the last exception: the error in the output of a tool, or the lines with which the message
+// goes on. Of an exception of Java it is the exception that caused all others.
+func (r *exceptionReader) addRest() {
+	if r.toolAt >= 0 {
+		printed, _, _ := strings.Cut(r.text[r.toolAt:min(len(r.text), r.toolAt+maxLastText)], TracebackStart)
+		r.last.Message = Clip(r.last.Message, MaxMessage/3)
+		r.last.Rest = Clip(toolQuestion.answer(ownCandidates(printed), "").said, MaxMessage)
+	}
+	if r.restAt < 0 {
+		return
+	}
+	below := r.text[r.restAt:]
+	r.last.Rest = restOfMessage(below)
+	causes := causedByLine().FindAllString(below[:min(len(below), maxCrash)], -1)
+	if len(causes) > 0 && strings.HasSuffix(r.text[:r.restAt], "\n"+javaErrorBelow) {
+		r.last.Rest = shortened(strings.TrimPrefix(causes[len(causes)-1], "Caused by: "))
+	}
 }
 
 // udfNote begins what Ray Data adds to the message of what a function raised, within the quotes that Python puts around
 // that of a KeyError.
 const udfNote = `\nFailed to apply UDF `
 
-// folders matches the folders of a file of a library.
-var folders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
+// libraryFolders matches the folders of a file of a library.
+var libraryFolders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
 
 // shortened returns a message of at most MaxMessage bytes: a longer one without its middle, because at its end it often
 // has the reason.
 func shortened(message string) string {
 	if len(message) > MaxMessage {
-		message = folders().ReplaceAllString(message, "…/")
+		message = libraryFolders().ReplaceAllString(message, "…/")
 	}
 	if len(message) <= MaxMessage {
 		return Clip(message, MaxMessage)
@@ -291,15 +355,15 @@ func shortened(message string) string {
 // ending of its type, or, if behindFrames says that frames stand above it, by its module or a capital letter.
 func isException(module, name string, behindFrames bool) bool {
 	capital := strings.ToUpper(name[:1]) == name[:1]
-	return typical().MatchString(name) || behindFrames && (module != "" || capital) && name != "Traceback"
+	return exceptionTypeName().MatchString(name) || behindFrames && (module != "" || capital) && name != "Traceback"
 }
 
 // setPlace sets what the last frame above an exception tells of it. file, function and code are the frame's, and
 // program is the library to which the program's own code belongs.
 func (e *Exception) setPlace(file, function, code, program string) {
 	library := libraryOf(file)
-	e.Library = library != "" && library != program || ofNetworks().MatchString(file)
-	e.Own = strings.HasPrefix(code, "raise ") && (!ofPackages().MatchString(file) || library != "" && library == program)
+	e.Library = library != "" && library != program || networkFile().MatchString(file)
+	e.Own = strings.HasPrefix(code, "raise ") && (!packagesFile().MatchString(file) || library != "" && library == program)
 	switch {
 	case e.Type == "NotImplementedError" && function != "":
 		e.Code = "in " + Clip(function, MaxMessage)
@@ -308,22 +372,24 @@ func (e *Exception) setPlace(file, function, code, program string) {
 	}
 }
 
-// countsBelow matches what pydantic says before the name of a field and what is wrong with it; onlyCode what YAML's
-// parser, and clients of HTTP, say before the reason, pip before the package, Ray of a lost object, and the beginning
-// of an object.
 var (
-	countsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
-	onlyCode    = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
-)
-
-// continued matches a line that goes on with a message, or is the field of omegaconf's that says which key it is about;
-// toolBelow what a message goes on with that has the output of a compiler, git or another program.
-var (
-	continued = lazyregexp.New(`^(?:[Bb]ut |full_key: )`)
-	toolBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)
-	// inUserCode matches what TensorFlow says below its frames of user code.
-	inUserCode = lazyregexp.New(`(?m)^ {4}(\w+(?:Error|Exception): .*)$`)
-	numbers    = lazyregexp.New(`^\[[-+\d.,e\s\[\]]*\]`) // an array, also on several lines
+	// fieldErrorsBelow matches what pydantic says before it names a field and what is wrong with it: "2 validation
+	// errors for Config".
+	fieldErrorsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
+	// lacksReason matches what YAML's parser and clients of HTTP ("(404)") say before the reason, pip before the
+	// package, Ray of a lost object, and the beginning of an object: "{".
+	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+	// continuation matches a line that goes on with a message ("but got 3"), or the field of omegaconf's that says
+	// which key it is about.
+	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: )`)
+	// toolOutputBelow matches what a message goes on with that has the output of a compiler, git or another program:
+	// "stderr: 'fatal: not a git repository'".
+	toolOutputBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)
+	// userCodeError matches the line below TensorFlow's frames of user code: "    ValueError: shapes differ". Its group
+	// is that line without its indent.
+	userCodeError = lazyregexp.New(`(?m)^ {4}(\w+(?:Error|Exception): .*)$`)
+	// numberArray matches an array of numbers, also on several lines.
+	numberArray = lazyregexp.New(`^\[[-+\d.,e\s\[\]]*\]`)
 )
 
 // needsNextLine reports whether the first line of a message says little without the next one: "Version mismatch: the
@@ -331,51 +397,77 @@ var (
 func needsNextLine(first string) bool {
 	first = strings.TrimSpace(first)
 	return first == "" || first == "Failed to set up runtime environment." || strings.HasSuffix(first, ":") ||
-		countsBelow().MatchString(first) || onlyCode().MatchString(first)
+		fieldErrorsBelow().MatchString(first) || lacksReason().MatchString(first)
 }
 
 // recentLast ends the heading of frames.
 const recentLast = "(most recent call last):"
 
-// restOfMessage joins the first lines of a text, with which a message goes on: until an empty line, a frame, another
-// traceback, or a record of a log.
+// restOfMessage joins the first lines of a text, with which a message goes on, up to the first line that endsMessage.
+// Empty lines above them and lines of only signs are left out.
+//
+// A message of TensorFlow goes on with the frames that made a node of its graph, below "Detected at node 'div' defined
+// at (most recent call last):". If that is the first line, the message is what stands behind these frames.
 func restOfMessage(text string) string {
-	var rest []string
-	size, at := 0, 0
 	text = text[:min(len(text), 4*MaxText)]
+	var rest []string
+	restSize, next := 0, 0 // next: the offset of the line after this one
 	for line := range strings.Lines(text) {
-		at += len(line)
+		next += len(line)
 		line = strings.TrimRight(line, "\r\n")
 		said := strings.Join(strings.Fields(Printable(line)), " ")
+		headsFrames := strings.HasSuffix(said, recentLast)
 		switch {
-		case said == "" && size == 0:
+		case len(rest) == 0 && said == "":
 			continue
-		case said == "", said == directCause, said == whileHandling, strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), boxed(line),
-			remote().MatchString(line), marked().MatchString(line),
-			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins(),
-			size > 0 && strings.HasSuffix(said, recentLast):
+		case said == "", endsMessage(line, said), headsFrames && len(rest) > 0:
 			return Clip(strings.Join(rest, " "), MaxMessage)
-		case strings.HasSuffix(said, recentLast): // where TensorFlow's graph has the node
-			return restOfMessage(WithoutFrames(text[at:]))
-		case marksLine().MatchString(line):
+		case headsFrames:
+			return restOfMessage(WithoutFrames(text[next:]))
+		case decoration().MatchString(line):
 			continue
 		}
 		rest = append(rest, said)
-		if size += len(said) + 1; size > MaxMessage {
+		if restSize += len(said) + 1; restSize > MaxMessage {
 			break
 		}
 	}
 	return Clip(strings.Join(rest, " "), MaxMessage)
 }
 
+// endsMessage reports whether a line is no longer of the message of the exception above it. said is the line's words,
+// with one space between them.
+func endsMessage(line, said string) bool {
+	switch {
+	case strings.Contains(line, TracebackStart), said == directCause, said == whileHandling: // another traceback
+		return true
+	case strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), isBoxLine(line): // a frame
+		return true
+	case taskHeading().MatchString(line), workerMark().MatchString(line): // "ray::f() (pid=7)", "(f pid=7) "
+		return true
+	}
+	return logline.Parse([]byte(line), &logline.Clock{}).Begins() // a record of a log
+}
+
+// Expressions for the traceback of a group of exceptions (PEP 654):
+//
+//   - Exception Group Traceback (most recent call last):
+//     |   File "/app/main.py", line 3, in <module>
+//     | ExceptionGroup: two failed (2 sub-exceptions)
+//     +-+---------------- 1 ----------------
+//     | ValueError: one
+//     +---------------- 2 ----------------
+//     | TypeError: two
+//     +------------------------------------
 var (
-	// groupStart matches the first line of an exception group's traceback, which may stand behind a progress bar,
-	// groupRaised the line that names the group (PEP 654).
-	groupStart  = lazyregexp.New(`(?m)(?:^[ +|]*|  \+ )Exception Group Traceback \(most recent call last\):$`)
-	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
-	// groupPart matches the line above each exception in a group, and the line below the last one.
-	groupPart = lazyregexp.New(`^[ |]*\+(?:-\+)?-{3,}(?: (?:\d+|\.\.\.) -{3,})?$`)
-	isGroup   = lazyregexp.New(` \(\d+ sub-exceptions?\)$`)
+	// groupTraceback matches the first line. It may stand behind a progress bar.
+	groupTraceback = lazyregexp.New(`(?m)(?:^[ +|]*|  \+ )Exception Group Traceback \(most recent call last\):$`)
+	// groupExceptionLine matches the line that names the group. Its groups are the module, the type and the message.
+	groupExceptionLine = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+	// groupSeparator matches the line above each exception in the group, and the line below the last one.
+	groupSeparator = lazyregexp.New(`^[ |]*\+(?:-\+)?-{3,}(?: (?:\d+|\.\.\.) -{3,})?$`)
+	// subExceptionCount matches the end of a group's message.
+	subExceptionCount = lazyregexp.New(` \(\d+ sub-exceptions?\)$`)
 )
 
 const (
@@ -387,14 +479,14 @@ const (
 // traceback begins; -1 if there is no group. If no exception is found in the group, it returns the group itself as an
 // exception.
 func LastGroup(log string) (e Exception, at int) {
-	starts := groupStart().FindAllStringIndex(log, -1)
+	starts := groupTraceback().FindAllStringIndex(log, -1)
 	end := len(log)
 	for i := len(starts) - 1; i >= 0; i-- {
 		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group
 		// is not. The line that names it comes before the tracebacks inside.
 		from := starts[i][0]
 		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
+			if m := groupExceptionLine().FindStringSubmatch(log[from:end]); m != nil {
 				if e = inGroup(log[from:]); e.Type == "" {
 					e = Exception{Type: m[2], Message: Clip(m[3], MaxMessage)}
 				}
@@ -417,7 +509,7 @@ func inGroup(text string) (e Exception) {
 			return
 		}
 		exception := firstOfChain(part.String())
-		if exception.Type == "" || isGroup().MatchString(exception.Message) {
+		if exception.Type == "" || subExceptionCount().MatchString(exception.Message) {
 			return
 		}
 		if found++; found == 1 {
@@ -427,7 +519,7 @@ func inGroup(text string) (e Exception) {
 	first := true
 	for line := range strings.Lines(text[:min(len(text), maxGroupText)]) {
 		line = strings.TrimRight(line, "\r\n")
-		if groupPart().MatchString(line) {
+		if groupSeparator().MatchString(line) {
 			finish()
 			inside = true
 			continue

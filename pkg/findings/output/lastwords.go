@@ -21,24 +21,24 @@ type candidate struct {
 
 // question says which candidates count, the best first, and how many lines at the end of an output are looked at.
 type question struct {
-	best     [][]worth
-	own, all int  // lines that may count as ownLine, and all lines; 0: any number
-	stops    bool // at a traceback
+	best             [][]worth // those of one list are as good as each other
+	maxOwn, maxLines int       // lines that may count as ownLine, and all lines; 0: any number
+	belowTraceback   bool      // only lines below the last traceback count
 }
 
 var (
-	// ofEnd asks for what says best why a program ended. Records below an error may be many.
-	ofEnd = question{best: [][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount},
-		{ownLine, aboveStep}, {warning, stepWarning}, {worthLittle}}, own: maxLastLines}
-	ofError       = question{best: [][]worth{{anError}}, all: maxErrorLines, stops: true}
-	ofErrorOrLine = question{best: [][]worth{{anError}, {stepFailed, ownLine, aboveStep}}, all: maxErrorLines,
-		stops: true}
-	// ofEarlierError asks for what was said of another error before the last one.
-	ofEarlierError = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
-		all: maxLastLines}
-	ofWarning = question{best: [][]worth{{warning, stepWarning}}, all: maxLastLines}
-	ofWorkers = question{best: [][]worth{{asked}, {anError}, {stepFailed}, {errorWarning, askedNext}, {askedThird},
-		{askedLast}}}
+	// endQuestion asks for what says best why a program ended. Records below an error may be many.
+	endQuestion = question{best: [][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount},
+		{ownLine, aboveStep}, {warning, stepWarning}, {worthLittle}}, maxOwn: maxLastLines}
+	errorQuestion       = question{best: [][]worth{{anError}}, maxLines: maxErrorLines, belowTraceback: true}
+	errorOrLineQuestion = question{best: [][]worth{{anError}, {stepFailed, ownLine, aboveStep}},
+		maxLines: maxErrorLines, belowTraceback: true}
+	// earlierErrorQuestion asks for what was said of another error before the last one.
+	earlierErrorQuestion = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
+		maxLines: maxLastLines}
+	warningQuestion = question{best: [][]worth{{warning, stepWarning}}, maxLines: maxLastLines}
+	workersQuestion = question{best: [][]worth{{asked}, {anError}, {stepFailed}, {errorWarning, askedNext},
+		{askedThird}, {askedLast}}}
 )
 
 const (
@@ -51,22 +51,24 @@ const (
 // known error the counting of lines begins anew.
 func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
 	foundRank := len(q.best) // that of found in q.best: the less the better
-	own, all := 0, 0         // how many lines were looked at: without a level, and in all
+	own, lines := 0, 0       // how many lines were looked at: without a level, and in all
 	for c := range candidates {
 		beginsTraceback := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
 		if beginsTraceback && c.who == "" {
-			if q.stops {
+			if q.belowTraceback {
 				break
 			}
 			continue
 		}
 		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
 		switch {
-		case c.worth == errorOfRay && rank < 0, c.passing && own > 0: // the program went on after a passing error
+		case c.worth == errorOfRay && rank < 0:
+			continue
+		case c.passing && own > 0: // the program printed more below it: it went on
 			continue
 		case repeated(known, c.said):
 			if c.worth == anError || c.worth == stepFailed {
-				own, all = 0, 0
+				own, lines = 0, 0
 				continue
 			}
 		case rank >= 0 && rank < foundRank:
@@ -74,10 +76,10 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 				return found
 			}
 		}
-		if all++; c.worth == ownLine || c.worth == aboveStep {
+		if lines++; c.worth == ownLine || c.worth == aboveStep {
 			own++
 		}
-		if own == q.own && own > 0 || all == q.all {
+		if own == q.maxOwn && own > 0 || lines == q.maxLines {
 			break
 		}
 	}
@@ -97,16 +99,17 @@ func ownCandidates(log string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		// Of the lines below the one that is read: the cause that they say, what they say, the nearest first, and
 		// whether the nearest says how a step ended.
-		cause, below, step := candidate{}, [2]string{}, false
-		unanswered := sync.OnceValue(func() map[string]string { return unansweredIn(log) })
-		for line := range lastOwn(log) {
+		cause, below, belowIsStep := candidate{}, [2]string{}, false
+		reasonsOfPip := sync.OnceValue(func() map[string]string { return pipReasons(log) })
+		for line := range ownLinesBackward(log) {
 			c, counts := ownCandidate(line)
 			if !counts {
 				continue
 			}
-			alone := c.said
-			if m := noVersion().FindStringSubmatch(c.said); m != nil && cause.said == "" {
-				cause = candidate{said: unanswered()[m[1]], worth: anError}
+			alone := c.said // without what complete and join add
+			if m := pipNoVersion().FindStringSubmatch(c.said); m != nil && cause.said == "" {
+				requirement := m[1]
+				cause = candidate{said: reasonsOfPip()[requirement], worth: anError}
 			}
 			switch inner, isCause := strings.CutPrefix(c.said, causedByText); {
 			case isCause:
@@ -122,13 +125,13 @@ func ownCandidates(log string) iter.Seq[candidate] {
 					return
 				}
 			}
-			if step && (c.worth == ownLine || c.worth == errorCount) {
+			if belowIsStep && (c.worth == ownLine || c.worth == errorCount) {
 				c.worth = aboveStep
 			}
 			if !yield(c) {
 				return
 			}
-			step = c.isError() && status().MatchString(alone)
+			belowIsStep = c.isError() && exitStatus().MatchString(alone)
 			cause, below = candidate{}, [2]string{alone, below[0]}
 		}
 		if cause.said != "" {
@@ -142,7 +145,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 func ownCandidate(line string) (c candidate, counts bool) {
 	c.passing = nativeRecord().MatchString(line)
 	c.worth, c.said = worthOf(line)
-	if !rayError().MatchString(line) || exhausted().MatchString(line) {
+	if !rayError().MatchString(line) || systemRefusal().MatchString(line) {
 		return c, true
 	}
 	if c.worth > errorWarning {
@@ -181,15 +184,15 @@ func (c candidate) or(above candidate) candidate {
 // complete adds to an error that says little the line below it, and the next one if the first has only the name of a
 // field. Of a heading, as that of NCCL's last error, it takes the line below it.
 func (c *candidate) complete(below [2]string) {
-	if said := reasonBelow().FindString(c.said); said != "" && said == c.said && below[0] != "" {
+	if said := reasonHeading().FindString(c.said); said != "" && said == c.said && below[0] != "" {
 		c.said, c.worth = below[0], anError
 		return
 	}
-	if !c.isError() || !needsNextLine(c.said) && !continued().MatchString(below[0]) {
+	if !c.isError() || !needsNextLine(c.said) && !continuation().MatchString(below[0]) {
 		return
 	}
 	rest := below[0]
-	if countsBelow().MatchString(c.said) {
+	if fieldErrorsBelow().MatchString(c.said) {
 		rest += " " + below[1]
 	}
 	c.said = strings.TrimSpace(c.said + " " + rest)
@@ -203,18 +206,22 @@ func workerCandidates(log string, isRays func(class string) bool,
 	return func(yield func(candidate) bool) {
 		below, printed := "", map[string]int{} // printed: lines without a level, by the mark of their process
 		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
-			m, line, next := marked().FindStringSubmatch(whole), unmarked(whole), below
+			m, line, next := workerMark().FindStringSubmatch(whole), withoutMarks(whole), below
 			below = strings.TrimSpace(Printable(line))
-			if m == nil || m[1]+m[2] == "" || isRays(m[1]+m[2]) {
+			if m == nil {
+				continue
+			}
+			mark, name := m[0], m[1]+m[2] // one of the two groups is what the worker ran
+			if name == "" || isRays(name) {
 				continue
 			}
 			crash, at := CrashInPython(line + "\n" + next)
 			crashed := at == 0
 			if !crashed && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) ||
-				frameLine().MatchString(line) || saysNothing().MatchString(line) || closing().MatchString(line)) {
+				frameLine().MatchString(line) || saysNothing().MatchString(line) || closingLine().MatchString(line)) {
 				continue // also code and frames of a traceback, and what Ray passed on
 			}
-			c := candidate{who: Printable(m[1] + m[2])}
+			c := candidate{who: Printable(name)}
 			if c.worth, c.said = worthOf(line); crashed {
 				c.worth, c.said = anError, crash
 			}
@@ -223,10 +230,10 @@ func workerCandidates(log string, isRays func(class string) bool,
 				continue
 			}
 			if c.worth == ownLine {
-				printed[m[0]]++
+				printed[mark]++
 			}
-			if c.isError() && !crashed && (nativeRecord().MatchString(line) && printed[m[0]] > 0 ||
-				isPlainError(line) && printed[m[0]] > maxLastLines) {
+			if c.isError() && !crashed && (nativeRecord().MatchString(line) && printed[mark] > 0 ||
+				isPlainError(line) && printed[mark] > maxLastLines) {
 				continue // its process went on
 			}
 			i := slices.IndexFunc(conditions, func(is func(line string) bool) bool { return is(line) })
@@ -252,41 +259,43 @@ func LastWords(log string) string {
 	own := OwnLines(log[max(0, len(log)-maxLastText):])
 	if at := strings.LastIndex(own, Connected); at >= 0 && crash == "" {
 		_, behind, _ := strings.Cut(own[at:], "\n")
-		if c := ofEnd.answer(ownCandidates(behind), ""); c.said != "" && c.worth <= ownLine && !c.passing {
-			return Clip(withBuilt(c.said, behind), MaxTitle)
+		if c := endQuestion.answer(ownCandidates(behind), ""); c.said != "" && c.worth <= ownLine && !c.passing {
+			return Clip(withFailedBuild(c.said, behind), MaxTitle)
 		}
 	}
 	own = log[max(0, len(log)-maxLastText):]
-	return cmp.Or(crash, Clip(withBuilt(ofEnd.answer(ownCandidates(log), "").said, own), MaxTitle))
+	return cmp.Or(crash, Clip(withFailedBuild(endQuestion.answer(ownCandidates(log), "").said, own), MaxTitle))
 }
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step
 // failed; "" if there is none.
-func LastError(log string) string { return Clip(ofError.answer(ownCandidates(log), "").said, MaxTitle) }
+func LastError(log string) string {
+	return Clip(errorQuestion.answer(ownCandidates(log), "").said, MaxTitle)
+}
 
 // LastErrorOrLine returns what LastError does. If that is "", it returns the last of these lines that has no level, or
 // that only says that a step failed.
 func LastErrorOrLine(log string) string {
-	return Clip(ofErrorOrLine.answer(ownCandidates(log), "").said, MaxTitle)
+	return Clip(errorOrLineQuestion.answer(ownCandidates(log), "").said, MaxTitle)
 }
 
 // ErrorBefore returns the last error of a program's own that known, a text, does not tell: one of the few lines at the
 // output's end, or above an error that known tells. If there is none, it returns a warning of an error, or the line
 // above an error that only says with which status a step failed; or else "".
 func ErrorBefore(log, known string) string {
-	return Clip(ofEarlierError.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
+	return Clip(earlierErrorQuestion.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
 }
 
 // LastWarning returns the last warning among the last few lines that a program printed itself; "" if there is none.
 func LastWarning(log string) string {
-	return Clip(ofWarning.answer(ownCandidates(log), "").said, MaxTitle)
+	return Clip(warningQuestion.answer(ownCandidates(log), "").said, MaxTitle)
 }
 
 // withoutBare returns candidates of which the errors that only say that something failed count as stepFailed.
 func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		for c := range candidates {
-			if c.worth == anError && bare().MatchString(withoutPlace(c.said)) {
+			if c.worth == anError && onlyFailed().MatchString(withoutPlace(c.said)) {
 				c.worth = stepFailed
 			}
 			if !yield(c) {
@@ -306,7 +315,7 @@ func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
 func SaidByWorkers(log, known string, isRays func(class string) bool, conditions ...func(line string) bool) (who,
 	said string, nth int) {
 	candidates := withoutBare(workerCandidates(log, isRays, conditions))
-	c := ofWorkers.answer(candidates, known)
+	c := workersQuestion.answer(candidates, known)
 	for other := range candidates { // who said it first raised it, and others passed it on
 		if c.isError() && other.said == c.said {
 			c.who = other.who
@@ -324,14 +333,15 @@ const (
 )
 
 var (
-	// passedOn matches an error that Ray reports with its traceback: of a task whose result nobody took, or of what Ray
-	// tries again.
-	passedOn = lazyregexp.New(ofRecord + `[^\n]*\n` + chained + `$`)
-	// passed matches the record of what Ray's libraries went on after: a block of Data that is ignored, an actor that
-	// is replaced, the copy of an experiment's state. passedWhole matches it with its traceback, and a record with a
-	// list below it, as Tune's of trials without metrics.
-	passed      = lazyregexp.New(ofRecord + wentOnAfter)
-	passedWhole = lazyregexp.New(ofRecord + `(?:` + wentOnAfter + `\n` + chained + `|[^\n]*:(?:\n- [^\n]*)+)$`)
+	// reportedByRay matches an error that Ray reports with its traceback: of a task whose result nobody took, or of
+	// what Ray tries again.
+	reportedByRay = lazyregexp.New(ofRecord + `[^\n]*\n` + chained + `$`)
+	// wentOnRecord matches the record of what Ray's libraries went on after: a block of Data that is ignored, an actor
+	// that is replaced, the copy of an experiment's state.
+	wentOnRecord = lazyregexp.New(ofRecord + wentOnAfter)
+	// wentOnWithTraceback matches it with its traceback, and a record with a list below it, as Tune's of trials without
+	// metrics.
+	wentOnWithTraceback = lazyregexp.New(ofRecord + `(?:` + wentOnAfter + `\n` + chained + `|[^\n]*:(?:\n- [^\n]*)+)$`)
 )
 
 const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|\bstate snapshotting failed:)[^\n]*`
@@ -339,7 +349,7 @@ const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\
 // EndsInError reports whether the last line that a program itself printed is about an error.
 func EndsInError(log string) bool {
 	log = OwnLines(log[max(0, len(log)-maxLastText):])
-	for c := range ownCandidates(passedOn().ReplaceAllString(log, "")) {
+	for c := range ownCandidates(reportedByRay().ReplaceAllString(log, "")) {
 		if c.worth != errorOfRay {
 			return c.isError()
 		}
@@ -357,33 +367,50 @@ const (
 // lines in turn, it returns the last of them that tells of an error, or else of a wait. Lines of Ray and of its workers
 // do not count.
 func Repeated(log string) (line string, times int) {
-	// Of lines without their numbers: the last one (last), and how often each is there (seen). turn are the lines as
-	// they are, from the end until the last one is there again.
-	last, looked, turn, seen := "", 0, []string(nil), map[string]int{}
-	for said := range lastOwn(log) {
-		if rayError().MatchString(said) {
+	turn, counts := lastTurn(log)
+	if len(turn) == 0 {
+		return "", 0
+	}
+	turns := counts[Normalised(turn[0])]
+	for i, said := range turn {
+		n := counts[Normalised(said)]
+		// The lines that are read may begin within a turn: then each line above the last one may be missing once.
+		inEachTurn := turns > 2 && n >= turns-1
+		if i > 0 && !inEachTurn {
 			continue
 		}
-		withoutNumbers := Normalised(said)
-		if looked == 0 {
-			last = withoutNumbers
-		}
-		if seen[withoutNumbers]++; seen[withoutNumbers] == 1 && seen[last] == 1 && len(turn) < maxTurn {
-			turn = append(turn, said)
-		}
-		if looked++; looked == maxRepeats {
-			break
-		}
-	}
-	for i, said := range turn {
-		n, turns := seen[Normalised(said)], seen[last]
-		inTurn := i == 0 || turns > 2 && n >= turns-1 // it is there as often as the last line
-		switch isError := saysError().MatchString(said); {
-		case inTurn && isError && (line == "" || turns > 2):
+		switch {
+		case saysError().MatchString(said) && (line == "" || turns > 2):
 			return said, n
-		case inTurn && line == "" && waits().MatchString(said):
+		case line == "" && waitWords().MatchString(said):
 			line, times = said, n
 		}
 	}
 	return line, times
+}
+
+// lastTurn returns the last of the turns in which a program repeats its lines, the last line first, and how often each
+// line, as Normalised has it, is among the last maxRepeats lines. Of "connect to db", "refused (1)", "connect to db"
+// and "refused (2)" the turn is "refused (2)" and "connect to db", each of which is there twice. Of lines that are not
+// repeated the turn has the last maxTurn.
+func lastTurn(log string) (turn []string, counts map[string]int) {
+	counts = map[string]int{}
+	last, lines := "", 0
+	for said := range ownLinesBackward(log) {
+		if rayError().MatchString(said) {
+			continue
+		}
+		normalised := Normalised(said)
+		if lines == 0 {
+			last = normalised
+		}
+		counts[normalised]++
+		if counts[normalised] == 1 && counts[last] == 1 && len(turn) < maxTurn {
+			turn = append(turn, said)
+		}
+		if lines++; lines == maxRepeats {
+			break
+		}
+	}
+	return turn, counts
 }

@@ -14,16 +14,16 @@ const (
 	maxParagraph = 50       // lines of a paragraph
 )
 
-// ofRay matches lines that Ray prints into the log of a job.
-var ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
+// rayLine matches lines that Ray prints into the log of a job.
+var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
 	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
 
-// lastOwn returns what a program itself printed at the end of its log, from the end on, without the names of its
-// processes. Lines of Ray and of its workers are left out, and lines that say nothing or only where something happened.
-// Lines that belong together, such as those of a box, are one.
-func lastOwn(log string) iter.Seq[string] {
+// ownLinesBackward returns what a program itself printed at the end of its log, from the end on, without the names of
+// its processes. Lines of Ray and of its workers are left out, and lines that say nothing or only where something
+// happened. Lines that belong together, such as those of a box, are one.
+func ownLinesBackward(log string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		own := passedWhole().ReplaceAllString(OwnLines(log[max(0, len(log)-maxLastText):]), "")
+		own := wentOnWithTraceback().ReplaceAllString(OwnLines(log[max(0, len(log)-maxLastText):]), "")
 		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
 			own = own[:end]
 		}
@@ -64,36 +64,37 @@ func lastParagraph(lines []string) int {
 // paragraph is what the lines of a program say up to an empty one.
 type paragraph struct {
 	said []string
-	open block
-	// of the open block
-	indent int    // of its first line: deeper lines are its own
-	title  string // of a box
-	begun  bool   // it has said something
+	open block // the block to which the next line may belong
+	// Of the open block:
+	indent  int    // lines with a larger margin belong to it
+	title   string // of a box
+	hasText bool   // the last of said is its text
 }
 
-// block is what several lines are parts of.
+// block is what several lines are parts of. A block is one text of the paragraph, or is left out.
 type block int
 
 const (
 	noBlock    block = iota
 	box              // with lines around it, as the library rich and Terraform draw them
-	skipped          // a box of a traceback's frames, or a table, which are left out
-	place            // a line that says where an error was: the next one says which
-	branch           // of a tree of causes, as miette draws it: "╰─▶ Because …"
+	skippedBox       // a box of a traceback's frames, or a table: left out
+	place            // "--- FAIL: TestRead (0.01s)" says where an error was, and the line below says which
+	causeTree        // of causes, as miette draws it: "╰─▶ Because …"
 	causeBelow       // "Caused by:", and the cause in the lines below, which may be numbered: the last one is the root
-	offers           // a list of what a program would have taken, which is left out
-	hint             // what to do about an error, which is left out
-	labelled         // of npm, which begins each line of a message alike
+	offerList        // what a program would have taken, "valid options:", or how it is used: left out
+	hint             // what to do about an error, "hint: …": left out
+	npmMessage       // each of its lines begins with "npm error"
 )
 
 var (
-	branches = lazyregexp.New(`^[├╰└]─+▶ ?`)
-	causes   = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)
-	numbered = lazyregexp.New(`^\d+: `)
-	ofNPM    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`)
-	inPlace  = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
-	// offer matches the heading of a list of what a program would have taken, or how it is used.
-	offer = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
+	branchSign   = lazyregexp.New(`^[├╰└]─+▶ ?`)                                                   // "╰─▶ Because …"
+	causeHeading = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)                         // "Caused by:"
+	causeNumber  = lazyregexp.New(`^\d+: `)                                                        // "0: connection refused"
+	npmPrefix    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`) // "npm error ERESOLVE "
+	// placeHeading matches the first line of a place: "Error in module.vpc (main.tf)", "go: a@v1: reading a.mod: 404 ".
+	placeHeading = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
+	// offersHeading matches the first line of an offerList: "optional arguments:", "Did you mean one of these:".
+	offersHeading = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
 )
 
 // How lines begin that say a cause, as Java and uv have it, and a hint of uv, which is the cause if an index refused to
@@ -106,72 +107,110 @@ const (
 )
 
 // add adds a line to the paragraph: it begins a block, continues the open one, or says something by itself. Lines that
-// say nothing are left out. above is the line before it.
+// say nothing of the end of their program are left out. above is the line before it.
 func (p *paragraph) add(line, above string) {
-	line, above = ownMarked().ReplaceAllString(line, ""), ownMarked().ReplaceAllString(above, "")
-	if frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inLoggedTraceback(line, above) ||
-		strings.HasPrefix(line, "  ") && ofPython().MatchString(above) {
-		return // the code of the frame, or of what warned
+	line, above = processMark().ReplaceAllString(line, ""), processMark().ReplaceAllString(above, "")
+	if isCodeBelow(line, above) {
+		return
 	}
 	line = Printable(string(logline.Visible([]byte(line))))
 	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
 	said := strings.Trim(text, "│├╰└─▶ \t")
-	if p.edge(text, said) {
+	if p.takeBoxEdge(text, said) {
 		return // it opened or closed a box
 	}
-	rowOfTable := strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |")
-	if p.open == skipped && boxed(text) || rowOfTable || !letters().MatchString(said) || ofRay().MatchString(said) ||
-		frameLine().MatchString(said) {
-		return // it says nothing of its program's end
-	}
-	npm := ofNPM().FindString(said) // what npm begins the line with; "" for lines of others
 	switch {
-	case p.open == labelled && npm != "":
-		if more := strings.TrimSpace(said[len(npm):]); more != "" && !saysNothing().MatchString(said) {
+	case p.leavesOut(text, said):
+	case p.open == npmMessage && npmPrefix().MatchString(said):
+		more := strings.TrimSpace(said[len(npmPrefix().FindString(said)):])
+		if more != "" && !saysNothing().MatchString(said) {
 			p.continueBlock(more)
 		}
-	case p.open == box && boxed(text), p.open == branch && strings.HasPrefix(text, "│"),
-		p.open > skipped && margin > p.indent && !strings.HasPrefix(said, "---"):
+	case p.holds(text, said, margin):
 		p.continueBlock(said)
-	case branches().MatchString(text), strings.HasPrefix(text, causeText):
-		p.openBlock(branch, margin)
-		p.continueBlock(strings.TrimPrefix(said, causeText))
-	case strings.HasPrefix(text, indexHint):
-		p.openBlock(branch, margin-1)
-		p.continueBlock(strings.TrimPrefix(said, hintText))
-	case strings.HasPrefix(text, hintText) && margin > 0:
-		p.openBlock(hint, margin-1)
-	case npm != "" && strings.HasPrefix(said[len(npm):], "code "):
-		p.openBlock(labelled, margin)
-		p.said, p.begun = append(p.said, said), true
-	case causes().MatchString(said):
-		p.openBlock(causeBelow, margin)
-	case offer().MatchString(said) && (!saysError().MatchString(said) || saysNothing().MatchString(said)):
-		p.openBlock(offers, margin)
 	default:
-		p.openBlock(noBlock, 0)
-		if inPlace().MatchString(said) {
-			p.openBlock(place, margin)
-		}
-		p.said = append(p.said, said)
+		p.begin(text, said, margin)
 	}
 }
 
-// edge opens or closes a box if a line is the edge of one, and reports whether it is. text is the line without its
-// indent, and said is what it says without the signs of the box.
-func (p *paragraph) edge(text, said string) bool {
+// isCodeBelow reports whether a line is the code of a frame or of a warning of Python in the line above, or a frame of
+// a traceback that a logger printed.
+func isCodeBelow(line, above string) bool {
+	return frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inLoggedTraceback(line, above) ||
+		strings.HasPrefix(line, "  ") && warningsModule().MatchString(above)
+}
+
+// leavesOut reports whether a line says nothing of its program's end. text and said are as for takeBoxEdge.
+func (p *paragraph) leavesOut(text, said string) bool {
+	switch {
+	case p.open == skippedBox && isBoxLine(text):
+		return true
+	case strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |"): // the row of a table: "| loss | 0.3 |"
+		return true
+	}
+	return !anyLetter().MatchString(said) || rayLine().MatchString(said) || frameLine().MatchString(said)
+}
+
+// holds reports whether a line belongs to the open block. text and said are as for takeBoxEdge.
+func (p *paragraph) holds(text, said string, margin int) bool {
+	switch {
+	case p.open == noBlock, p.open == skippedBox:
+		return false
+	case p.open == box:
+		return isBoxLine(text)
+	case p.open == causeTree && strings.HasPrefix(text, "│"):
+		return true
+	}
+	return margin > p.indent && !strings.HasPrefix(said, "---") // "    --- FAIL:" begins another place
+}
+
+// begin adds a line that belongs to no block above it: it opens one, or says something by itself. text and said are as
+// for takeBoxEdge. Hints are wrapped without a larger margin: lines at the same margin belong to them.
+func (p *paragraph) begin(text, said string, margin int) {
+	npm := npmPrefix().FindString(said)
+	switch {
+	case branchSign().MatchString(text), strings.HasPrefix(text, causeText):
+		p.openBlock(causeTree, margin)
+		p.continueBlock(strings.TrimPrefix(said, causeText))
+	case strings.HasPrefix(text, indexHint):
+		p.openBlock(causeTree, margin-1)
+		p.continueBlock(strings.TrimPrefix(said, hintText))
+	case strings.HasPrefix(text, hintText) && margin > 0:
+		p.openBlock(hint, margin-1)
+	case npm != "" && strings.HasPrefix(said[len(npm):], "code "): // "npm error code ERESOLVE"
+		p.openBlock(npmMessage, margin)
+		p.addText(said)
+	case causeHeading().MatchString(said):
+		p.openBlock(causeBelow, margin)
+	case offersHeading().MatchString(said) && (!saysError().MatchString(said) || saysNothing().MatchString(said)):
+		p.openBlock(offerList, margin)
+	case placeHeading().MatchString(said):
+		p.openBlock(place, margin)
+		p.addText(said)
+	default:
+		p.openBlock(noBlock, margin)
+		p.addText(said)
+	}
+}
+
+// addText adds a text that is the open block's.
+func (p *paragraph) addText(said string) { p.said, p.hasText = append(p.said, said), true }
+
+// takeBoxEdge opens or closes a box if a line is the edge of one, and reports whether it is. text is the line without
+// its indent, and said is what it says without the signs of the box.
+func (p *paragraph) takeBoxEdge(text, said string) bool {
 	switch {
 	case strings.HasPrefix(text, "╭"), strings.HasPrefix(text, "╷"):
 		p.openBlock(box, 0)
 		p.title = strings.Trim(said, "╭╮╷ ─")
 		if strings.HasPrefix(p.title, "Traceback") {
-			p.open = skipped
+			p.open = skippedBox
 		}
 	case strings.HasPrefix(text, "├") && p.open == box && p.title == "": // of a table
-		if p.begun {
+		if p.hasText {
 			p.said = p.said[:len(p.said)-1]
 		}
-		p.open = skipped
+		p.open = skippedBox
 	case strings.HasPrefix(text, "╵"), strings.HasPrefix(text, "╰") && strings.HasSuffix(text, "╯"):
 		p.openBlock(noBlock, 0)
 	default:
@@ -180,7 +219,7 @@ func (p *paragraph) edge(text, said string) bool {
 	return true
 }
 
-// openBlock opens a block at a margin, in place of the one that was open.
+// openBlock opens a block in place of the one that was open. Lines with a larger margin belong to it.
 func (p *paragraph) openBlock(what block, margin int) {
 	*p = paragraph{said: p.said, open: what, indent: margin}
 }
@@ -188,21 +227,21 @@ func (p *paragraph) openBlock(what block, margin int) {
 // continueBlock adds a text to the open block, in the way that its kind needs.
 func (p *paragraph) continueBlock(said string) {
 	switch {
-	case p.open == offers, p.open == hint: // left out
+	case p.open == offerList, p.open == hint: // left out
 	case p.open == place:
 		p.said[len(p.said)-1] += ": " + said
 		p.openBlock(noBlock, 0)
-	case p.begun && p.open == causeBelow && numbered().MatchString(said):
-		p.said[len(p.said)-1] = causedByText + numbered().ReplaceAllString(said, "")
-	case p.begun:
+	case p.hasText && p.open == causeBelow && causeNumber().MatchString(said):
+		p.said[len(p.said)-1] = causedByText + causeNumber().ReplaceAllString(said, "")
+	case p.hasText:
 		p.said[len(p.said)-1] += " " + said
 	case p.open == box:
 		if p.title != "" {
 			said = p.title + ": " + said
 		}
-		p.said, p.begun = append(p.said, said), true
+		p.addText(said)
 	default:
-		p.said, p.begun = append(p.said, causedByText+numbered().ReplaceAllString(said, "")), true
+		p.addText(causedByText + causeNumber().ReplaceAllString(said, ""))
 	}
 }
 

@@ -19,22 +19,25 @@ const (
 )
 
 var (
-	marked     = lazyregexp.New(mark)
-	markedLine = lazyregexp.New(mark + `.*(?:\n|\z)`)
-	ownMarked  = lazyregexp.New(`(?m)^` + ownMark)
-	// aroundLine matches the marks of a line, and what Ray puts behind it if several workers printed it.
-	aroundLine = lazyregexp.New(mark + `(?:` + ownMark + `)?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
+	workerMark = lazyregexp.New(mark)
+	copiedLine = lazyregexp.New(mark + `.*(?:\n|\z)`) // from another process: with its mark and its end
+	// processMark matches what a program puts before the lines of a process of its own: "(EngineCore pid=7) ". Its
+	// group is the ID. A mark of Ray without a colour looks the same.
+	processMark = lazyregexp.New(`(?m)^` + ownMark)
+	// marksAround matches the marks of a line, and what Ray puts behind it if several workers printed it: "[repeated 3x
+	// across cluster] (Ray deduplicates logs by default.)".
+	marksAround = lazyregexp.New(mark + `(?:` + ownMark + `)?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
 )
 
 // OwnLines returns a part of a driver's log without the lines that Ray copied from other processes.
-func OwnLines(text string) string { return markedLine().ReplaceAllString(text, "") }
+func OwnLines(text string) string { return copiedLine().ReplaceAllString(text, "") }
 
 // MarkWithin returns where a mark with a colour begins in a text behind something else in its line, which begins with
 // no mark; -1 if there is none. Ray prints so where a program has not ended its line.
 func MarkWithin(text []byte) int {
 	const colour, maxMark = len("\x1b[36m"), 512
 	isMark := func(from int) bool {
-		m := marked().FindIndex(text[from:min(len(text), from+maxMark)])
+		m := workerMark().FindIndex(text[from:min(len(text), from+maxMark)])
 		return m != nil && m[0] == 0
 	}
 	for at := colour; ; at++ {
@@ -51,21 +54,21 @@ func MarkWithin(text []byte) int {
 	}
 }
 
-// unmarked returns a part of a driver's log without Ray's marks and the notes behind lines that several workers
+// withoutMarks returns a part of a driver's log without Ray's marks and the notes behind lines that several workers
 // printed.
-func unmarked(text string) string { return aroundLine().ReplaceAllString(text, "") }
+func withoutMarks(text string) string { return marksAround().ReplaceAllString(text, "") }
 
 // OfOwnProcess reports whether a text begins with the name of a process that a program itself started, as a mark before
 // the first line.
 func OfOwnProcess(text string) bool {
 	line, _, _ := strings.Cut(text, "\n")
-	return ownMarked().MatchString(line) && !marked().MatchString(line)
+	return processMark().MatchString(line) && !workerMark().MatchString(line)
 }
 
 // ColourMark returns a line with a colour before it if it begins with a mark of Ray without a colour
 // (RAY_COLOR_PREFIX=0), so that it is recognised as one. It is Ray's if workers has the ID of the process in it.
 func ColourMark(line []byte, workers map[string]bool) []byte {
-	if m := ownMarked().FindSubmatch(line); m != nil && line[0] == '(' && workers[string(m[1])] {
+	if m := processMark().FindSubmatch(line); m != nil && line[0] == '(' && workers[string(m[1])] {
 		return append([]byte("\x1b[36m"), line...)
 	}
 	return line

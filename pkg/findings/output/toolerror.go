@@ -9,8 +9,8 @@ import (
 
 // What is here is about tools that make environments or start programs (pip, uv, conda, git, podman, Python itself).
 
-// ofTool asks for an error that says why, wherever it is, and else for one that says only that a step failed.
-var ofTool = question{best: [][]worth{{anError}, {stepFailed}}}
+// toolQuestion asks for an error that says why, wherever it is, and else for one that says only that a step failed.
+var toolQuestion = question{best: [][]worth{{anError}, {stepFailed}}}
 
 // ToolError returns why a tool failed, as its output says: the last exception if no error stands behind it, or else the
 // last error; "" if it printed none.
@@ -18,26 +18,26 @@ func ToolError(printed string) string {
 	printed = printed[max(0, len(printed)-maxLastText):]
 	var b strings.Builder
 	for line := range strings.Lines(printed) {
-		if !closing().MatchString(strings.TrimRight(line, "\r\n")) {
+		if !closingLine().MatchString(strings.TrimRight(line, "\r\n")) {
 			b.WriteString(line)
 		}
 	}
 	said := b.String()
 	raised := ExceptionOf(said)
-	ofException := typical().MatchString(raised.Type) && !strings.HasSuffix(raised.Type, "Warning")
+	ofException := exceptionTypeName().MatchString(raised.Type) && !strings.HasSuffix(raised.Type, "Warning")
 	if ofException && !errorLine().MatchString(said[max(0, strings.LastIndex(said, raised.Type)):]) {
-		return Clip(withBuilt(raised.String(), printed), MaxTitle)
+		return Clip(withFailedBuild(raised.String(), printed), MaxTitle)
 	}
-	return Clip(withBuilt(ofTool.answer(ownCandidates(printed), "").said, printed), MaxTitle)
+	return Clip(withFailedBuild(toolQuestion.answer(ownCandidates(printed), "").said, printed), MaxTitle)
 }
 
-// built matches where uv and pip name a package that they could not build.
-var built = lazyregexp.New(`\bFailed to (?:download and )?build(?: installable wheels for some pyproject\.toml based projects)?:? [\x60'(]` +
+// failedBuild matches where uv and pip name a package that they could not build.
+var failedBuild = lazyregexp.New(`\bFailed to (?:download and )?build(?: installable wheels for some pyproject\.toml based projects)?:? [\x60'(]` +
 	`([\w.-]{1,100}(?:==[\w.+!-]{1,60})?)[\x60')]|\b(?:Failed building wheel|Could not build wheels) for ([\w.-]{1,100}\w)`)
 
-// withBuilt adds to what is said of the failed build of a package which package it was, if the output says so.
-func withBuilt(said, printed string) string {
-	all := built().FindAllStringSubmatch(printed, -1)
+// withFailedBuild adds to what is said of the failed build of a package which package it was, if the output says so.
+func withFailedBuild(said, printed string) string {
+	all := failedBuild().FindAllStringSubmatch(printed, -1)
 	if len(all) == 0 || said == "" {
 		return said
 	}
@@ -52,21 +52,21 @@ func withBuilt(said, printed string) string {
 var errorLine = lazyregexp.New(`\n\s*(?:(?:ERROR|error|fatal|[\w./-]+: error): |× )\S`)
 
 var (
-	// noVersion matches what pip says of a package that the index does not have, or about which it got no answer.
-	noVersion = lazyregexp.New(`^ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
-	// unanswered matches why pip got no answer about a package: what it says of its last try, or of the certificate of
-	// the package's page.
-	unanswered = lazyregexp.New(`(?m)^\s*(?:WARNING: Retrying \(Retry\(total=0,.*?\)\) after connection broken by '(.*)': \S*|` +
+	// pipNoVersion matches what pip says of a package that the index does not have, or about which it got no answer.
+	pipNoVersion = lazyregexp.New(`^ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
+	// pipUnanswered matches why pip got no answer about a package: what it says of its last try, or of the certificate
+	// of the package's page.
+	pipUnanswered = lazyregexp.New(`(?m)^\s*(?:WARNING: Retrying \(Retry\(total=0,.*?\)\) after connection broken by '(.*)': \S*|` +
 		`Could not fetch URL \S+: (.*) - skipping)\n` +
 		`(?:.*\n)??\s*ERROR: Could not find a version that satisfies the requirement (\S+) .*\(from versions: none\)$`)
 )
 
-// unansweredIn returns why pip got no answer about a package, by the package: those of which pip then says that it
+// pipReasons returns why pip got no answer about a package, by the package: those of which pip then says that it
 // found none.
-func unansweredIn(log string) map[string]string {
+func pipReasons(log string) map[string]string {
 	why := map[string]string{}
-	for _, m := range unanswered().FindAllStringSubmatch(log[max(0, len(log)-maxLastText):], -1) {
-		why[m[3]] = repr().ReplaceAllString(Printable(cmp.Or(m[1], m[2])), "<$1 …>")
+	for _, m := range pipUnanswered().FindAllStringSubmatch(log[max(0, len(log)-maxLastText):], -1) {
+		why[m[3]] = objectRepr().ReplaceAllString(Printable(cmp.Or(m[1], m[2])), "<$1 …>")
 	}
 	return why
 }

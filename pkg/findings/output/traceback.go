@@ -22,7 +22,7 @@ const (
 // LastTraceback returns the last traceback in a log, in whatever form, together with the tracebacks above it that led
 // to it, and the offset where the text begins; "" and -1 if there is none.
 func LastTraceback(log string) (text string, at int) {
-	text, at, ended := lastPlain(log)
+	text, at, ended := lastUsualTraceback(log)
 	from := 0
 	if ended {
 		from = at
@@ -35,10 +35,10 @@ func LastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// lastPlain returns the last traceback in the usual form, and the offset where it begins; -1 if there is none. ended is
-// false if its exception did not end its process: such a traceback counts only if there is no other. One of a thread
-// counts more than those above it, unless a traceback that begins in the program's module stands just above it.
-func lastPlain(log string) (text string, at int, ended bool) {
+// lastUsualTraceback returns the last traceback in the usual form, and the offset where it begins; -1 if there is none.
+// ended is false if its exception did not end its process: such a traceback counts only if there is no other. One of a
+// thread counts more than those above it, unless a traceback that begins in the program's module stands just above it.
+func lastUsualTraceback(log string) (text string, at int, ended bool) {
 	at = -1
 	ofThread := false // the text is the traceback of a thread
 	for end := len(log); ; {
@@ -51,7 +51,7 @@ func lastPlain(log string) (text string, at int, ended bool) {
 			end = line
 			continue
 		}
-		if from, to := lineBefore(log, first); passed().MatchString(log[from:to]) {
+		if from, to := lineBefore(log, first); wentOnRecord().MatchString(log[from:to]) {
 			end = from
 			continue
 		}
@@ -99,8 +99,7 @@ func Behind(text string, what Exception) string {
 }
 
 // Handled returns the exception that a program handled when it raised the one with which a text ends; the zero
-// Exception if it handled none. What a task handled counts only in the task's own text:
-// Ray copies its traceback.
+// Exception if it handled none. What a task handled counts only in the task's own text: Ray copies its traceback.
 func Handled(text string) (e Exception) {
 	text = human.WithoutColours(text)
 	at := strings.LastIndex(text, whileHandling)
@@ -120,7 +119,7 @@ func Handled(text string) (e Exception) {
 // the second.
 func CleaningFailed(text string) bool {
 	handler, cleaning := handlerOf(text)
-	return ofLibrary().MatchString(handler) && slices.Contains(cleaning, handler) &&
+	return libraryFile().MatchString(handler) && slices.Contains(cleaning, handler) &&
 		cleaning[len(cleaning)-1] != handler
 }
 
@@ -128,7 +127,7 @@ func CleaningFailed(text string) bool {
 // that it had handled.
 func Reworded(text string) bool {
 	handler, raising := handlerOf(text)
-	return len(raising) > 0 && raising[len(raising)-1] == handler && !ofLibrary().MatchString(handler)
+	return len(raising) > 0 && raising[len(raising)-1] == handler && !libraryFile().MatchString(handler)
 }
 
 // handlerOf returns the function that handled the exception that Handled returns, and the functions through which the
@@ -138,50 +137,73 @@ func handlerOf(text string) (handler string, next []string) {
 	if at < 0 {
 		return "", nil
 	}
-	handled := functions(text[max(0, strings.LastIndex(text[:at], TracebackStart)):at])
+	handled := frameFunctions(text[max(0, strings.LastIndex(text[:at], TracebackStart)):at])
 	if len(handled) == 0 {
 		return "", nil
 	}
-	return handled[0], functions(text[at:])
+	return handled[0], frameFunctions(text[at:])
 }
 
-// functions returns the functions of a text's frames in their order, each behind its file.
-func functions(text string) (all []string) {
+// frameFunctions returns the functions of a text's frames in their order, each behind its file.
+func frameFunctions(text string) (all []string) {
 	for line := range strings.Lines(text) {
-		if m := inFile().FindStringSubmatch(line); m != nil {
+		if m := pythonFrame().FindStringSubmatch(line); m != nil {
 			all = append(all, m[1]+" "+m[2])
 		}
 	}
 	return all
 }
 
-// ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
-var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
+// moduleTraceback matches the beginning of the traceback of an exception that nothing in its program caught: its first
+// frame is that of the program's module. The groups are the frame's file and line.
+var moduleTraceback = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
+
+// moduleFrame returns file and line of the frame of a program's module with which a text's traceback begins; line is ""
+// if it begins with another frame.
+func moduleFrame(text string) (file, line string) {
+	m := moduleTraceback().FindStringSubmatch(text)
+	if m == nil {
+		return "", ""
+	}
+	return m[1], m[2]
+}
 
 // FromModule reports whether the last traceback of a text begins with the frame of a program's module, as that of an
 // exception does which nothing caught.
-func FromModule(text string) bool { return ofModule().MatchString(lastOfLine(text)) }
+func FromModule(text string) bool { return moduleTraceback().MatchString(fromLastTraceback(text)) }
 
-// lastOfLine returns a text from the last traceback on that begins a line. Others are parts of messages.
-func lastOfLine(text string) string { return text[strings.LastIndex(text, "\n"+TracebackStart)+1:] }
+// fromLastTraceback returns a text from the last traceback on that begins a line. Others are parts of messages.
+func fromLastTraceback(text string) string {
+	return text[strings.LastIndex(text, "\n"+TracebackStart)+1:]
+}
 
 // EndOfAnother returns the exception that ended an earlier program of the same entrypoint; the zero Exception if there
-// was none. end is the offset of the traceback of the exception that ended the entrypoint.
+// was none. end is the offset of the traceback of the exception that ended the entrypoint, here of the second one:
 //
-// An exception that a program handled and printed does not count: its traceback rarely begins in the program's module,
-// and if it does, that module went on to another line. A traceback below which a line ends with a colon does not count
-// either: then both tracebacks are parts of one message.
+//	Traceback (most recent call last):
+//	  File "/app/prepare.py", line 9, in <module>
+//	FileNotFoundError: /data/in.csv
+//	Traceback (most recent call last):
+//	  File "/app/train.py", line 20, in <module>
+//	ValueError: there is no data
+//
+// An exception that a program handled and printed does not count. Its traceback rarely begins in the program's module.
+// If it does, then the module went on to another of its lines, where the traceback at end begins.
+//
+// A traceback does not count either if the last line before end has a colon at its end: that line announces the
+// traceback at end, and both are parts of one message.
 func EndOfAnother(log string, end int) (e Exception) {
-	text, at := LastTraceback(log[:end])
+	earlier, at := LastTraceback(log[:end])
 	if at < 0 || strings.HasSuffix(strings.TrimSpace(log[:end]), ":") {
 		return e
 	}
-	other := ofModule().FindStringSubmatch(lastOfLine(text))
-	own := ofModule().FindStringSubmatch(log[end:])
-	if other == nil || own != nil && own[1] == other[1] && own[2] != other[2] {
+	earlierFile, earlierLine := moduleFrame(fromLastTraceback(earlier))
+	file, line := moduleFrame(log[end:])
+	wentOn := line != "" && file == earlierFile && line != earlierLine
+	if earlierLine == "" || wentOn {
 		return e
 	}
-	return ExceptionOf(text)
+	return ExceptionOf(earlier)
 }
 
 // LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised, so
@@ -191,15 +213,15 @@ func LacksCause(text string) bool {
 	return found && !strings.Contains(before, TracebackStart) && !strings.Contains(before, "\n  File ")
 }
 
-// ofFeeder matches the traceback that the thread of a queue prints, which has no heading.
-var ofFeeder = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]{1,300}/multiprocessing/queues\.py", line \d+, in _feed\n`)
+// queueTraceback matches the traceback that the thread of a queue prints, which has no heading.
+var queueTraceback = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]{1,300}/multiprocessing/queues\.py", line \d+, in _feed\n`)
 
 // asideHeading returns the offset of the heading above a traceback whose exception did not end its process: a
 // destructor, a function of atexit, a record that could not be logged, a thread, or a coroutine for which nothing waits
 // raised it. at is the offset of the traceback. thread says that it was one of the last two. heading is -1 for all
 // other tracebacks.
 func asideHeading(log string, at int) (heading int, thread bool) {
-	if ofFeeder().MatchString(log[at:]) {
+	if queueTraceback().MatchString(log[at:]) {
 		return at, false
 	}
 	from, to := lineBefore(log, at)
@@ -264,8 +286,8 @@ func withCauses(log string, at int) (text string, from int) {
 	}
 }
 
-// named matches the beginning of a line that names an exception with its module.
-var named = lazyregexp.New(`^(?:\w+\.)+[A-Z]\w*: `)
+// qualifiedException matches the beginning of a line that names an exception with its module.
+var qualifiedException = lazyregexp.New(`^(?:\w+\.)+[A-Z]\w*: `)
 
 // causeAlone returns the offset of a cause that is only one line without frames: it was never raised, or a library took
 // its traceback away. log ends with the words that join a cause with what follows. It returns -1 if the cause has
@@ -274,7 +296,7 @@ func causeAlone(log string) int {
 	above := strings.TrimRight(strings.TrimSuffix(log, directCause), "\r\n ")
 	at := strings.LastIndexByte(above, '\n') + 1
 	from, to := lineBefore(above, at)
-	if !named().MatchString(above[at:min(len(above), at+MaxTitle)]) || strings.HasPrefix(above[from:to], " ") {
+	if !qualifiedException().MatchString(above[at:min(len(above), at+MaxTitle)]) || strings.HasPrefix(above[from:to], " ") {
 		return -1
 	}
 	return at
@@ -284,7 +306,7 @@ func causeAlone(log string) int {
 // worker, as the text before the offset says.
 func lineStart(log string, at int) (from int, copied bool) {
 	from = strings.LastIndexByte(log[:at], '\n') + 1
-	return from, marked().MatchString(log[from:at])
+	return from, workerMark().MatchString(log[from:at])
 }
 
 // tracebackBefore returns the offset of the last traceback before an offset; -1 if there is none. It may begin at the
@@ -298,17 +320,17 @@ func tracebackBefore(log string, end int) int {
 		}
 		// The end of the line is checked before its start is searched, because one line can contain thousands of these
 		// texts.
-		if next := textBelow(log, at); next != "" && (unended(log, at, next) || marginOf(log, at, next) != "") {
+		if next := textBelow(log, at); next != "" && (behindUnendedLine(log, at, next) || marginOf(log, at, next) != "") {
 			return at
 		}
 		end = at
 	}
 }
 
-// unended reports whether the traceback at an offset begins behind something that was printed without a line end; next
-// is the text below that line. If a space stands before the traceback's first words, they are part of a message, unless
-// the line has the carriage returns of a progress bar.
-func unended(log string, at int, next string) bool {
+// behindUnendedLine reports whether the traceback at an offset begins behind something that was printed without a line
+// end; next is the text below that line. If a space stands before the traceback's first words, they are part of a
+// message, unless the line has the carriage returns of a progress bar.
+func behindUnendedLine(log string, at int, next string) bool {
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(next, frame)
 }
@@ -330,7 +352,7 @@ const maxMargin = 128
 // is not the driver's.
 func marginOf(log string, at int, next string) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
-	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || marked().MatchString(margin) ||
+	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || workerMark().MatchString(margin) ||
 		!strings.HasPrefix(next, margin+frame) {
 		return ""
 	}
@@ -360,7 +382,7 @@ func withoutMargin(log, margin string) (text string, from int) {
 // from workers to a driver's log; the zero Exception if there is none. Ray's events keep only the end of a long
 // message.
 func CopiedCause(log, wrapper string) Exception {
-	log = unmarked(log)
+	log = withoutMarks(log)
 	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
 		if strings.Contains(log[end:min(len(log), end+maxCopied)], wrapper+": ") {
 			from := max(0, end-maxCopied, strings.LastIndex(log[:end], directCause)+1)
@@ -378,15 +400,15 @@ var (
 	boxStart    = lazyregexp.New(`(?m)^╭─+ Traceback \(most recent call last\) ─+╮$`)
 )
 
-// boxed reports whether a line is part of a box that the library rich draws around the frames of a traceback.
-func boxed(line string) bool {
+// isBoxLine reports whether a line is part of a box that the library rich draws around the frames of a traceback.
+func isBoxLine(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
 // otherTraceback returns the last traceback that is not in the usual form, and its offset: one in a box, one of a
 // program that cannot be compiled, or one in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
-	text, at = inJSON(log)
+	text, at = tracebackInJSON(log)
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil && boxes[len(boxes)-1][0] > at {
 		at = boxes[len(boxes)-1][0]
 		text = log[at:]
@@ -398,9 +420,9 @@ func otherTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// inJSON returns the traceback in the last line of JSON that has one, and the offset of the line; "" and -1 if there is
-// none.
-func inJSON(log string) (text string, at int) {
+// tracebackInJSON returns the traceback in the last line of JSON that has one, and the offset of the line; "" and -1 if
+// there is none.
+func tracebackInJSON(log string) (text string, at int) {
 	at = strings.LastIndex(log, TracebackStart+`\n`)
 	if at < 0 {
 		return "", -1

@@ -10,17 +10,17 @@ import (
 var (
 	// pythonWarning matches what the module warnings prints, also with the mark of a worker before it.
 	pythonWarning = lazyregexp.New(`(?m)^[^\n]{0,400}?\.py:\d{1,6}: \w*Warning: ([^\n]{1,1000})$`)
-	// ofGPUs matches a warning that says why a program finds no GPU, or cannot use it, and lacksGPU the exceptions
-	// that follow from it.
-	ofGPUs = lazyregexp.New(`\bCUDA initialization\b|(?i:\b(?:driver|CUDA version)\b.{0,60}\b(?:too old|outdated|insufficient|mismatch\w*)\b|` +
+	// gpuWarning matches a warning that says why a program finds no GPU, or cannot use it.
+	gpuWarning = lazyregexp.New(`\bCUDA initialization\b|(?i:\b(?:driver|CUDA version)\b.{0,60}\b(?:too old|outdated|insufficient|mismatch\w*)\b|` +
 		`\bCUDA capability sm_\d+ is not compatible\b)`)
-	lacksGPU = lazyregexp.New(`(?i)\b(?:CUDA|GPUs?|NVIDIA|NCCL|NVML|kernel image|fp16|bf16|(?:half|mixed) precision)\b`)
-	// ofVersions matches a warning that versions do not fit, and misfits the types of the exceptions that follow from
-	// it.
-	ofVersions = lazyregexp.New(`(?i)\bfrom version \S+ when using version\b|\bversion\b.{0,60}\bis required\b|\bversion mismatch\b|` +
+	// aboutGPU matches the exceptions that follow from it: "No CUDA GPUs are available".
+	aboutGPU = lazyregexp.New(`(?i)\b(?:CUDA|GPUs?|NVIDIA|NCCL|NVML|kernel image|fp16|bf16|(?:half|mixed) precision)\b`)
+	// versionWarning matches a warning that versions do not fit: "numpy>=1.22 is required".
+	versionWarning = lazyregexp.New(`(?i)\bfrom version \S+ when using version\b|\bversion\b.{0,60}\bis required\b|\bversion mismatch\b|` +
 		`\b(?:compiled|built) (?:with|against|using)\b.{0,60}\bversion\b|\bdoesn't match a supported version\b|\bnot compatible with\b`)
-	misfits  = lazyregexp.New(`^(?:\w*Import|ModuleNotFound|Attribute|Type|Value|Key)Error$`)
-	longWord = lazyregexp.New(`[A-Za-z]\w{4,}`)
+	// versionErrorType matches the types of the exceptions that follow from it.
+	versionErrorType = lazyregexp.New(`^(?:\w*Import|ModuleNotFound|Attribute|Type|Value|Key)Error$`)
+	longWord         = lazyregexp.New(`[A-Za-z]\w{4,}`)
 )
 
 // WarningAbout returns the last warning of Python at the end of a log that explains an exception: about GPUs if the
@@ -29,10 +29,13 @@ func WarningAbout(log string, e Exception) string {
 	said := e.String()
 	all := pythonWarning().FindAllStringSubmatch(Printable(log[max(0, len(log)-maxLastText):]), -1)
 	for _, m := range slices.Backward(all) {
-		ofGPU := ofGPUs().MatchString(m[1]) && lacksGPU().MatchString(said)
-		if ofGPU || ofVersions().MatchString(m[1]) && misfits().MatchString(e.Type) && shareName(m[1], e.Message) {
-			said, _, _ := strings.Cut(m[1], " Please ") // what to do about it
-			return Clip(said, MaxMessage)
+		warning := m[1]
+		aboutGPUs := gpuWarning().MatchString(warning) && aboutGPU().MatchString(said)
+		aboutVersions := versionWarning().MatchString(warning) && versionErrorType().MatchString(e.Type) &&
+			shareName(warning, e.Message)
+		if aboutGPUs || aboutVersions {
+			why, _, _ := strings.Cut(warning, " Please ") // what to do about it
+			return Clip(why, MaxMessage)
 		}
 	}
 	return ""

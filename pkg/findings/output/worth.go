@@ -13,8 +13,9 @@ var (
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
-	// exhausted matches what the system refuses: of such errors Ray's next ones are consequences.
-	exhausted = lazyregexp.New(`: (?:Resource temporarily unavailable|Too many open files|Cannot allocate memory)$`)
+	// systemRefusal matches what the system refuses, "fork: Cannot allocate memory": of such errors Ray's next ones are
+	// consequences.
+	systemRefusal = lazyregexp.New(`: (?:Resource temporarily unavailable|Too many open files|Cannot allocate memory)$`)
 	// saysError matches words of an error, also in other languages: what shells, pip, argparse, compilers and most
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
@@ -26,54 +27,58 @@ var (
 	// more.
 	saysNothing = lazyregexp.New(`(?i)^usage: |^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
-	toldAbove = lazyregexp.New(SeeAbove)
-	// noMessage matches a record that has a level, or a time and a level before the place in the program that it is
+	seeAbove = lazyregexp.New(SeeAbove)
+	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
 	// from, and no more.
-	noMessage = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
-	// closing matches what programs, asyncio, Maven, pip, ninja, Perl and compilers print at any level after their last
-	// error, and says no more.
-	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
+	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
+	// closingLine matches what programs, asyncio, Maven, pip, ninja, Perl and compilers print at any level after their
+	// last error, and says no more.
+	closingLine = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
 		`Some NCCL operations have failed\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
-	// bar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
-	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
-	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
-	// unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's width
-	// allows.
-	counts = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
+	// progressBar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
+	progressBar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
+	// errorCountLine matches the line in which tools for tests and checks only count what they have told before:
+	// pytest, unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's
+	// width allows.
+	errorCountLine = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
 		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
-	// noError matches words of errors that a figure or an empty field says are none, or that name a figure:
+	// noErrorWords matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
-	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
+	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
 		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
 		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
-	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
+	// refusal matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
 	// format", and how those for tests mark what failed.
-	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
+	refusal = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
 		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b|` +
 		`^(?:[●✕✗✘×❌]|FAIL:?|--- FAIL:|not ok) \S`)
-	ofPython = lazyregexp.New(`\.py:\d+: \w*Warning: `) // what the module warnings prints: rarely about an end
-	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
-	letters  = lazyregexp.New(`\pL`)
-	// ofCUDA matches what torch says below an error of CUDA, which vLLM logs as errors of its own.
-	ofCUDA = lazyregexp.New(`(?i)^(?:CUDA kernel errors might|for debugging consider|compile with)\b`)
-	// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
-	ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
-	// warns matches how tools and compilers mark a warning: "ld: warning: cannot find entry symbol _start".
-	warns = lazyregexp.New(`^[\w./+-]{1,80}: ?(?:\d+:){0,2} ?[Ww]arning: `)
+	// warningsModule matches what Python's module warnings prints, which is rarely about an end: "a.py:3: UserWarning:
+	// ".
+	warningsModule = lazyregexp.New(`\.py:\d+: \w*Warning: `)
+	pageAddress    = lazyregexp.New(`\w://\S+`) // the words in "https://docs/error" tell nothing
+	anyLetter      = lazyregexp.New(`\pL`)
+	// cudaAdvice matches what torch says below an error of CUDA, which vLLM logs as errors of its own.
+	cudaAdvice = lazyregexp.New(`(?i)^(?:CUDA kernel errors might|for debugging consider|compile with)\b`)
+	// cppPlace matches records of code in C++ ("core.cc:71"). Its threads also report errors after an exception has
+	// ended the program.
+	cppPlace = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
+	// compilerWarning matches how tools and compilers mark a warning: "ld: warning: cannot find entry symbol _start".
+	compilerWarning = lazyregexp.New(`^[\w./+-]{1,80}: ?(?:\d+:){0,2} ?[Ww]arning: `)
 	// nativeRecord matches a warning or an error that a library in C++ logs: of glog, absl, TensorFlow and torch.
 	nativeRecord = lazyregexp.New(`^(?:\[\w+\]:)?\[?(?:\d{4}-\d\d-\d\d [\d:.]+: )?[WE](?:\d{4} [\d:.]+(?: +\d+)?)? \S*\.(?:cc|cpp|cu|h):\d+\]`)
-	// status matches what says with which status a step or a program failed, also if the line ends in its command. What
-	// a request returned is none.
-	status = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
+	// exitStatus matches what says with which status a step or a program failed, also if the line ends in its command.
+	// What a request returned is none.
+	exitStatus = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
 		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$|\bChildFailedError\b`)
-	// bare matches what only says that something failed, and neither why nor with which status.
-	bare = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
-	// reason matches how a line goes on behind a status if it says why.
-	reason = lazyregexp.New(`^\w*\)?: .*\pL`)
-	// placed matches the beginning of a record up to the place in the program that it is from, as vLLM's have it.
-	placed = lazyregexp.New(`^[^\]]{0,80}\[[\w./-]+\.py:\d+\] `)
+	// onlyFailed matches what only says that something failed, and neither why nor with which status: "Build failed".
+	onlyFailed = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
+	// reasonBehind matches how a line goes on behind a status if it says why: "exit code 2: no such file".
+	reasonBehind = lazyregexp.New(`^\w*\)?: .*\pL`)
+	// recordPlace matches the beginning of a record up to the place in the program that it is from, as vLLM's have it:
+	// "(EngineCore pid=7) [core.py:71] ".
+	recordPlace = lazyregexp.New(`^[^\]]{0,80}\[[\w./-]+\.py:\d+\] `)
 )
 
 // closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
@@ -108,65 +113,106 @@ const (
 // progress bar.
 func worthOf(line string) (worth, string) {
 	said := cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
-	if rest := strings.TrimSpace(bar().ReplaceAllString(said, "")); letters().MatchString(rest) {
-		said = rest
-	} else if rest != said {
-		return worthLittle, said // a bar alone
+	switch behindBar := strings.TrimSpace(progressBar().ReplaceAllString(said, "")); {
+	case anyLetter().MatchString(behindBar):
+		said = behindBar
+	case behindBar != said:
+		return worthLittle, said // a progress bar alone
 	}
-	words := noError().ReplaceAllString(address().ReplaceAllString(said, ""), "") // those that may speak of an error
-	message := withoutPlace(said)
-	nothing := saysNothing().MatchString(message)
-	heading := strings.HasSuffix(said, ":") // of what follows
-	isError := (saysError().MatchString(words) || refuses().MatchString(words)) && !nothing && !heading
-	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
-		!strings.HasSuffix(m[2], "Warning") {
-		isError = true // an exception without a traceback
-	}
-	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case level == logline.Unknown && nothing, ofCUDA().MatchString(message), ofPython().MatchString(said),
-		level != logline.Unknown && (noMessage().MatchString(said) || strings.HasSuffix(said, TracebackStart)),
-		closing().MatchString(line), closing().MatchString(said):
+	level := logline.Parse([]byte(line), &logline.Clock{}).Level
+	words := noErrorWords().ReplaceAllString(pageAddress().ReplaceAllString(said, ""), "") // that may speak of an error
+	switch {
+	case saysLittle(line, said, level):
 		return worthLittle, said
-	case counts().MatchString(words):
+	case errorCountLine().MatchString(words):
 		return errorCount, said
-	case level == logline.Warning && isError && nativeRecord().MatchString(line) && !NotBegun(line):
-		return warning, said // libraries warn as they start
-	case level == logline.Warning && isError, level >= logline.Error && ToldAbove(said),
-		level == logline.Unknown && isError && (warns().MatchString(said) || ToldAbove(said)):
-		return errorWarning, said
-	case level >= logline.Error && (isError || letters().MatchString(words)), level == logline.Unknown && isError:
-		if OnlyStatus(said) {
-			return stepFailed, said
-		}
-		return anError, said
-	case level == logline.Unknown:
-		return ownLine, said
-	case level == logline.Warning && status().MatchString(said):
-		return stepWarning, said
-	case level == logline.Warning:
-		return warning, said
 	}
-	return worthLittle, said
+	isError := speaksOfError(said, words)
+	switch {
+	case level >= logline.Error:
+		return worthOfError(said, isError || anyLetter().MatchString(words)), said
+	case level == logline.Warning:
+		return worthOfWarning(line, said, isError), said
+	case level != logline.Unknown:
+		return worthLittle, said
+	case !isError:
+		return ownLine, said
+	case compilerWarning().MatchString(said):
+		return errorWarning, said
+	}
+	return worthOfError(said, true), said
+}
+
+// saysLittle reports whether a line of a level tells nothing of why its program ends. said is the line without its
+// header.
+func saysLittle(line, said string, level logline.Level) bool {
+	message := withoutPlace(said)
+	switch {
+	case level == logline.Unknown && saysNothing().MatchString(message): // "usage: train.py [-h]"
+		return true
+	case level != logline.Unknown && (emptyRecord().MatchString(said) || strings.HasSuffix(said, TracebackStart)):
+		return true
+	case cudaAdvice().MatchString(message), warningsModule().MatchString(said):
+		return true
+	}
+	return closingLine().MatchString(line) || closingLine().MatchString(said)
+}
+
+// speaksOfError reports whether a line speaks of an error, whatever its level. words is what of it may do so.
+func speaksOfError(said, words string) bool {
+	m := exceptionLine().FindStringSubmatch(said)
+	if m != nil && exceptionTypeName().MatchString(m[2]) && !strings.HasSuffix(m[2], "Warning") {
+		return true // an exception without a traceback: "ValueError: no data"
+	}
+	isHeading := strings.HasSuffix(said, ":") // what follows it may speak of an error
+	return (saysError().MatchString(words) || refusal().MatchString(words)) && !isHeading &&
+		!saysNothing().MatchString(withoutPlace(said))
+}
+
+// worthOfError returns the worth of a line at level error, or of one without a level that speaks of an error.
+func worthOfError(said string, hasWords bool) worth {
+	switch {
+	case ToldAbove(said):
+		return errorWarning
+	case !hasWords:
+		return worthLittle
+	case OnlyStatus(said):
+		return stepFailed
+	}
+	return anError
+}
+
+// worthOfWarning returns the worth of a line at level warning. isError says that it speaks of an error.
+func worthOfWarning(line, said string, isError bool) worth {
+	switch {
+	case isError && nativeRecord().MatchString(line) && !NotBegun(line): // libraries in C++ warn as they start
+		return warning
+	case isError:
+		return errorWarning
+	case exitStatus().MatchString(said):
+		return stepWarning
+	}
+	return warning
 }
 
 // withoutPlace returns what a line says without the beginning of its record, if that names the place in the program.
-func withoutPlace(said string) string { return said[len(placed().FindString(said)):] }
+func withoutPlace(said string) string { return said[len(recordPlace().FindString(said)):] }
 
 // isPlainError reports whether a line that speaks of an error has no level, and is no exception.
 func isPlainError(line string) bool {
-	m := raised().FindStringSubmatch(strings.TrimSpace(Printable(line)))
-	return (m == nil || !typical().MatchString(m[2])) &&
+	m := exceptionLine().FindStringSubmatch(strings.TrimSpace(Printable(line)))
+	return (m == nil || !exceptionTypeName().MatchString(m[2])) &&
 		logline.Parse([]byte(line), &logline.Clock{}).Level == logline.Unknown
 }
 
 // OnlyStatus reports whether a line says that a step or a program failed, and with which status, but not why.
 func OnlyStatus(line string) bool {
-	at := status().FindStringIndex(line)
-	return at != nil && !reason().MatchString(line[at[1]:])
+	at := exitStatus().FindStringIndex(line)
+	return at != nil && !reasonBehind().MatchString(line[at[1]:])
 }
 
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
-func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
+func OfRay(line string) bool { return rayLine().MatchString(line) || rayError().MatchString(line) }
 
 // RecordLevel returns the level of a line that is a record which a program itself logged in Python; logline.Unknown for
 // all other lines.
@@ -188,7 +234,7 @@ func Plain(line string) bool {
 func LogsError(text string) bool {
 	for whole := range strings.Lines(text) {
 		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
-		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || ofNative().MatchString(line) ||
+		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || cppPlace().MatchString(line) ||
 			OnlyStatus(whole) {
 			continue
 		}
@@ -199,9 +245,9 @@ func LogsError(text string) bool {
 	return false
 }
 
-// waits matches what programs print while they wait for something or try again, and what a replica of Serve logs of a
-// request for which nobody waited any longer.
-var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
+// waitWords matches what programs print while they wait for something or try again, and what a replica of Serve logs of
+// a request for which nobody waited any longer.
+var waitWords = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
 	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
 
 var (
@@ -221,10 +267,10 @@ func NotBegun(line string) bool {
 }
 
 // ToldAbove reports whether a text only refers to an error that was told before it.
-func ToldAbove(text string) bool { return toldAbove().MatchString(text) }
+func ToldAbove(text string) bool { return seeAbove().MatchString(text) }
 
 // AboutWaits reports whether a line tells of a wait.
-func AboutWaits(line string) bool { return waits().MatchString(line) }
+func AboutWaits(line string) bool { return waitWords().MatchString(line) }
 
 // noNodeType matches what Ray prints of the autoscaler if no type of its nodes has what something waits for.
 var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[0m)? Error: (No available node types [^\n]*?\})`)
@@ -243,7 +289,7 @@ func LastWaitOfRay(log string) string {
 		if m := requestDropped().FindStringSubmatch(line); m != nil {
 			return m[1]
 		}
-		if _, said, _ := strings.Cut(line, " -- "); ofRay().MatchString(line) && waits().MatchString(said) {
+		if _, said, _ := strings.Cut(line, " -- "); rayLine().MatchString(line) && waitWords().MatchString(said) {
 			return Clip(Printable(said), MaxTitle)
 		}
 	}
