@@ -18,7 +18,8 @@ import (
 // job is a submission, or a driver that was not submitted.
 type job struct {
 	moment.Job
-	id rayid.Job // of the driver; nil if none was started
+	id     rayid.Job // of the driver; nil if none was started
+	undone undone    // of a job that runs
 }
 
 const maxJobs = 2000 // jobs that one report examines; if there are more, the failed ones first

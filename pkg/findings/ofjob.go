@@ -172,7 +172,7 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 	for _, f := range mine[:min(len(mine), maxOfJob)] {
 		entry.Findings = append(entry.Findings, f.ID)
 	}
-	entry.Summary = entry.summary(mine, j.Message)
+	entry.Summary = entry.summary(mine, j.Message, b.now(j))
 	return entry
 }
 
@@ -205,8 +205,8 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 }
 
 // summary returns one sentence that says how the job ended. mine are its findings, its cause first. If there are none,
-// it quotes Ray's message.
-func (j *Job) summary(mine []*finding, message string) string {
+// it quotes Ray's message. now is what a job waits for that runs; "" if that is not known.
+func (j *Job) summary(mine []*finding, message, now string) string {
 	how := map[string]string{
 		catalog.Failed: "failed", catalog.Stopped: "was stopped", catalog.Running: "is running",
 		catalog.Unfinished: "had not ended when the cluster did", catalog.Succeeded: "succeeded",
@@ -216,7 +216,8 @@ func (j *Job) summary(mine []*finding, message string) string {
 		return text + ": " + shortLine(message)
 	}
 	if len(mine) == 0 || mine[0].Severity != Error || j.Outcome == catalog.Succeeded || j.Outcome == catalog.Stopped {
-		return text + "." // an error of a job that did well is another job's, too
+		// an error of a job that did well is another job's, too
+		return text + encloseIfAny(": ", strings.TrimSuffix(now, "."), "") + "."
 	}
 	title := strings.TrimSuffix(mine[0].Title, ".") + "."
 	if mine[0].jobEnd {

@@ -17,14 +17,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// readUnended finds the jobs that had not ended when the session did, and what each was doing or waiting for then.
+// readUnended finds the jobs that had not ended when the session did, and what each was doing or waiting for then. Of
+// jobs that run it finds only the latter, for their summaries.
 func (b *builder) readUnended() {
-	if b.running || b.moment.At != 0 {
-		return
-	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if !jobstatus.Ended(j.Status) && b.endFinding(j) == nil {
+		switch {
+		case jobstatus.Ended(j.Status) || b.endFinding(j) != nil:
+		case b.running || b.moment.At != 0:
+			j.undone = b.undoneOf(j, nil, cmp.Or(b.moment.At, b.session.End))
+			if env := j.undone.env; env != nil {
+				env.Severity = Warning
+			}
+		default:
 			b.unended(j, b.driverLog(j))
 		}
 	}
@@ -82,6 +87,27 @@ func (u *undone) unfinished() []attempt {
 		return u.pending
 	}
 	return u.unanswered
+}
+
+// now says what a job that runs waits for; "" if that is not known.
+func (b *builder) now(j *job) string {
+	causes, calls := j.undone.causes(), j.undone.running
+	if len(causes) > 0 {
+		return causes[0].root().Title
+	}
+	if len(calls) == 0 {
+		calls = j.undone.unanswered
+	}
+	if len(calls) == 0 {
+		return ""
+	}
+	inside := j.undone.inside(calls, ", and in it for ")
+	for _, f := range b.findings {
+		if f.Kind == Starved && j.hasDriver(f.job) && len(f.names) > 0 && strings.HasSuffix(inside, " "+f.names[0]) {
+			inside = "; in it " + f.Title
+		}
+	}
+	return fmt.Sprintf("it has waited for %s since %s%s", listNames(namesOf(calls)), b.clock(calls[0].since), inside)
 }
 
 // showUndone adds to a finding the longest calls that ran and some without an answer, with what their workers printed

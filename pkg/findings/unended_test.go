@@ -11,9 +11,11 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // open is a submission that had not ended when its session did.
@@ -268,5 +270,51 @@ func TestTrainsOwn(t *testing.T) {
 		if got, want := told(append(events, controller...)), class == "DatasetState"; got != want {
 			t.Errorf("beside a controller of Train: %s: %t", class, got)
 		}
+	}
+}
+
+// TestWaitsNow: the summary of a job that runs says what it waits for.
+func TestWaitsNow(t *testing.T) {
+	pending := strings.NewReplacer(`"RUNNING"`, `"PENDING_NODE_ASSIGNMENT"`)
+	lacking := runningTask("embed")
+	lacking[0] = strings.Replace(lacking[0], `{"CPU": 1.0}`, `{"GPU": 4.0}`, 1)
+	lacking[1] = pending.Replace(lacking[1])
+	const made = "2026-11-22 10:15:31,000\tINFO runtime_env_agent.py:543 -- Creating runtime env: {\"pip\": {\"packages\": [\"torch==2.4\"]}} with timeout 600 seconds.\n"
+	for name, c := range map[string]struct {
+		events []string
+		logs   map[string]string
+		want   string
+	}{
+		"a task runs":       {events: runningTask("crunch"), want: "is running: it has waited for crunch since 10:15:55 UTC."},
+		"nothing runs":      {want: "is running."},
+		"no node has it":    {events: lacking, want: "is running: embed could never be scheduled: it asks for 4 GPU, and no node has any GPU."},
+		"two tasks run":     {events: append(runningTask("crunch"), runningTask("fetch")...), want: "is running: it has waited for crunch, fetch since 10:15:55 UTC."},
+		"one of them lacks": {events: append(runningTask("crunch"), lacking...), want: "is running: embed could never be scheduled: "},
+		"its environment is made": {
+			logs: map[string]string{"runtime_env_agent.log": made, "runtime_env_setup-00000001.log": "x\n"},
+			want: "is running: The runtime environment of job raysubmit_open was not ready: pip (torch==2.4) had taken 5m0s."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := rareEvents(t, append(append(c.events, driverOf(1, open)), aliveNodes()...))
+			storeLog(t, dir, "job-driver-raysubmit_open.log", running)
+			for name, log := range c.logs {
+				storeLog(t, dir, name, log)
+			}
+			s := load(t, dir, rayevents.Session, nil)
+			r := reportKept(t, dir, s, true)
+			at := slices.IndexFunc(r.Jobs, func(j findings.Job) bool { return j.SubmissionID == open })
+			if at < 0 || !strings.Contains(r.Jobs[at].Summary, c.want) {
+				t.Errorf("want %q: %+v", c.want, r.Jobs)
+			}
+		})
+	}
+	dir, ref := cluster(t, "actor_deadlock")
+	s := load(t, dir, ref, nil)
+	r, err := findings.Reader{}.Read(t.Context(), &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s,
+		At: s.Start + (s.End-s.Start)/10*7})
+	must.OK(t, err)
+	const want = "is running: it has waited for ShardOwner.run since 00:07:23 UTC; in it preprocess_shard waited for 1 CPU: ShardOwner held 6 of 6 CPU."
+	if !strings.HasSuffix(r.Jobs[0].Summary, want) {
+		t.Errorf("the end of a chain: %s", r.Jobs[0].Summary)
 	}
 }
