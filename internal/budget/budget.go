@@ -158,7 +158,7 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 	}
 	bytes = min(bytes, l.bytes)
 	if !l.free.TryAcquire(bytes) {
-		if err := b.await(ctx, p, bytes); err != nil {
+		if err := b.awaitBytes(ctx, p, bytes); err != nil {
 			return nil, err
 		}
 	}
@@ -174,9 +174,9 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 	}, nil
 }
 
-// await waits for bytes of a part, at most for the budget's time to wait. Requests are served in their order. The error
-// is ErrBusy also if too many wait already.
-func (b *Budget) await(ctx context.Context, p Part, bytes int64) error {
+// awaitBytes waits for bytes of a part, at most for the budget's time to wait. Requests are served in their order. The
+// error is ErrBusy also if too many wait already.
+func (b *Budget) awaitBytes(ctx context.Context, p Part, bytes int64) error {
 	l := &b.pools[p]
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > l.maxWaiting {

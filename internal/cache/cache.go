@@ -59,7 +59,7 @@ func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 	}
 	e := element.Value.(*entry[K, V])
 	if c.age > 0 && time.Since(e.added) >= c.age {
-		c.remove(element)
+		c.removeElement(element)
 		return value, false
 	}
 	c.used.MoveToFront(element)
@@ -82,7 +82,7 @@ func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context
 	}
 	c.mu.Unlock()
 	return loading.Get(ctx, func(ctx context.Context) (V, error) {
-		defer c.loaded(key, loading)
+		defer c.endLoading(key, loading)
 		began := c.nextCount()
 		value, err := load(ctx)
 		if err == nil {
@@ -100,8 +100,8 @@ func (c *Cache[K, V]) nextCount() uint64 {
 	return c.count
 }
 
-// loaded makes the next Load of a key that is not kept load again.
-func (c *Cache[K, V]) loaded(key K, value *shared.Value[V]) {
+// endLoading makes the next Load of a key that is not kept load again.
+func (c *Cache[K, V]) endLoading(key K, value *shared.Value[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loads[key] == value {
@@ -121,7 +121,7 @@ func (c *Cache[K, V]) put(key K, value V, began uint64) {
 		if before.Value.(*entry[K, V]).began > began {
 			return
 		}
-		c.remove(before)
+		c.removeElement(before)
 	}
 	e := &entry[K, V]{key: key, value: value, cost: c.cost(value), added: time.Now(), began: began}
 	if e.cost > c.max {
@@ -129,7 +129,7 @@ func (c *Cache[K, V]) put(key K, value V, began uint64) {
 	}
 	c.entries[key] = c.used.PushFront(e)
 	for c.total += e.cost; c.total > c.max; {
-		c.remove(c.used.Back())
+		c.removeElement(c.used.Back())
 	}
 }
 
@@ -138,11 +138,11 @@ func (c *Cache[K, V]) Delete(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element := c.entries[key]; element != nil {
-		c.remove(element)
+		c.removeElement(element)
 	}
 }
 
-func (c *Cache[K, V]) remove(element *list.Element) {
+func (c *Cache[K, V]) removeElement(element *list.Element) {
 	e := c.used.Remove(element).(*entry[K, V])
 	delete(c.entries, e.key)
 	c.total -= e.cost

@@ -24,16 +24,16 @@ func Nearest(typed string, names []string) string {
 		if name == "" || max(len(name), len(typed)) > maxSuggested {
 			continue
 		}
-		if d := typos(strings.ToLower(typed), strings.ToLower(name)); d < best {
+		if d := typoDistance(strings.ToLower(typed), strings.ToLower(name)); d < best {
 			best, like = d, name
 		}
 	}
 	return like
 }
 
-// typos counts the letters that are wrong, missing, too many or swapped with the next between two texts (optimal string
-// alignment distance).
-func typos(a, b string) int {
+// typoDistance counts the letters that are wrong, missing, too many or swapped with the next between two texts (optimal
+// string alignment distance).
+func typoDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -138,13 +138,13 @@ func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) (topics []string) 
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
-	settings := all(fs)
+	settings := allSettings(fs)
 	for _, heading := range headings(fs) {
 		list := pflag.NewFlagSet("", pflag.ContinueOnError)
 		for _, s := range settings {
 			flagTopic := topicOf(s.flag)
 			if flagTopic == topic && headingOf(s.flag) == heading && !s.flag.Hidden && !isOfCobra(s.flag) {
-				list.AddFlag(s.described())
+				list.AddFlag(s.describedFlag())
 			}
 			if flagTopic != topic && !slices.Contains(topics, flagTopic) {
 				topics = append(topics, flagTopic)
@@ -160,15 +160,15 @@ func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) (topics []string) 
 // isOfCobra says whether cobra adds the flag to each command.
 func isOfCobra(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "version" }
 
-// described returns a copy of the setting's flag for the help: its description names the setting's other names, and its
-// default is written as String does.
-func (s *setting) described() *pflag.Flag {
+// describedFlag returns a copy of the setting's flag for the help: its description names the setting's other names, and
+// its default is written as String does.
+func (s *setting) describedFlag() *pflag.Flag {
 	f := *s.flag
 	var others []string
-	for _, spelling := range s.spellings()[1:] {
+	for _, spelling := range s.flagNames()[1:] {
 		others = append(others, "--"+spelling)
 	}
-	for _, name := range s.env() {
+	for _, name := range s.envNames() {
 		if !strings.HasPrefix(name, envPrefix) {
 			others = append(others, name)
 		}
@@ -221,12 +221,12 @@ func topicOf(f *pflag.Flag) string {
 func WriteTable(w io.Writer, fs *pflag.FlagSet) error {
 	var b strings.Builder
 	b.WriteString("| flag | environment | in the file | default | what |\n|---|---|---|---|---|\n")
-	for _, s := range all(fs) {
+	for _, s := range allSettings(fs) {
 		if s.flag.Hidden {
 			continue
 		}
 		var flags []string
-		for _, spelling := range s.spellings() {
+		for _, spelling := range s.flagNames() {
 			flags = append(flags, "--"+spelling)
 		}
 		value := s.flag.DefValue
@@ -234,11 +234,11 @@ func WriteTable(w io.Writer, fs *pflag.FlagSet) error {
 			value = "`" + value + "`"
 		}
 		_, usage := pflag.UnquoteUsage(s.flag)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(flags), code(s.env()), code(s.file()), value,
-			strings.ReplaceAll(usage, "|", "\\|"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", asCode(flags), asCode(s.envNames()), asCode(s.fileNames()),
+			value, strings.ReplaceAll(usage, "|", "\\|"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func code(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
+func asCode(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }

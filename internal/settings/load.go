@@ -30,7 +30,7 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 // names the variables, and the names in the file, that are no settings; mistakes has the rest. known has further flag
 // sets, whose settings are not unknown.
 func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (unknown, mistakes error) {
-	settings := all(fs)
+	settings := allSettings(fs)
 	given := map[*setting]bool{}
 	for _, s := range settings {
 		changed, err := s.givenAsFlag()
@@ -44,7 +44,8 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 		}
 	}
 	unknown = checkNames(env, append(known, fs))
-	mistakes = errors.Join(mistakes, fill(fs, settings, given, source{"environment variable", env, (*setting).env}))
+	mistakes = errors.Join(mistakes, setFrom(fs, settings, given,
+		source{"environment variable", env, (*setting).envNames}))
 	unknownInFile, inFile := fillFromFile(fs, settings, given, append(known, fs))
 	unknown, mistakes = errors.Join(unknown, unknownInFile), errors.Join(mistakes, inFile)
 	for _, s := range settings {
@@ -73,7 +74,7 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 	if unknown != nil {
 		unknown = fmt.Errorf("read settings from %s: %w", path, unknown)
 	}
-	if err = errors.Join(err, fill(fs, settings, given, source{"setting", file, (*setting).file})); err != nil {
+	if err = errors.Join(err, setFrom(fs, settings, given, source{"setting", file, (*setting).fileNames})); err != nil {
 		mistakes = fmt.Errorf("read settings from %s: %w", path, err)
 	}
 	return unknown, mistakes
@@ -96,9 +97,9 @@ func trimList(value pflag.Value) {
 	}
 }
 
-// plain takes the line break away that files and secrets end with. Of a list, one item a line is taken too: pflag would
-// read the first line alone.
-func plain(kind, value string) string {
+// trimValue takes the line break away that files and secrets end with. Of a list, one item a line is taken too: pflag
+// would read the first line alone.
+func trimValue(kind, value string) string {
 	value = strings.TrimRight(value, "\r\n")
 	if kind == "stringSlice" || kind == "stringToString" {
 		value = strings.ReplaceAll(strings.ReplaceAll(value, "\r", ""), "\n", ",")
@@ -129,7 +130,7 @@ func (s *setting) givenAsFlag() (given bool, err error) {
 
 // quote shows a value in an error unless it is a secret.
 func (s *setting) quote(value string) string {
-	if s.secret() {
+	if s.isSecret() {
 		return ""
 	}
 	return fmt.Sprintf("=%q", value)
@@ -142,9 +143,9 @@ type source struct {
 	names  func(*setting) []string
 }
 
-// fill sets the settings that no earlier source has given from the values of a source, and notes them in given.
+// setFrom sets the settings that no earlier source has given from the values of a source, and notes them in given.
 // mistakes has all that is wrong: values that cannot be parsed, and two names of a setting with different values.
-func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) (mistakes error) {
+func setFrom(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) (mistakes error) {
 	for _, s := range settings {
 		first := ""
 		for _, name := range from.names(s) {
@@ -164,8 +165,8 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 		if first == "" || given[s] {
 			continue
 		}
-		if err := fs.Set(s.flag.Name, plain(s.flag.Value.Type(), from.values[first])); err != nil {
-			if s.secret() {
+		if err := fs.Set(s.flag.Name, trimValue(s.flag.Value.Type(), from.values[first])); err != nil {
+			if s.isSecret() {
 				err = errors.New("not a valid value")
 			}
 			mistakes = errors.Join(mistakes, fmt.Errorf("%s %s: %w", from.what, first, err))
@@ -185,7 +186,7 @@ var serviceURL = regexp.MustCompile(`^\w+_PORT=(tcp|udp|sctp)://`)
 
 // checkNames returns an error that names the environment variables whose names begin like a setting's and are none's.
 func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
-	known := namesOf(flagSets, (*setting).env)
+	known := namesOf(flagSets, (*setting).envNames)
 	var unknown []string
 	for name := range env {
 		if strings.HasPrefix(name, envPrefix) && !known[name] && !serviceLink.MatchString(name) {
@@ -222,7 +223,7 @@ func FlagError(err error, fs *pflag.FlagSet, command string) error {
 func namesOf(flagSets []*pflag.FlagSet, names func(*setting) []string) map[string]bool {
 	known := map[string]bool{}
 	for _, fs := range flagSets {
-		for _, s := range all(fs) {
+		for _, s := range allSettings(fs) {
 			for _, name := range names(s) {
 				known[name] = true
 			}
@@ -251,7 +252,7 @@ func readFile(path string, flagSets []*pflag.FlagSet) (values map[string]string,
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, nil, fmt.Errorf("want one JSON object: more data follows at byte %d", decoder.InputOffset())
 	}
-	known := namesOf(flagSets, (*setting).file)
+	known := namesOf(flagSets, (*setting).fileNames)
 	values = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value := object[name]

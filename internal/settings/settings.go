@@ -109,8 +109,8 @@ type setting struct {
 	aliases []*pflag.Flag
 }
 
-// all returns the settings of a flag set, each with its aliases, sorted by the names of the flags.
-func all(fs *pflag.FlagSet) []*setting {
+// allSettings returns the settings of a flag set, each with its aliases, sorted by the names of the flags.
+func allSettings(fs *pflag.FlagSet) []*setting {
 	var settings []*setting
 	byName := map[string]*setting{}
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -129,10 +129,10 @@ func all(fs *pflag.FlagSet) []*setting {
 	return settings
 }
 
-func (s *setting) secret() bool { return s.flag.Annotations[annotationSecret] != nil }
+func (s *setting) isSecret() bool { return s.flag.Annotations[annotationSecret] != nil }
 
-// spellings are the setting's names on the command line, its own first.
-func (s *setting) spellings() []string {
+// flagNames are the setting's names on the command line, its own first.
+func (s *setting) flagNames() []string {
 	names := []string{s.flag.Name}
 	for _, alias := range s.aliases {
 		names = append(names, alias.Name)
@@ -140,18 +140,18 @@ func (s *setting) spellings() []string {
 	return names
 }
 
-// env are the setting's names in the environment, its own first.
-func (s *setting) env() []string {
+// envNames are the setting's names in the environment, its own first.
+func (s *setting) envNames() []string {
 	var names []string
-	for _, spelling := range s.spellings() {
+	for _, spelling := range s.flagNames() {
 		names = append(names, envName(spelling))
 	}
 	return append(names[:1:1], append(slices.Clone(s.flag.Annotations[annotationEnv]), names[1:]...)...)
 }
 
-// file are the setting's names in the JSON file, its own first.
-func (s *setting) file() []string {
-	names := s.spellings()
+// fileNames are the setting's names in the JSON file, its own first.
+func (s *setting) fileNames() []string {
+	names := s.flagNames()
 	return append(names[:1:1], append(slices.Clone(s.flag.Annotations[annotationFile]), names[1:]...)...)
 }
 
@@ -163,12 +163,12 @@ func envName(flag string) string {
 // passwords in addresses, are not shown.
 func Shown(fs *pflag.FlagSet) string {
 	var b strings.Builder
-	for _, s := range all(fs) {
+	for _, s := range allSettings(fs) {
 		value := s.flag.Value.String()
 		if value == s.flag.DefValue {
 			continue
 		}
-		if address, err := url.Parse(value); s.secret() && value != "" {
+		if address, err := url.Parse(value); s.isSecret() && value != "" {
 			value = "(a secret)"
 		} else if err == nil && address.User != nil {
 			value = address.Redacted()

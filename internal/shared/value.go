@@ -66,7 +66,7 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 	}
 	c := v.call
 	if c == nil || c.key != key {
-		c = v.begin(ctx, key, load)
+		c = v.startLoad(ctx, key, load)
 	}
 	c.waiters++
 	if c.giveUp != nil {
@@ -79,14 +79,14 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 		return c.value, c.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
-		v.leave(c, errors.Is(cause, ErrWaited))
+		v.endWait(c, errors.Is(cause, ErrWaited))
 		var none T
 		return none, cause
 	}
 }
 
-// begin starts a load in the background, which becomes the one that further callers wait for. v.mu must be held.
-func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
+// startLoad starts a load in the background, which becomes the one that further callers wait for. v.mu must be held.
+func (v *Value[T]) startLoad(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
 	c := &call[T]{key: key, done: make(chan struct{})}
 	ctx, c.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), sharedKey{}, true))
 	if before := v.call; before != nil && before.waiters == 0 {
@@ -95,7 +95,7 @@ func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Cont
 	v.call = c
 	go func() {
 		defer c.cancel(nil)
-		c.value, c.err = run(ctx, load)
+		c.value, c.err = runLoad(ctx, load)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if c.giveUp != nil {
@@ -112,8 +112,8 @@ func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Cont
 	return c
 }
 
-// run turns a panic into an error: in this goroutine it would end the process.
-func run[T any](ctx context.Context, load func(context.Context) (T, error)) (value T, err error) {
+// runLoad turns a panic into an error: in this goroutine it would end the process.
+func runLoad[T any](ctx context.Context, load func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
@@ -122,31 +122,31 @@ func run[T any](ctx context.Context, load func(context.Context) (T, error)) (val
 	return load(ctx)
 }
 
-// leave ends a caller's wait, and the load if nobody else waits: at once, or after a while if the caller comes back.
-func (v *Value[T]) leave(c *call[T], comesBack bool) {
+// endWait ends a caller's wait, and the load if nobody else waits: at once, or after a while if the caller comes back.
+func (v *Value[T]) endWait(c *call[T], comesBack bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c.waiters--; c.waiters > 0 {
 		return
 	}
 	if comesBack && v.call == c {
-		c.giveUp = time.AfterFunc(linger, func() { v.abandon(c) })
+		c.giveUp = time.AfterFunc(linger, func() { v.abandonLoad(c) })
 		return
 	}
-	v.end(c)
+	v.cancelLoad(c)
 }
 
-// abandon ends a load to which nobody came back.
-func (v *Value[T]) abandon(c *call[T]) {
+// abandonLoad ends a load to which nobody came back.
+func (v *Value[T]) abandonLoad(c *call[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c.waiters == 0 {
-		v.end(c)
+		v.cancelLoad(c)
 	}
 }
 
-// end cancels a load that nobody waits for. v.mu must be held.
-func (v *Value[T]) end(c *call[T]) {
+// cancelLoad cancels a load that nobody waits for. v.mu must be held.
+func (v *Value[T]) cancelLoad(c *call[T]) {
 	c.cancel(errLeft)
 	if v.call == c {
 		v.call = nil // the next Get starts a new load instead of seeing the cancellation

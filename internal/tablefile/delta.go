@@ -63,7 +63,7 @@ func appendPart[T int32 | int64](out []T, packed []byte, n int, width uint, leas
 	for i := range n {
 		bit := uint(i) * width
 		at, shift := bit/8, bit%8
-		bits := word(packed, at) >> shift
+		bits := wordAt(packed, at) >> shift
 		if shift+width > 64 {
 			bits |= uint64(packed[at+8]) << (64 - shift)
 		}
@@ -73,8 +73,8 @@ func appendPart[T int32 | int64](out []T, packed []byte, n int, width uint, leas
 	return out
 }
 
-// word reads 8 bytes; bytes behind the end count as 0.
-func word(b []byte, at uint) (w uint64) {
+// wordAt reads 8 bytes; bytes behind the end count as 0.
+func wordAt(b []byte, at uint) (w uint64) {
 	if at+8 <= uint(len(b)) {
 		return binary.LittleEndian.Uint64(b[at:])
 	}

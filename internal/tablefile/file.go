@@ -87,23 +87,23 @@ func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	c := &thriftReader{b: footer, take: take}
 	var rows int64
 	var root bool
-	c.structure(structType, func(id int16, kind byte) {
+	c.readStruct(structType, func(id int16, kind byte) {
 		switch id {
 		case 2:
-			c.list(kind, func(kind byte) {
+			c.readList(kind, func(kind byte) {
 				if !root {
 					root = true
 					c.skip(kind, 0)
 					return
 				}
-				f.column(c, kind)
+				f.readColumn(c, kind)
 			})
 		case 3:
 			rows = c.integer(kind)
 		case 4:
-			c.list(kind, func(kind byte) { f.group(c, kind, size-int64(len(footer)+TailBytes)) })
+			c.readList(kind, func(kind byte) { f.readGroup(c, kind, size-int64(len(footer)+TailBytes)) })
 		case 5:
-			c.list(kind, func(kind byte) { f.keyValue(c, kind) })
+			c.readList(kind, func(kind byte) { f.keyValue(c, kind) })
 		}
 	})
 	switch {
@@ -142,11 +142,11 @@ func (f *File) ColumnIndex(name string) int {
 	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// column reads one column of the schema, a SchemaElement of parquet.thrift of which c is at the beginning. Nested
+// readColumn reads one column of the schema, a SchemaElement of parquet.thrift of which c is at the beginning. Nested
 // columns are refused.
-func (f *File) column(c *thriftReader, kind byte) {
+func (f *File) readColumn(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
-	c.structure(kind, func(id int16, kind byte) {
+	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
 		case 1:
 			column.kind = physicalType(c.integer(kind))
@@ -165,14 +165,14 @@ func (f *File) column(c *thriftReader, kind byte) {
 	f.Columns = append(f.Columns, column)
 }
 
-// group reads a row group, a RowGroup of parquet.thrift. Its columns must lie before the offset end.
-func (f *File) group(c *thriftReader, kind byte, end int64) {
+// readGroup reads a row group, a RowGroup of parquet.thrift. Its columns must lie before the offset end.
+func (f *File) readGroup(c *thriftReader, kind byte, end int64) {
 	g := Group{}
 	rows := int64(-1)
-	c.structure(kind, func(id int16, kind byte) {
+	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
 		case 1: // columns
-			c.list(kind, func(kind byte) { g.chunk(c, kind, end) })
+			c.readList(kind, func(kind byte) { g.readChunk(c, kind, end) })
 		case 3: // num_rows
 			rows = c.integer(kind)
 		}
@@ -187,11 +187,11 @@ func (f *File) group(c *thriftReader, kind byte, end int64) {
 	f.Groups = append(f.Groups, g)
 }
 
-// chunk reads where one column of a group is: a ColumnChunk of parquet.thrift, of which only the metadata counts. The
-// column must lie before the offset end.
-func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
+// readChunk reads where one column of a group is: a ColumnChunk of parquet.thrift, of which only the metadata counts.
+// The column must lie before the offset end.
+func (g *Group) readChunk(c *thriftReader, kind byte, end int64) {
 	found := false
-	c.structure(kind, func(id int16, kind byte) {
+	c.readStruct(kind, func(id int16, kind byte) {
 		if id == 3 && !found {
 			found = true
 			g.chunkMetadata(c, kind, end)
@@ -206,7 +206,7 @@ func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
 	compressed := int64(-1)
-	c.structure(kind, func(id int16, kind byte) {
+	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
 		case 4:
 			chunk.codec = codec(c.integer(kind))
@@ -235,7 +235,7 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 // is left out and c has the error.
 func (f *File) keyValue(c *thriftReader, kind byte) {
 	var key, value string
-	c.structure(kind, func(id int16, kind byte) {
+	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
 		case 1:
 			key = string(c.binary(kind))

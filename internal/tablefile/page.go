@@ -39,9 +39,9 @@ type pageHeader struct {
 	hasCRC                           bool
 }
 
-// pages calls visit for each page of a chunk, decompressed. data is all bytes of the chunk, and is not trusted. A
+// visitPages calls visit for each page of a chunk, decompressed. data is all bytes of the chunk, and is not trusted. A
 // page's data is valid during the call only.
-func (c *Chunk) pages(data []byte, visit func(page) error) error {
+func (c *Chunk) visitPages(data []byte, visit func(page) error) error {
 	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || c.codec != uncompressed &&
 		c.codec != zstandard {
 		return malformed("column %s has an unknown form", c.column.Name)
@@ -85,7 +85,7 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 // pages refuses. Only pages of the second version say whether they are compressed; the others always are.
 func readPageHeader(r *thriftReader) pageHeader {
 	h := pageHeader{pageType: -1, rows: -1, compressed: true}
-	r.structure(structType, func(id int16, fieldType byte) {
+	r.readStruct(structType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // type
 			h.pageType = r.integer(fieldType)
@@ -106,7 +106,7 @@ func readPageHeader(r *thriftReader) pageHeader {
 
 // dataPage reads a DataPageHeader of parquet.thrift.
 func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
-	r.structure(fieldType, func(id int16, fieldType byte) {
+	r.readStruct(fieldType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // num_values
 			h.rows = r.integer(fieldType)
@@ -118,7 +118,7 @@ func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
 
 // dataPageV2 reads a DataPageHeaderV2 of parquet.thrift.
 func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
-	r.structure(fieldType, func(id int16, fieldType byte) {
+	r.readStruct(fieldType, func(id int16, fieldType byte) {
 		switch id {
 		case 1: // num_values
 			h.rows = r.integer(fieldType)

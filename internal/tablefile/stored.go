@@ -53,7 +53,7 @@ func (s Source) Open(ctx context.Context) (*Table, error) {
 		}
 	}
 	t := &Table{Source: s, from: s.Size - int64(len(end)), data: end}
-	if t.File, err = Parse(t.part(footer, footer+n), s.Size, s.Take); err != nil {
+	if t.File, err = Parse(t.bytesBetween(footer, footer+n), s.Size, s.Take); err != nil {
 		return nil, fmt.Errorf("open %s: %w", s.Key, err)
 	}
 	return t, nil
@@ -88,8 +88,8 @@ func (t *Table) KeepFooter() (bytes int64) {
 	return bytes
 }
 
-// part returns the bytes [from, to) of the file, which must have been read.
-func (t *Table) part(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
+// bytesBetween returns the bytes [from, to) of the file, which must have been read.
+func (t *Table) bytesBetween(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
 
 // Each calls read for each chunk of a column, after it has taken the memory that the column's values need, and rowBytes
 // for each row. All of the table must have been read.
@@ -109,7 +109,7 @@ func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byt
 	}
 	for g := range t.Groups {
 		c := &t.Groups[g].Chunks[column]
-		if err := read(c, t.part(c.From, c.To)); err != nil {
+		if err := read(c, t.bytesBetween(c.From, c.To)); err != nil {
 			return fmt.Errorf("read %s: %w", t.Key, err)
 		}
 	}

@@ -120,17 +120,17 @@ func (c *thriftReader) binary(kind byte) []byte {
 	return c.bytes(c.uvarint())
 }
 
-// structure calls read for the fields of a struct. Those that it does not read are skipped.
-func (c *thriftReader) structure(kind byte, read func(id int16, kind byte)) {
+// readStruct calls read for the fields of a struct. Those that it does not read are skipped.
+func (c *thriftReader) readStruct(kind byte, read func(id int16, kind byte)) {
 	if kind != structType {
 		c.fail()
 	}
-	c.fields(0, read)
+	c.readFields(0, read)
 }
 
-// fields calls read for each field of a struct, up to the byte that ends it. What read does not consume is skipped.
+// readFields calls read for each field of a struct, up to the byte that ends it. What read does not consume is skipped.
 // depth is how many skipped values the struct is inside of, 0 if it is read itself.
-func (c *thriftReader) fields(depth int, read func(id int16, kind byte)) {
+func (c *thriftReader) readFields(depth int, read func(id int16, kind byte)) {
 	var id int16
 	for !c.bad {
 		head := c.byte() // 4 bits how much higher the ID is than the one before, 4 bits the type
@@ -150,8 +150,8 @@ func (c *thriftReader) fields(depth int, read func(id int16, kind byte)) {
 	}
 }
 
-// list calls read for the elements of a list, which read must read. A list has no more elements than bytes.
-func (c *thriftReader) list(kind byte, read func(kind byte)) {
+// readList calls read for the elements of a list, which read must read. A list has no more elements than bytes.
+func (c *thriftReader) readList(kind byte, read func(kind byte)) {
 	if kind != listType {
 		c.fail()
 		return
@@ -201,7 +201,7 @@ func (c *thriftReader) skip(kind byte, depth int) {
 	case mapType:
 		c.skipMap(depth + 1)
 	case structType:
-		c.fields(depth+1, func(int16, byte) {})
+		c.readFields(depth+1, func(int16, byte) {})
 	default:
 		c.fail()
 	}

@@ -54,7 +54,7 @@ func (c *Chunk) pagesOf(kind physicalType, data []byte, visit func(p page) error
 	if c.column.kind != kind {
 		return malformed("column %s: %w", c.column.Name, errType)
 	}
-	return c.pages(data, visit)
+	return c.visitPages(data, visit)
 }
 
 // Bytes calls visit for each page of a chunk of byte strings. data is all bytes of the chunk. String i is

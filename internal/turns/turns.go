@@ -66,7 +66,7 @@ func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (worki
 	}
 	working, end := context.WithCancelCause(ctx)
 	t := &turn{key: key, ready: make(chan struct{}), end: end}
-	if !s.enter(t) {
+	if !s.enqueue(t) {
 		end(nil)
 		return nil, nil, ErrBusy
 	}
@@ -89,8 +89,8 @@ func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (worki
 	return nil, nil, err
 }
 
-// enter adds a caller to those that wait. It is false if too many callers with the same key wait already.
-func (s *Slots) enter(t *turn) bool {
+// enqueue adds a caller to those that wait. It is false if too many callers with the same key wait already.
+func (s *Slots) enqueue(t *turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	same := 0

@@ -18,8 +18,8 @@ type renamed struct {
 	here, there string
 }
 
-// key returns an object's key in the store.
-func (r renamed) key(key string) (string, error) {
+// storeKey returns an object's key in the store.
+func (r renamed) storeKey(key string) (string, error) {
 	rest, ok := strings.CutPrefix(key, r.here)
 	if !ok {
 		return "", fmt.Errorf("%s is not in %s: %w", key, r.here, fs.ErrNotExist)
@@ -28,7 +28,7 @@ func (r renamed) key(key string) (string, error) {
 }
 
 func (r renamed) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	name, err := r.key(key)
+	name, err := r.storeKey(key)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (r renamed) Get(ctx context.Context, key string, offset, length int64) (io.
 
 // Stat implements Reader.
 func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
-	name, err := r.key(key)
+	name, err := r.storeKey(key)
 	if err != nil {
 		return Object{Key: key}, err
 	}
@@ -62,7 +62,7 @@ func (r renamed) List(ctx context.Context, prefix string, opts ListOptions) iter
 }
 
 func (r renamed) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	name, err := r.key(key)
+	name, err := r.storeKey(key)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (r renamed) Create(ctx context.Context, key string, body io.ReadSeeker) err
 }
 
 func (r renamed) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	name, err := r.key(key)
+	name, err := r.storeKey(key)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r renamed) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 }
 
 func (r renamed) Delete(ctx context.Context, key string) error {
-	name, err := r.key(key)
+	name, err := r.storeKey(key)
 	if err != nil {
 		return err
 	}

@@ -56,9 +56,9 @@ type fetched struct {
 	err  error
 }
 
-// start starts a fetch, in a goroutine that is free or, if there are fewer than maxFetches, in a new one. Otherwise it
-// waits until one is free.
-func (f *Prefetcher) start(job fetch) {
+// startFetch starts a fetch, in a goroutine that is free or, if there are fewer than maxFetches, in a new one.
+// Otherwise it waits until one is free.
+func (f *Prefetcher) startFetch(job fetch) {
 	select {
 	case f.work <- job:
 		return
@@ -68,7 +68,7 @@ func (f *Prefetcher) start(job fetch) {
 	more := f.started < maxFetches
 	if more {
 		f.started++
-		f.group.Go(func() { f.run(job) })
+		f.group.Go(func() { f.runFetches(job) })
 	}
 	f.mu.Unlock()
 	if !more {
@@ -76,8 +76,8 @@ func (f *Prefetcher) start(job fetch) {
 	}
 }
 
-// run makes fetches until the prefetcher is stopped, job first. A panic is the fetch's error.
-func (f *Prefetcher) run(job fetch) {
+// runFetches makes fetches until the prefetcher is stopped, job first. A panic is the fetch's error.
+func (f *Prefetcher) runFetches(job fetch) {
 	for ok := true; ok; job, ok = <-f.work {
 		var got fetched
 		got.err = guard.CatchPanic(job.object.Key, func() (err error) {
@@ -121,7 +121,7 @@ func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
 // first of them at once. Chunks in the queue that the reader has skipped are dropped.
 func (a *prefetch) fetchNext(chunks []Chunk) {
 	for len(a.queue) > 0 && a.queue[0].object.Key != chunks[0].Object.Key {
-		a.drop() // it was skipped
+		a.dropFirst() // it was skipped
 	}
 	if len(chunks) == 1 {
 		return // nothing comes after it
@@ -134,27 +134,27 @@ func (a *prefetch) fetchNext(chunks []Chunk) {
 		a.bytes += o.Size
 		f := fetch{ctx: a.ctx, object: o, done: make(chan fetched, 1)}
 		a.queue = append(a.queue, f)
-		a.prefetcher.start(f)
+		a.prefetcher.startFetch(f)
 	}
 }
 
-func (a *prefetch) drop() {
+func (a *prefetch) dropFirst() {
 	a.bytes -= a.queue[0].object.Size
 	a.queue = a.queue[1:]
 }
 
-// take returns the stored bytes of a chunk from an offset. ok is false if the chunk is not the first in the queue.
-func (a *prefetch) take(o blob.Object, from int64) (body io.ReadCloser, ok bool, err error) {
+// takeFirst returns the stored bytes of a chunk from an offset. ok is false if the chunk is not the first in the queue.
+func (a *prefetch) takeFirst(o blob.Object, from int64) (body io.ReadCloser, ok bool, err error) {
 	if len(a.queue) == 0 || a.queue[0].object.Key != o.Key {
 		return nil, false, nil
 	}
 	got := <-a.queue[0].done
-	a.drop()
+	a.dropFirst()
 	return io.NopCloser(bytes.NewReader(got.body[min(from, int64(len(got.body))):])), true, got.err
 }
 
-// stop cancels all fetches.
-func (a *prefetch) stop() {
+// cancelAll cancels all fetches.
+func (a *prefetch) cancelAll() {
 	a.cancel()
 	for _, f := range a.queue {
 		<-f.done

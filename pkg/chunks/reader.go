@@ -91,7 +91,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 	for len(p) > 0 {
 		if r.body == nil {
-			if err := r.open(); err != nil {
+			if err := r.openNext(); err != nil {
 				return 0, err
 			}
 			continue // the chunk may have been skipped
@@ -112,9 +112,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// next takes the next chunk to read from the unread ones. If bytes are missing before it, it stays there, and open
+// nextChunk takes the next chunk to read from the unread ones. If bytes are missing before it, it stays there, and open
 // reports the gap first. ok is false at the end of what is to be read.
-func (r *Reader) next() (next source, ok bool) {
+func (r *Reader) nextChunk() (next source, ok bool) {
 	switch {
 	case r.reopen.Object.Key != "":
 		next, r.reopen = r.reopen, source{}
@@ -131,13 +131,13 @@ func (r *Reader) next() (next source, ok bool) {
 	return next, true
 }
 
-// open opens the next chunk at the reader's offset. It may also skip a chunk whose bytes were read before, or return a
-// *Gap if bytes are missing before the chunk. The error is io.EOF at the end.
-func (r *Reader) open() error {
+// openNext opens the next chunk at the reader's offset. It may also skip a chunk whose bytes were read before, or
+// return a *Gap if bytes are missing before the chunk. The error is io.EOF at the end.
+func (r *Reader) openNext() error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
 	}
-	next, ok := r.next()
+	next, ok := r.nextChunk()
 	if !ok {
 		return io.EOF
 	}
@@ -174,7 +174,7 @@ func (r *Reader) beginsRegion(next Chunk) bool {
 // openCurrent opens the current chunk: length stored bytes (-1: all) of it, from the stored byte from on. Then it skips
 // so many uncompressed bytes. The error is nil if reading continues.
 func (r *Reader) openCurrent(from, length, skip int64) error {
-	body, err := r.get(from, length)
+	body, err := r.getChunk(from, length)
 	if err != nil {
 		return r.handleStoreError(err)
 	}
@@ -193,10 +193,10 @@ func (r *Reader) openCurrent(from, length, skip int64) error {
 	return nil
 }
 
-// get takes the current chunk from those that were prefetched, or requests it.
-func (r *Reader) get(from, length int64) (io.ReadCloser, error) {
+// getChunk takes the current chunk from those that were prefetched, or requests it.
+func (r *Reader) getChunk(from, length int64) (io.ReadCloser, error) {
 	if r.prefetch != nil {
-		if body, ok, err := r.prefetch.take(r.current.Object, from); ok {
+		if body, ok, err := r.prefetch.takeFirst(r.current.Object, from); ok {
 			r.partial = false
 			return body, err
 		}
@@ -285,7 +285,7 @@ func (r *Reader) closeBody() {
 func (r *Reader) Close() error {
 	r.closeBody()
 	if r.prefetch != nil {
-		r.prefetch.stop()
+		r.prefetch.cancelAll()
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (c *Collector) Close(ctx context.Context) error {
 	s := &shutdown{c: c, ctx: ctx}
 	s.step.Store("the shutdown")
 	done := make(chan error, 1)
-	go func() { done <- s.run() }()
+	go func() { done <- s.runSteps() }()
 	select {
 	case err := <-done:
 		return err
@@ -64,36 +64,37 @@ type shutdown struct {
 	step atomic.Value // string: the step under way
 }
 
-// run makes all steps, also after one failed, but stores the ends of sessions only if everything else is stored. The
-// metrics' last figures are not worth an error. Close may return earlier.
-func (s *shutdown) run() error {
+// runSteps makes all steps, also after one failed, but stores the ends of sessions only if everything else is stored.
+// The metrics' last figures are not worth an error. Close may return earlier.
+func (s *shutdown) runSteps() error {
 	c := s.c
 	c.draining.Store(true)
-	failed := s.do("taking the last snapshots", c.finalSnapshots)
-	_ = s.do("reading the last metrics", c.lastMetrics)
-	failed = errors.Join(failed, s.do("waiting for Ray", c.awaitRay))
-	_ = s.do("ending the watch over sessions", func(context.Context) error {
+	failed := s.runStep("taking the last snapshots", c.finalSnapshots)
+	_ = s.runStep("reading the last metrics", c.lastMetrics)
+	failed = errors.Join(failed, s.runStep("waiting for Ray", c.awaitRay))
+	_ = s.runStep("ending the watch over sessions", func(context.Context) error {
 		c.watching.Close()
 		c.metadata.Close()
 		return nil
 	})
-	_ = s.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
-	_ = s.do("ending the uploads under way", func(ctx context.Context) error {
+	_ = s.runStep("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
+	_ = s.runStep("ending the uploads under way", func(ctx context.Context) error {
 		ctx, cancel := withShare(ctx)
 		defer cancel()
 		c.shipper.Close(ctx)
 		return nil
 	})
-	failed = errors.Join(failed, s.do("ending the events' server", c.stopTaking),
-		s.do("storing what is left", c.storeRest))
+	failed = errors.Join(failed, s.runStep("ending the events' server", c.stopTaking),
+		s.runStep("storing what is left", c.storeRest))
 	if failed == nil {
-		failed = s.do("storing the ends of sessions", c.endSessions)
+		failed = s.runStep("storing the ends of sessions", c.endSessions)
 	}
-	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err(), c.places.unseenSessions())
+	return errors.Join(failed, s.runStep("closing the spool", c.closeRest), c.opts.Refused.Err(),
+		c.places.unseenSessions())
 }
 
-// do makes one step, and logs it if it is slow.
-func (s *shutdown) do(step string, work func(context.Context) error) error {
+// runStep makes one step, and logs it if it is slow.
+func (s *shutdown) runStep(step string, work func(context.Context) error) error {
 	s.step.Store(step)
 	began := time.Now()
 	err := work(s.ctx)
@@ -182,11 +183,11 @@ func (c *Collector) storeRest(ctx context.Context) error {
 	// the spool is stored.
 	_ = c.tailer.LookAtFollowed(ctx)
 	scans := beginLastScans(ctx, c.tailer)
-	defer scans.end()
-	if err := flushAll(ctx, c.shipper.Flush, scans.complete); err != nil {
-		return errors.Join(err, scans.end())
+	defer scans.stopScans()
+	if err := flushAll(ctx, c.shipper.Flush, scans.foundAllLogs); err != nil {
+		return errors.Join(err, scans.stopScans())
 	}
-	if err := errors.Join(scans.end(), c.tailer.Unread()); err != nil {
+	if err := errors.Join(scans.stopScans(), c.tailer.Unread()); err != nil {
 		return fmt.Errorf("store the remaining data: %w", err)
 	}
 	return nil
@@ -231,8 +232,8 @@ func (c *Collector) endSessions(ctx context.Context) error {
 			continue
 		}
 		const closing = true
-		if at, ended := c.runs.endOf(s, latest, another, closing, now); ended && !c.sessions.state(s.Name).Ended {
-			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
+		if at, ended := c.runs.endOf(s, latest, another, closing, now); ended && !c.sessions.stateOf(s.Name).Ended {
+			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.headOf(s.Name), at))
 		}
 	}
 	return failed
@@ -268,20 +269,21 @@ func beginLastScans(ctx context.Context, tailer *logs.Tailer) *lastScans {
 	s := &lastScans{tailer: tailer, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		s.err = s.run(ctx)
+		s.err = s.scanUntilEnd(ctx)
 	}()
 	return s
 }
 
-// run scans the logs, and again whenever a further scan is necessary, until ctx ends. The error is that of a scan.
-func (s *lastScans) run(ctx context.Context) error {
+// scanUntilEnd scans the logs, and again whenever a further scan is necessary, until ctx ends. The error is that of a
+// scan.
+func (s *lastScans) scanUntilEnd(ctx context.Context) error {
 	for {
 		if _, err := s.tailer.Scan(ctx); err != nil {
 			return err
 		}
 		s.count.Add(1)
 		s.idle.Store(true)
-		for !s.necessary() {
+		for !s.needsScan() {
 			if backoff.Sleep(ctx, scanPoll) != nil {
 				return nil
 			}
@@ -290,24 +292,25 @@ func (s *lastScans) run(ctx context.Context) error {
 	}
 }
 
-// necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or that
+// needsScan says whether another scan finds more: the rest of a log that was rotated while it was stored, or that
 // another node wrote, logs that could not be read, or logs that waited for the places of others.
-func (s *lastScans) necessary() bool {
+func (s *lastScans) needsScan() bool {
 	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.NeedsScan())
 }
 
-// complete says whether all logs were found, as far as they were there when it was called, or none is looked for now.
-func (s *lastScans) complete() bool {
+// foundAllLogs says whether all logs were found, as far as they were there when it was called, or none is looked for
+// now.
+func (s *lastScans) foundAllLogs() bool {
 	select {
 	case <-s.done:
 		return true // because a scan failed, which end returns, or because the time is over
 	default:
-		return s.idle.Load() && !s.necessary()
+		return s.idle.Load() && !s.needsScan()
 	}
 }
 
-// end stops the scans, and returns why they failed.
-func (s *lastScans) end() error {
+// stopScans stops the scans, and returns why they failed.
+func (s *lastScans) stopScans() error {
 	s.cancel()
 	<-s.done
 	return s.err

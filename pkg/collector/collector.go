@@ -73,20 +73,20 @@ func New(o Options) (*Collector, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err = c.connect(client); err != nil {
+	if err = c.makeParts(client); err != nil {
 		return nil, errors.Join(err, c.spool.Close())
 	}
 	return c, nil
 }
 
-// connect makes the parts that need the spool: those that read logs, take events, ask the dashboard and ship. client is
-// for the dashboard, nil if there is none.
-func (c *Collector) connect(client *snapshot.Client) (err error) {
+// makeParts makes the parts that need the spool: those that read logs, take events, ask the dashboard and ship. client
+// is for the dashboard, nil if there is none.
+func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 	c.tailer = c.newTailer()
 	if c.shipper, err = c.newShipper(); err != nil {
 		return err
 	}
-	c.places = &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.latest, log: c.opts.Log}
+	c.places = &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.newestSession, log: c.opts.Log}
 	events, err := c.newSink(c.places)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *Collector) Start() {
 	if c.scraper != nil {
 		c.scraper.Start()
 	}
-	c.watching.Start(c.watch)
+	c.watching.Start(c.watchRaylets)
 	c.metadata.Start(c.keepMetadata)
 }
 
@@ -123,7 +123,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 		Dir:      o.RayTmpDir,
 		StateDir: filepath.Join(o.SpoolDir, "logs"),
 		Key: func(session string, id rayid.Node, path string) string {
-			return layout.LogKey(o.Root, c.sessions.ref(session), id, path)
+			return layout.LogKey(o.Root, c.sessions.refOf(session), id, path)
 		},
 		ListEmpty:     c.spoolEmptyLogs,
 		PushInterval:  o.Ship.PushInterval,
@@ -155,7 +155,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
-		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.destination,
+		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.destinationOf,
 		MaxBody: o.EventBodyBytes, Refused: o.Refused, Redact: o.Redact.For("events"),
 		Log: o.Log, Registerer: o.Registerer,
 	})
@@ -166,10 +166,10 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 	o := c.opts
 	s := o.Snapshot
 	s.Client, s.Store, s.Dir = client, o.Store, filepath.Join(o.SpoolDir, "snapshots")
-	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.ref(session), url) }
-	s.Check, s.Prepare, s.Series = places.check, c.sessions.mark, c.spoolSeries
-	s.Version = func(session, version string) { c.sessions.learn(session, version, 0) }
-	s.Nodes = func(session string, count int) { c.sessions.learn(session, "", count) }
+	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.refOf(session), url) }
+	s.Check, s.Prepare, s.Series = places.checkMissing, c.sessions.storeMarker, c.spoolSeries
+	s.Version = func(session, version string) { c.sessions.recordFacts(session, version, 0) }
+	s.Nodes = func(session string, count int) { c.sessions.recordFacts(session, "", count) }
 	s.Zone = c.sessions.learnZone
 	s.Redact, s.Log, s.Registerer = o.Redact.For("snapshots"), o.Log, o.Registerer
 	return snapshot.New(s)

@@ -270,7 +270,7 @@ func TestZone(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "sessions.json")
 		s := must.Get(newSessions(o, path))(t)
 		s.learnZone(name, offset)
-		s.learn(name, "2.60.0", 1)
+		s.recordFacts(name, "2.60.0", 1)
 		must.OK(t, s.storeStart(t.Context(), name, headNode{}, false))
 		s = must.Get(newSessions(o, path))(t)
 		must.OK(t, s.storeEnd(t.Context(), name, headNode{}, time.Unix(1795300000, 0)))
@@ -297,7 +297,7 @@ func TestMetadata(t *testing.T) {
 	if err := s.storeStart(t.Context(), name, head, false); err != nil || len(store.Keys()) != 0 {
 		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
 	}
-	s.learn(name, "2.60.0", 2)
+	s.recordFacts(name, "2.60.0", 2)
 	for range 2 {
 		if err := s.storeStart(t.Context(), name, head, false); err != nil {
 			t.Error(err)
@@ -313,7 +313,7 @@ func TestMetadata(t *testing.T) {
 	if puts != 3 {
 		t.Errorf("%d puts for two markers and the start", puts)
 	}
-	if s.state(name).Ended {
+	if s.stateOf(name).Ended {
 		t.Error("ended before its end")
 	}
 	for range 2 { // the collector was restarted, the session went on
@@ -322,7 +322,7 @@ func TestMetadata(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	if !open().state(name).Ended {
+	if !open().stateOf(name).Ended {
 		t.Error("the end is not remembered")
 	}
 	ends := 0
@@ -350,16 +350,16 @@ func TestMarkerThatWasRemoved(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 	name, marker := session().Name, layout.MarkerKey("log", session())
-	must.OK(t, s.mark(t.Context(), name))
+	must.OK(t, s.storeMarker(t.Context(), name))
 	must.OK(t, store.Delete(t.Context(), marker))
 	s.marked[name] = time.Now().Add(-markAgain)
 	store.Fault = func(string) storetest.Fault { return storetest.Refuse }
-	must.OK(t, s.mark(t.Context(), name)) // what is stored next does not wait
+	must.OK(t, s.storeMarker(t.Context(), name)) // what is stored next does not wait
 	s.marked[name] = time.Now().Add(-markAgain)
 	puts := 0
 	store.Fault = func(string) storetest.Fault { puts++; return storetest.None }
 	for range 5 {
-		must.OK(t, s.mark(t.Context(), name))
+		must.OK(t, s.storeMarker(t.Context(), name))
 	}
 	if _, err := store.Stat(t.Context(), marker); err != nil || puts != 1 {
 		t.Errorf("%v, %d puts", err, puts)
@@ -380,7 +380,7 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 	name := session().Name
 	for range 5 {
-		if err := s.mark(t.Context(), name); err != nil {
+		if err := s.storeMarker(t.Context(), name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -389,7 +389,7 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	}
 	s.recent[name] = time.Now().Add(-2 * recentRetry)
 	store.Fault = nil
-	if err := s.mark(t.Context(), name); err != nil || len(store.Keys()) != 2 {
+	if err := s.storeMarker(t.Context(), name); err != nil || len(store.Keys()) != 2 {
 		t.Errorf("a policy that was mended: %v, stored %v", err, store.Keys())
 	}
 }

@@ -44,8 +44,8 @@ const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start
 	"$TMPDIR/ray or /tmp/ray), " +
 	"on a volume that both containers mount"
 
-// advice is what to do if a session is not where it is looked for.
-func advice(session string) string {
+// missingSessionAdvice is what to do if a session is not where it is looked for.
+func missingSessionAdvice(session string) string {
 	if folder := node.Folder(session); folder != "" {
 		return fmt.Sprintf("Ray keeps it in %s: set --ray-tmp-dir=%s, on a volume that both containers mount", folder,
 			folder)
@@ -53,14 +53,14 @@ func advice(session string) string {
 	return adviceTmpDir
 }
 
-// destination returns where events that name a session are stored. Events that name no session (""), or a session
+// destinationOf returns where events that name a session are stored. Events that name no session (""), or a session
 // without a folder, are stored with the running session: only this node's processes can have sent them. An error says
 // that the events cannot be placed yet: Ray has to send them again.
-func (p *places) destination(session string) (sink.Destination, error) {
+func (p *places) destinationOf(session string) (sink.Destination, error) {
 	if !node.IsSession(session) {
 		session = ""
 	}
-	if at, ok := p.cached(session); ok {
+	if at, ok := p.cachedDestination(session); ok {
 		return at, nil
 	}
 	if session != "" {
@@ -76,21 +76,21 @@ func (p *places) destination(session string) (sink.Destination, error) {
 		}
 		if p.mayAppear(session) {
 			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session,
-				p.dir, advice(session))
+				p.dir, missingSessionAdvice(session))
 		}
 	}
-	for _, running := range []string{p.latest(), p.linked(), p.finder.Newest()} {
-		if at, ok := p.cached(running); ok {
+	for _, running := range []string{p.latest(), p.linkedSession(), p.finder.Newest()} {
+		if at, ok := p.cachedDestination(running); ok {
 			return at, nil
 		}
 	}
 	if session != "" {
-		return sink.Destination{}, fmt.Errorf("no session under %s: %s", p.dir, advice(session))
+		return sink.Destination{}, fmt.Errorf("no session under %s: %s", p.dir, missingSessionAdvice(session))
 	}
 	return sink.Destination{}, errNodeUnknown
 }
 
-func (p *places) cached(session string) (sink.Destination, bool) {
+func (p *places) cachedDestination(session string) (sink.Destination, bool) {
 	id, ok := p.finder.Cached(session)
 	return sink.Destination{Session: session, Node: id}, ok
 }
@@ -101,10 +101,10 @@ func (p *places) hasFolder(session string) bool {
 	return err == nil && info.IsDir()
 }
 
-// check returns an error for a session that the dashboard names and that has no folder on this node and never had one.
-// It is remembered as p.missing.
-func (p *places) check(session string) error {
-	_, known := p.cached(session)
+// checkMissing returns an error for a session that the dashboard names and that has no folder on this node and never
+// had one. It is remembered as p.missing.
+func (p *places) checkMissing(session string) error {
+	_, known := p.cachedDestination(session)
 	there := known || (node.IsSession(session) && p.hasFolder(session))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,11 +127,11 @@ func (p *places) unseenSessions() error {
 		return nil
 	}
 	return fmt.Errorf("the dashboard's session %s has no folder under %s, and nothing of it is stored: %s", session,
-		p.dir, advice(session))
+		p.dir, missingSessionAdvice(session))
 }
 
-// linked returns the session that session_latest names; "" if there is none.
-func (p *places) linked() string {
+// linkedSession returns the session that session_latest names; "" if there is none.
+func (p *places) linkedSession() string {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return ""

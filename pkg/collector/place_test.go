@@ -50,7 +50,7 @@ func TestPlaces(t *testing.T) {
 		}
 		check := func(when, session, want string, id byte) {
 			t.Helper()
-			at, err := p.destination(session)
+			at, err := p.destinationOf(session)
 			if want == "" && err == nil || want != "" && (err != nil || at.Session != want ||
 				at.Node != rayid.Node{id}) {
 				t.Errorf("%s: events of %q are stored under %s of node %s, %v, want %q", when, session, at.Session,
@@ -92,7 +92,7 @@ func TestPlaces(t *testing.T) {
 		time.Sleep(absentWait)
 		check("a session of nobody, when no folder came", bogus, later, 3)
 		for i := range 2 * maxAbsent {
-			_, _ = p.destination(bogus + strconv.Itoa(100+i))
+			_, _ = p.destinationOf(bogus + strconv.Itoa(100+i))
 		}
 		if len(p.absent) > maxAbsent || len(logged.AllEntries()) > maxAbsent {
 			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent),
@@ -104,7 +104,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestForbiddenSession: events of a session whose folder the collector has no right to read are refused with what to do.
+// TestForbiddenSession: events of a session whose folder the collector has no right to read are refused with what to
+// do.
 func TestForbiddenSession(t *testing.T) {
 	const session = "session_2026-11-20_00-00-00_000000_1"
 	dir := t.TempDir()
@@ -118,7 +119,7 @@ func TestForbiddenSession(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skip("other users may not enter the folder of temporary files: ", err)
 	}
-	_, err := p.destination(session)
+	_, err := p.destinationOf(session)
 	says.All(t, fmt.Sprint(err), "node's ID", "permission denied", "runAsUser")
 }
 

@@ -67,13 +67,13 @@ func nodeAddress(podIP string) string {
 // metricsAllowed returns an error if reading a session's metrics could take values away from another reader, as in old
 // versions of Ray, or if Ray's version is not known yet.
 func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
-	version := c.sessions.state(session).RayVersion
+	version := c.sessions.stateOf(session).RayVersion
 	if version == "" {
 		var err error
 		if version, err = c.headVersion(ctx); err != nil {
 			return fmt.Errorf("metrics are not read before Ray's version is known (unless --metrics=on): %w", err)
 		}
-		c.sessions.learn(session, version, 0)
+		c.sessions.recordFacts(session, version, 0)
 	}
 	if rayversion.Since(version, metricsSince) {
 		return nil
@@ -159,7 +159,7 @@ func (c *Collector) storeGrafana(ctx context.Context, session string) error {
 	var failed error
 	for _, file := range files {
 		name := file.Name()
-		key := layout.GrafanaDashboardKey(c.opts.Root, c.sessions.ref(session), name)
+		key := layout.GrafanaDashboardKey(c.opts.Root, c.sessions.refOf(session), name)
 		if len(name) > maxGrafanaName || !grafanaFile.MatchString(name) || c.grafana[key] {
 			continue
 		}
@@ -169,7 +169,7 @@ func (c *Collector) storeGrafana(ctx context.Context, session string) error {
 		}
 		c.sessions.redact.JSON(data)
 		if err == nil {
-			err = c.sessions.mark(ctx, session)
+			err = c.sessions.storeMarker(ctx, session)
 		}
 		if err == nil {
 			err = c.opts.Store.Create(ctx, key, bytes.NewReader(compressed(data)))

@@ -104,17 +104,17 @@ func clean(t *testing.T, name string, data []byte) {
 // what they store is redacted.
 func TestWaysOut(t *testing.T) {
 	want := map[string]string{
-		"raymetrics.go storeGrafana":  "there",
-		"sessions.go create":          "only empty markers",
-		"sessions.go createJSON":      "there",
-		"ship/chunk.go put":           "logs: logs/stream.go Open; what is spooled: before",
-		"sink/sink.go append":         "sink.go take",
-		"snapshot/take.go store":      "snapshot/take.go fetch",
-		"snapshot/hardware.go sample": "numbers and IDs only",
-		"spooldir.go spoolEmptyLogs":  "names of files, as keys are",
-		"spooldir.go spoolMetrics":    "scrape/scraper.go target",
-		"spooldir.go spoolSeries":     "snapshot/hardware.go sample",
-		"scrape/scraper.go scrape":    "scrape/scraper.go target",
+		"raymetrics.go storeGrafana":        "there",
+		"sessions.go createObject":          "only empty markers",
+		"sessions.go createJSON":            "there",
+		"ship/chunk.go putChunk":            "logs: logs/stream.go Open; what is spooled: before",
+		"sink/sink.go appendBatch":          "sink.go takeBatch",
+		"snapshot/take.go storeAnswer":      "snapshot/take.go fetchToFile",
+		"snapshot/hardware.go spoolFigures": "numbers and IDs only",
+		"spooldir.go spoolEmptyLogs":        "names of files, as keys are",
+		"spooldir.go spoolMetrics":          "scrape/scraper.go target",
+		"spooldir.go spoolSeries":           "snapshot/hardware.go spoolFigures",
+		"scrape/scraper.go scrapeOnce":      "scrape/scraper.go target",
 	}
 	out := map[string]bool{"Create": true, "Append": true, "AppendMinor": true, "Series": true, "Put": true,
 		"Replace": true}

@@ -76,8 +76,8 @@ func (r *runs) lookForRaylets(now time.Time) (map[string]bool, error) {
 	return running, nil
 }
 
-// keep forgets sessions that are no longer in Ray's temporary folder and do not run.
-func (r *runs) keep(present []logs.Session) {
+// keepOnly forgets sessions that are no longer in Ray's temporary folder and do not run.
+func (r *runs) keepOnly(present []logs.Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.runs, func(name string, seen run) bool {
@@ -85,16 +85,16 @@ func (r *runs) keep(present []logs.Session) {
 	})
 }
 
-// ran says whether a session's raylet was seen, and since when it runs or ran.
-func (r *runs) ran(name string) (began time.Time, ok bool) {
+// ranSince says whether a session's raylet was seen, and since when it runs or ran.
+func (r *runs) ranSince(name string) (began time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen, ok := r.runs[name]
 	return seen.began, ok
 }
 
-// latest is the newest session that ran when lookForRaylets was called last; "" if there was none.
-func (r *runs) latest() string {
+// newestSession is the newest session that ran when lookForRaylets was called last; "" if there was none.
+func (r *runs) newestSession() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	newest := ""
@@ -116,7 +116,7 @@ func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now t
 	case ran && seen.gone.IsZero():
 		return now, false // it runs again since
 	case ran:
-		return seen.end(s.LastWrite), another || closing || now.Sub(seen.gone) >= endDelay
+		return seen.endTime(s.LastWrite), another || closing || now.Sub(seen.gone) >= endDelay
 	case s.LastWrite.IsZero(): // Ray has written nothing to its logs
 		return now, closing && s.Name == latest
 	case s.Name == latest && !another:
@@ -125,8 +125,8 @@ func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now t
 	return s.LastWrite, another || closing || s.Quiet
 }
 
-// end is when a session ended whose raylet is gone: at the last sign of it.
-func (r run) end(lastWrite time.Time) time.Time {
+// endTime is when a session ended whose raylet is gone: at the last sign of it.
+func (r run) endTime(lastWrite time.Time) time.Time {
 	switch {
 	case lastWrite.After(r.last):
 		return lastWrite
@@ -143,9 +143,9 @@ const (
 	metadataInterval = 15 * time.Second
 )
 
-// watch wakes the shipper when there is something new, and looks for raylets and a deleted spool folder every
+// watchRaylets wakes the shipper when there is something new, and looks for raylets and a deleted spool folder every
 // lookInterval, until ctx ends. It never waits for the store.
-func (c *Collector) watch(ctx context.Context) {
+func (c *Collector) watchRaylets(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	folderErrors := logthrottle.Throttle{Log: c.opts.Log}
@@ -190,11 +190,11 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.runs.keep(present)
+	c.runs.keepOnly(present)
 	another := anyOf(present, running)
 	var failed error
 	for _, s := range present {
-		_, ran := c.runs.ran(s.Name)
+		_, ran := c.runs.ranSince(s.Name)
 		// The latest session may run without a raylet that can be seen, as in another network namespace.
 		if running[s.Name] || (s.Name == latest && !ran && !another) {
 			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name]))
@@ -208,8 +208,8 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 		if isNew := c.tailer.SetEnded(s.Name, true); isNew {
 			continue // the next scan reads what its logs held back
 		}
-		if s.Stored && !c.sessions.state(s.Name).Ended && !s.LastWrite.IsZero() && !c.isSpooled(s.Name) {
-			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
+		if s.Stored && !c.sessions.stateOf(s.Name).Ended && !s.LastWrite.IsZero() && !c.isSpooled(s.Name) {
+			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.headOf(s.Name), at))
 		}
 	}
 	return failed
@@ -221,16 +221,16 @@ func (c *Collector) storeStart(ctx context.Context, session string, raylet bool)
 	c.tailer.SetEnded(session, false)
 	var failed error
 	if raylet {
-		failed = c.sessions.seen(session)
+		failed = c.sessions.recordRaylet(session)
 	}
-	return errors.Join(failed, c.sessions.storeStart(ctx, session, c.head(session), false),
+	return errors.Join(failed, c.sessions.storeStart(ctx, session, c.headOf(session), false),
 		c.storeGrafana(ctx, session))
 }
 
-// head is what is known of a session's head on this node.
-func (c *Collector) head(session string) headNode {
+// headOf is what is known of a session's head on this node.
+func (c *Collector) headOf(session string) headNode {
 	id, ok := c.finder.Cached(session)
-	began, _ := c.runs.ran(session)
+	began, _ := c.runs.ranSince(session)
 	if !ok {
 		return headNode{began: began}
 	}

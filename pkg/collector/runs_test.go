@@ -223,7 +223,7 @@ func TestSlowStoreHoldsUpNoLook(t *testing.T) {
 		looks := 0
 		c.runs.raylets = func() (map[string]bool, error) { looks++; return nil, nil }
 		must.Get(c.tailer.Scan(t.Context()))(t)
-		c.watching.Start(c.watch)
+		c.watching.Start(c.watchRaylets)
 		c.metadata.Start(c.keepMetadata)
 		const minutes = 5
 		time.Sleep(minutes * time.Minute)

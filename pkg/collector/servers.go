@@ -81,15 +81,17 @@ func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 }
 
 // Open opens the ports that are not open yet. After an error, which names those that are taken, it may be called again.
-func (s *Servers) Open() error { return errors.Join(s.events.open(), s.metrics.open()) }
+func (s *Servers) Open() error {
+	return errors.Join(s.events.startListening(), s.metrics.startListening())
+}
 
 // Answer sets what answers from now on.
 func (s *Servers) Answer(events, metrics http.Handler) {
-	s.events.answer(events)
-	s.metrics.answer(metrics)
+	s.events.setHandler(events)
+	s.metrics.setHandler(metrics)
 }
 
-func (s *server) answer(handler http.Handler) {
+func (s *server) setHandler(handler http.Handler) {
 	if s.handler.Swap(&handler) == nil {
 		close(s.answering)
 	}
@@ -115,9 +117,9 @@ func (s *Servers) Close() error {
 	return err
 }
 
-// open begins to listen and to accept connections, unless the server listens already. Requests wait until the server
-// has a handler.
-func (s *server) open() error {
+// startListening begins to listen and to accept connections, unless the server listens already. Requests wait until the
+// server has a handler.
+func (s *server) startListening() error {
 	if len(s.listeners) > 0 {
 		return nil
 	}
@@ -128,13 +130,13 @@ func (s *server) open() error {
 	for _, l := range listeners {
 		l = &limitedListener{Listener: l}
 		s.listeners = append(s.listeners, l)
-		s.accepting.Go(func() { s.accept(l) })
+		s.accepting.Go(func() { s.serveListener(l) })
 	}
 	return nil
 }
 
-// accept serves requests until the server is shut down.
-func (s *server) accept(l net.Listener) {
+// serveListener serves requests until the server is shut down.
+func (s *server) serveListener(l net.Listener) {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		log := s.log.WithError(err).WithField("address", l.Addr().String())
 		log.Error("the server stopped and accepts no more requests: restart the collector")

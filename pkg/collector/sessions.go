@@ -82,8 +82,8 @@ func (s *sessions) seenRaylets() (names []string) {
 	return names
 }
 
-// ref returns the session of a name.
-func (s *sessions) ref(name string) layout.Session {
+// refOf returns the session of a name.
+func (s *sessions) refOf(name string) layout.Session {
 	return layout.Session{Namespace: s.opts.Namespace, Cluster: s.opts.Cluster, Name: name}
 }
 
@@ -91,9 +91,9 @@ func (s *sessions) ref(name string) layout.Session {
 // bucket may have removed it.
 const markAgain = 24 * time.Hour
 
-// mark stores the session's marker, by which servers know that the session exists, and stores it again after markAgain.
-// Only the first time counts: if the marker was stored before, an error is not returned.
-func (s *sessions) mark(ctx context.Context, name string) error {
+// storeMarker stores the session's marker, by which servers know that the session exists, and stores it again after
+// markAgain. Only the first time counts: if the marker was stored before, an error is not returned.
+func (s *sessions) storeMarker(ctx context.Context, name string) error {
 	s.mu.Lock()
 	stored, done := s.marked[name]
 	s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 	if err := layout.CheckSessionName(name); err != nil {
 		return err
 	}
-	if err := s.create(ctx, layout.MarkerKey(s.opts.Root, s.ref(name)), nil); err != nil && !done {
+	if err := s.createObject(ctx, layout.MarkerKey(s.opts.Root, s.refOf(name)), nil); err != nil && !done {
 		return fmt.Errorf("mark session: %w", err)
 	}
 	s.mu.Lock()
@@ -129,7 +129,7 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 	}
 	s.recent[name] = time.Now() // nobody else tries meanwhile
 	s.mu.Unlock()
-	err := s.create(ctx, layout.RecentKey(s.opts.Root, s.ref(name), s.startTime(name)), nil)
+	err := s.createObject(ctx, layout.RecentKey(s.opts.Root, s.refOf(name), s.startTime(name)), nil)
 	if err == nil {
 		s.mu.Lock()
 		s.recent[name] = time.Time{}
@@ -147,7 +147,7 @@ func (s *sessions) prepareStream(ctx context.Context, stream string) error {
 	if err != nil {
 		return fmt.Errorf("mark session: %w", err)
 	}
-	return s.mark(ctx, name)
+	return s.storeMarker(ctx, name)
 }
 
 // nameIn returns the name of the session that a stream belongs to.
@@ -171,7 +171,7 @@ func (s *sessions) checkSpooled(stream string) error {
 	if err := layout.CheckSessionName(name); err != nil {
 		return err
 	}
-	o, err := layout.ParseObject(s.opts.Root, s.ref(name), stream)
+	o, err := layout.ParseObject(s.opts.Root, s.refOf(name), stream)
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,8 @@ func (s *sessions) checkSpooled(stream string) error {
 	return fmt.Errorf("%.200q is not a key of spooled data", stream)
 }
 
-// create stores a small object. It is not an error if the key exists: the object was stored before.
-func (s *sessions) create(ctx context.Context, key string, data []byte) error {
+// createObject stores a small object. It is not an error if the key exists: the object was stored before.
+func (s *sessions) createObject(ctx context.Context, key string, data []byte) error {
 	err := s.opts.Store.Create(ctx, key, bytes.NewReader(data))
 	if errors.Is(err, os.ErrExist) {
 		return nil
@@ -193,12 +193,12 @@ func (s *sessions) create(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// learn records what is reported of a session: Ray's version, unless it is "", and how many nodes were listed, of which
-// the most count.
-func (s *sessions) learn(name, rayVersion string, nodes int) {
+// recordFacts records what is reported of a session: Ray's version, unless it is "", and how many nodes were listed, of
+// which the most count.
+func (s *sessions) recordFacts(name, rayVersion string, nodes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.get(name)
+	f := s.getForChange(name)
 	if rayVersion != "" {
 		f.RayVersion = rayVersion
 	}
@@ -208,16 +208,16 @@ func (s *sessions) learn(name, rayVersion string, nodes int) {
 // learnZone records the head's offset from UTC. It is reported once, so it is written down; without that, a later
 // collector takes its own for it.
 func (s *sessions) learnZone(name, offset string) {
-	if s.state(name).Zone == offset {
+	if s.stateOf(name).Zone == offset {
 		return
 	}
-	if err := s.update(name, func(k *knownSession) { k.Zone = offset }); err != nil {
+	if err := s.updateState(name, func(k *knownSession) { k.Zone = offset }); err != nil {
 		s.opts.Log.WithError(err).WithField("session", name).Warn("could not save the time zone of a session")
 	}
 }
 
-// state returns what is known of a session.
-func (s *sessions) state(name string) knownSession {
+// stateOf returns what is known of a session.
+func (s *sessions) stateOf(name string) knownSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.known[name]; known != nil {
@@ -226,8 +226,8 @@ func (s *sessions) state(name string) knownSession {
 	return knownSession{}
 }
 
-// get returns what is known of a session, to be changed. s.mu must be held.
-func (s *sessions) get(name string) *knownSession {
+// getForChange returns what is known of a session, to be changed. s.mu must be held.
+func (s *sessions) getForChange(name string) *knownSession {
 	f := s.known[name]
 	if f == nil {
 		f = &knownSession{}
@@ -236,11 +236,11 @@ func (s *sessions) get(name string) *knownSession {
 	return f
 }
 
-// update changes the state of a session and writes the state file.
-func (s *sessions) update(name string, change func(*knownSession)) error {
+// updateState changes the state of a session and writes the state file.
+func (s *sessions) updateState(name string, change func(*knownSession)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change(s.get(name))
+	change(s.getForChange(name))
 	data, err := json.Marshal(s.known)
 	if err != nil {
 		return fmt.Errorf("encode the list of sessions: %w", err)
@@ -259,7 +259,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	}
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	known := s.state(name)
+	known := s.stateOf(name)
 	// Where one of the two heads is not known, they count as the same.
 	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
 	waits := known.RayVersion == "" && !force && s.opts.Dashboard != "" && time.Since(s.began) < versionWait
@@ -279,7 +279,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	if err := s.storeMetadata(ctx, name, layout.Start, start, later); err != nil {
 		return err
 	}
-	return s.update(name, func(k *knownSession) { k.Started, k.Head = true, head.id })
+	return s.updateState(name, func(k *knownSession) { k.Started, k.Head = true, head.id })
 }
 
 // headNode is the head of a session as its collector knows it.
@@ -288,13 +288,13 @@ type headNode struct {
 	began time.Time // when its raylet was first seen; zero if it was not
 }
 
-// seen notes that a session's raylet runs. If its end was stored before, there will be another.
-func (s *sessions) seen(name string) error {
-	known := s.state(name)
+// recordRaylet notes that a session's raylet runs. If its end was stored before, there will be another.
+func (s *sessions) recordRaylet(name string) error {
+	known := s.stateOf(name)
 	if !s.opts.Head || (known.Raylet && !known.Ended) {
 		return nil
 	}
-	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
+	return s.updateState(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
 }
 
 // storeEnd stores the metadata of a session's end, and that of its start if it is not stored yet. at is when it ended.
@@ -308,22 +308,22 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	}
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	known := s.state(name)
+	known := s.stateOf(name)
 	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: s.startTime(name),
 		End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
 	if err := s.storeMetadata(ctx, name, layout.End, end, end); err != nil {
 		return err
 	}
-	return s.update(name, func(k *knownSession) { k.Ended = true })
+	return s.updateState(name, func(k *knownSession) { k.Ended = true })
 }
 
 // storeMetadata stores one of a session's metadata objects, layout.Start or layout.End: as first or, if the store has
 // one already, as later under the key of a further version.
 func (s *sessions) storeMetadata(ctx context.Context, session, which string, first, later any) error {
-	if err := s.mark(ctx, session); err != nil {
+	if err := s.storeMarker(ctx, session); err != nil {
 		return err
 	}
-	key := layout.MetadataKey(s.opts.Root, s.ref(session), which)
+	key := layout.MetadataKey(s.opts.Root, s.refOf(session), which)
 	err := s.createJSON(ctx, key, first)
 	if errors.Is(err, os.ErrExist) {
 		now := time.Now()
@@ -341,7 +341,8 @@ func (s *sessions) storeMetadata(ctx context.Context, session, which string, fir
 // markHead stores the time-ordered marker of a further head, which makes servers list the session again at once.
 // Without it they notice later that the session continues, so nothing waits for it.
 func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
-	if err := s.create(ctx, layout.RecentHeadKey(s.opts.Root, s.ref(name), at), nil); err != nil && ctx.Err() == nil {
+	err := s.createObject(ctx, layout.RecentHeadKey(s.opts.Root, s.refOf(name), at), nil)
+	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WithError(err).WithField("session", name).Warn(
 			"cannot store the time-ordered marker of a further head; servers notice minutes later that the session " +
 				"continues")
@@ -362,15 +363,15 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 // it of the date, the microseconds and the process ID). Until the head has said its zone, the collector's counts, which
 // is the same unless only one of their containers is given one.
 func (s *sessions) startTime(name string) time.Time {
-	if t, ok := layout.NamedStartIn(name, zone(s.state(name).Zone)); ok {
+	if t, ok := layout.NamedStartIn(name, zoneOf(s.stateOf(name).Zone)); ok {
 		return t.UTC()
 	}
 	return s.began.UTC().Truncate(time.Second)
 }
 
-// zone is the time zone with an offset from UTC, such as -08:00: the collector's own if it has that, as it knows of
+// zoneOf is the time zone with an offset from UTC, such as -08:00: the collector's own if it has that, as it knows of
 // summer time, or if there is none.
-func zone(offset string) *time.Location {
+func zoneOf(offset string) *time.Location {
 	at, err := time.Parse("-07:00", offset)
 	if err != nil {
 		return time.Local

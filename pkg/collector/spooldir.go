@@ -27,11 +27,11 @@ var subfolders = []string{"events", "logs", "snapshots"}
 // because Ray's user must be able to write there.
 func spoolFolder(o Options) (string, error) {
 	wanted := o.SpoolDir
-	if ray, err := resolved(o.RayTmpDir); err != nil {
+	if ray, err := resolvePath(o.RayTmpDir); err != nil {
 		return "", err
-	} else if own, err := resolved(wanted); err != nil {
+	} else if own, err := resolvePath(wanted); err != nil {
 		return "", err
-	} else if within(ray, own) {
+	} else if isWithin(ray, own) {
 		wanted = filepath.Join(wanted, ".rayhistory")
 	}
 	dir, err := privateFolder(wanted, o.RayTmpDir)
@@ -97,26 +97,26 @@ func (c *Collector) keepFolder() error {
 
 // isSpooled says whether anything of a session waits in the spool.
 func (c *Collector) isSpooled(session string) bool {
-	prefix := layout.Prefix(c.opts.Root, c.sessions.ref(session))
+	prefix := layout.Prefix(c.opts.Root, c.sessions.refOf(session))
 	return slices.ContainsFunc(c.spool.Streams(),
 		func(s *spool.Stream) bool { return strings.HasPrefix(s.Key(), prefix) })
 }
 
 func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
 	return c.spool.AppendMinor(ctx,
-		[]spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), Data: lines}})
+		[]spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.refOf(session), hour), Data: lines}})
 }
 
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time,
 	lines []byte) error {
 	return c.spool.AppendMinor(ctx,
-		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.refOf(session), id, hour), Data: lines}})
 }
 
 // spoolEmptyLogs spools names of empty logs; the tailer keeps what is not taken.
 func (c *Collector) spoolEmptyLogs(session string, id rayid.Node, names []byte) error {
 	return c.spool.AppendMinor(context.Background(),
-		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.ref(session), id), Data: names}})
+		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.refOf(session), id), Data: names}})
 }
 
 // spooledSources lists the streams in the spool of a kind.
@@ -155,11 +155,11 @@ func (e *NoRayError) Error() string {
 // LeaveToRay returns a NoRayError if making a folder, with those above it that are missing, would make one of Ray's:
 // its temporary folder, one above that, or a session's.
 func LeaveToRay(folder, rayTmpDir string) error {
-	own, err := resolved(folder)
+	own, err := resolvePath(folder)
 	if err != nil {
 		return err
 	}
-	ray, err := resolved(rayTmpDir)
+	ray, err := resolvePath(rayTmpDir)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func LeaveToRay(folder, rayTmpDir string) error {
 	if _, err := os.Lstat(top); err == nil {
 		return nil // all are there
 	}
-	if within(ray, top) {
+	if isWithin(ray, top) {
 		return &NoRayError{rayTmpDir}
 	}
 	if below, ok := strings.CutPrefix(top, ray+string(filepath.Separator)); ok && strings.HasPrefix(below, "session_") {
@@ -182,15 +182,15 @@ func LeaveToRay(folder, rayTmpDir string) error {
 	return nil
 }
 
-// within says whether path is folder, or is below it.
-func within(path, folder string) bool {
+// isWithin says whether path is folder, or is below it.
+func isWithin(path, folder string) bool {
 	const separator = string(filepath.Separator)
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)
 }
 
-// resolved returns a path as an absolute one without symbolic links. Its last part, which need not exist, stays as it
-// is.
-func resolved(path string) (string, error) {
+// resolvePath returns a path as an absolute one without symbolic links. Its last part, which need not exist, stays as
+// it is.
+func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

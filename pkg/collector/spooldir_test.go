@@ -309,7 +309,7 @@ func TestRayCanMakeItsFolder(t *testing.T) {
 	if err := c.keepFolder(); !errors.As(err, &none) {
 		t.Error(err)
 	}
-	if err := c.sessions.seen(session().Name); err != nil {
+	if err := c.sessions.recordRaylet(session().Name); err != nil {
 		t.Log(err)
 	}
 	absent("later")

@@ -32,8 +32,8 @@ const blockTargetBytes = 40
 // maxPause is the longest time from one read of a target to the next, in milliseconds: that of hardware figures.
 const maxPause = int64(5 * time.Minute / time.Millisecond)
 
-// gone is when a target that is not read again counts as gone: when two reads are missing, as in Prometheus.
-func (t *blockTarget) gone() int64 {
+// goneAt is when a target that is not read again counts as gone: when two reads are missing, as in Prometheus.
+func (t *blockTarget) goneAt() int64 {
 	return t.times[len(t.times)-1] + 2*min(cmp.Or(t.pause, maxPause), maxPause)
 }
 
@@ -43,8 +43,8 @@ var staleMarker = math.Float64frombits(value.StaleNaN)
 // maxReads bounds the reads of one target in an hour: one every 55 ms.
 const maxReads = math.MaxUint16
 
-// target returns what the block has of a target; nil if it has nothing.
-func (b *block) target(id uint32) *blockTarget {
+// targetByID returns what the block has of a target; nil if it has nothing.
+func (b *block) targetByID(id uint32) *blockTarget {
 	i, found := slices.BinarySearchFunc(b.targets, id,
 		func(t blockTarget, id uint32) int { return cmp.Compare(t.id, id) })
 	if !found {
@@ -53,9 +53,9 @@ func (b *block) target(id uint32) *blockTarget {
 	return &b.targets[i]
 }
 
-// changes returns the changes of a series: the reads that had a new value, and the values. There are none if the block
-// does not have the series.
-func (b *block) changes(series uint32) (at []uint16, values []float64) {
+// changesOf returns the changes of a series: the reads that had a new value, and the values. There are none if the
+// block does not have the series.
+func (b *block) changesOf(series uint32) (at []uint16, values []float64) {
 	i, found := slices.BinarySearch(b.series, series)
 	if !found {
 		return nil, nil
@@ -64,8 +64,8 @@ func (b *block) changes(series uint32) (at []uint16, values []float64) {
 	return b.at[from:to], b.values[from:to]
 }
 
-// bytes returns how much memory the block takes.
-func (b *block) bytes() int64 {
+// memoryBytes returns how much memory the block takes.
+func (b *block) memoryBytes() int64 {
 	n := int64(len(b.series))*8 + int64(len(b.at))*10 + 256
 	for _, t := range b.targets {
 		n += int64(len(t.times))*timeBytes + blockTargetBytes

@@ -111,8 +111,8 @@ func (b *builder) fail(err error) {
 	}
 }
 
-// take takes memory until the block is complete. False: there is not enough.
-func (b *builder) take(bytes int64) bool {
+// takeMemory takes memory until the block is complete. False: there is not enough.
+func (b *builder) takeMemory(bytes int64) bool {
 	if b.workMemory.take(bytes) != nil {
 		b.fail(errLargeHour)
 		return false
@@ -126,12 +126,12 @@ func (b *builder) giveBack(bytes int64) {
 	b.working -= bytes
 }
 
-// release gives back the memory that the builder took, but that of the changes, which the block has.
-func (b *builder) release() { b.giveBack(b.working) }
+// giveBackWorking gives back the memory that the builder took, but that of the changes, which the block has.
+func (b *builder) giveBackWorking() { b.giveBack(b.working) }
 
-// discard gives back all memory that the builder took. Its block is not used.
-func (b *builder) discard() {
-	b.release()
+// giveBackAll gives back all memory that the builder took. Its block is not used.
+func (b *builder) giveBackAll() {
+	b.giveBackWorking()
 	b.changeMemory.giveBack(changeBytes * int64(len(b.changes)))
 }
 
@@ -142,7 +142,7 @@ func (b *builder) Start(targets [][]samples.Label) {
 	for _, labels := range targets {
 		target := b.addTarget(labels)
 		if target >= 0 {
-			b.begin(target)
+			b.beginPeriod(target)
 		}
 		b.table = append(b.table, builderTable{labels: labels, target: target})
 	}
@@ -150,7 +150,7 @@ func (b *builder) Start(targets [][]samples.Label) {
 
 // addTarget returns the index of a target, which it adds if the builder does not have it; -1 if the reading has failed.
 func (b *builder) addTarget(labels []samples.Label) int {
-	id, err := b.names.target(labels)
+	id, err := b.names.numberTarget(labels)
 	if err != nil {
 		b.fail(err)
 		return -1
@@ -158,7 +158,7 @@ func (b *builder) addTarget(labels []samples.Label) int {
 	if i, known := b.ofID[id]; known {
 		return i
 	}
-	if b.err != nil || !b.take(tableBytes) {
+	if b.err != nil || !b.takeMemory(tableBytes) {
 		return -1
 	}
 	i := len(b.targets)
@@ -167,8 +167,8 @@ func (b *builder) addTarget(labels []samples.Label) int {
 	return i
 }
 
-// begin begins a period of a target.
-func (b *builder) begin(target int) {
+// beginPeriod begins a period of a target.
+func (b *builder) beginPeriod(target int) {
 	b.lastPeriod++
 	b.targets[target].period = b.lastPeriod
 }
@@ -177,16 +177,16 @@ func (b *builder) begin(target int) {
 func (b *builder) Wants(name string) bool { return b.err == nil && b.selects(name) }
 
 // Metric implements samples.Visitor.
-func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
+func (b *builder) Metric(m samples.Metric) { b.names.describeMetric(m) }
 
 // Series implements samples.Visitor: it adds a series to the table and returns its place there, by which reads name it;
 // -1 if the series is not wanted, if another target has the same one, or if the reading has failed.
 func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	t := b.table[target]
-	if b.err != nil || !b.take(tableSeriesBytes) {
+	if b.err != nil || !b.takeMemory(tableSeriesBytes) {
 		return -1
 	}
-	number, taken, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
+	number, taken, err := b.names.numberSeries(b.targets[t.target].id, t.labels, name, labels)
 	if err != nil {
 		b.fail(err)
 		return -1
@@ -197,7 +197,7 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	}
 	place, known := b.place[number]
 	if !known {
-		if !b.take(seriesBytes) {
+		if !b.takeMemory(seriesBytes) {
 			return -1
 		}
 		place = len(b.series)
@@ -228,7 +228,7 @@ func (b *builder) Read(r *samples.Read) {
 		b.fail(errTooManyReads)
 		return
 	case len(target.times) == 0 || r.Time > target.times[len(target.times)-1]:
-		if !b.take(timeBytes) {
+		if !b.takeMemory(timeBytes) {
 			return
 		}
 		if n := len(target.times); n > 0 {
@@ -241,38 +241,38 @@ func (b *builder) Read(r *samples.Read) {
 	}
 	b.reads++
 	for i, series := range r.Series {
-		b.expose(int32(series), at, r.Values[i])
+		b.exposeSeries(int32(series), at, r.Values[i])
 	}
 	for _, series := range r.Ended {
-		b.hide(int32(series), at)
+		b.hideSeries(int32(series), at)
 	}
 	if r.Failed || !table.read {
 		b.endOthers(target, r.Failed, at)
 	}
 	if r.Failed {
-		b.begin(table.target)
+		b.beginPeriod(table.target)
 	}
 	table.read = true
 }
 
-// expose gives a series of the table, and so the builder's series that it is, a value of the read under way.
-func (b *builder) expose(series int32, at uint16, v float64) {
-	b.link(series)
+// exposeSeries gives a series of the table, and so the builder's series that it is, a value of the read under way.
+func (b *builder) exposeSeries(series int32, at uint16, v float64) {
+	b.linkExposed(series)
 	t := &b.tableSeries[series]
 	t.value, b.series[t.place].read = v, b.reads
-	b.change(t.place, at, v)
+	b.recordChange(t.place, at, v)
 }
 
-// link puts a series of the table first in the list of the exposed ones that are the same series: lines may name one
-// series several times, in tables that follow each other. The list is of one period of the target only.
-func (b *builder) link(series int32) {
+// linkExposed puts a series of the table first in the list of the exposed ones that are the same series: lines may name
+// one series several times, in tables that follow each other. The list is of one period of the target only.
+func (b *builder) linkExposed(series int32) {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
 	period := b.targets[s.target].period
 	if t.period == period && s.exposed == series {
 		return
 	}
-	b.unlink(series)
+	b.unlinkExposed(series)
 	t.period, t.newer, t.older = period, -1, -1
 	if s.period == period && s.exposed >= 0 {
 		t.older = s.exposed
@@ -281,8 +281,9 @@ func (b *builder) link(series int32) {
 	s.period, s.exposed = period, series
 }
 
-// unlink removes a series of the table from the list of exposed ones, see link. It returns false if it was not exposed.
-func (b *builder) unlink(series int32) bool {
+// unlinkExposed removes a series of the table from the list of exposed ones, see linkExposed. It returns false if it
+// was not exposed.
+func (b *builder) unlinkExposed(series int32) bool {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
 	if t.period == 0 || t.period != b.targets[s.target].period {
@@ -299,18 +300,18 @@ func (b *builder) unlink(series int32) bool {
 	return true
 }
 
-// hide says that a series of the table is no longer exposed. Another series of the table that is the same for
+// hideSeries says that a series of the table is no longer exposed. Another series of the table that is the same for
 // Prometheus may still expose it.
-func (b *builder) hide(series int32, at uint16) {
-	if !b.unlink(series) {
+func (b *builder) hideSeries(series int32, at uint16) {
+	if !b.unlinkExposed(series) {
 		return
 	}
 	place := b.tableSeries[series].place
 	if other := b.series[place].exposed; other >= 0 {
-		b.change(place, at, b.tableSeries[other].value)
+		b.recordChange(place, at, b.tableSeries[other].value)
 		return
 	}
-	b.end(place, at)
+	b.endSeries(place, at)
 }
 
 // endOthers ends the series of a target that the read under way did not have, except for Up if the read failed.
@@ -318,21 +319,21 @@ func (b *builder) endOthers(target *builderTarget, failed bool, at uint16) {
 	for i := len(target.current) - 1; i >= 0; i-- { // the last takes the place of one that ends
 		place := target.current[i]
 		if s := &b.series[place]; s.read != b.reads && (!failed || !s.up) {
-			b.end(place, at)
+			b.endSeries(place, at)
 		}
 	}
 }
 
-// end says that a series is no longer exposed.
-func (b *builder) end(place int32, at uint16) {
+// endSeries says that a series is no longer exposed.
+func (b *builder) endSeries(place int32, at uint16) {
 	if s := b.series[place]; s.last >= 0 && !value.IsStaleNaN(s.value) {
-		b.change(place, at, staleMarker)
+		b.recordChange(place, at, staleMarker)
 	}
 }
 
-// change records the value v of a series at a read, unless it is the value before. Of several values at one read the
-// last one counts. place is the series' place in b.series.
-func (b *builder) change(place int32, at uint16, v float64) {
+// recordChange records the value v of a series at a read, unless it is the value before. Of several values at one read
+// the last one counts. place is the series' place in b.series.
+func (b *builder) recordChange(place int32, at uint16, v float64) {
 	s := &b.series[place]
 	switch {
 	case s.last >= 0 && math.Float64bits(s.value) == math.Float64bits(v):
@@ -365,9 +366,9 @@ func (b *builder) setCurrent(place int32, current bool) {
 	}
 }
 
-// block returns the block of what was read: targets by their numbers, series by theirs, and the changes of each series
-// next to each other.
-func (b *builder) block() (*block, error) {
+// buildBlock returns the block of what was read: targets by their numbers, series by theirs, and the changes of each
+// series next to each other.
+func (b *builder) buildBlock() (*block, error) {
 	if b.err != nil {
 		return nil, b.err
 	}

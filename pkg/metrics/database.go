@@ -32,7 +32,7 @@ var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error) // the stored hours
-	// fresh is how long a listing is valid; 0: until chunks are missing, see settled.
+	// fresh is how long a listing is valid; 0: until chunks are missing, see isListingFinal.
 	fresh    time.Duration
 	maxBytes int64
 	names    *dictionary
@@ -76,17 +76,17 @@ func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error),
 	return &Database{
 		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
 		listing: semaphore.NewWeighted(1),
-		blocks:  cache.New[hourKey](math.MaxInt64, 0, func(l loaded) int64 { return l.block.bytes() }),
+		blocks:  cache.New[hourKey](math.MaxInt64, 0, func(l loaded) int64 { return l.block.memoryBytes() }),
 	}
 }
 
 // Bytes returns how much memory it takes between queries.
 func (d *Database) Bytes() int64 {
-	return d.blocks.Cost() + d.names.size() + d.indexBytes.Load()
+	return d.blocks.Cost() + d.names.memoryBytes() + d.indexBytes.Load()
 }
 
-// lock waits for the listing of others, at most until ctx ends.
-func (d *Database) lock(ctx context.Context) error {
+// lockListing waits for the listing of others, at most until ctx ends.
+func (d *Database) lockListing(ctx context.Context) error {
 	if d.listing.Acquire(ctx, 1) != nil {
 		return context.Cause(ctx)
 	}
@@ -96,11 +96,11 @@ func (d *Database) lock(ctx context.Context) error {
 // Hours returns the stored hours, in order of time. They are listed again when the last list is too old, unless nothing
 // more is expected to be stored. The list must not be changed.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
-	if err := d.lock(ctx); err != nil {
+	if err := d.lockListing(ctx); err != nil {
 		return nil, err
 	}
 	defer d.listing.Release(1)
-	if !d.listed.IsZero() && (d.settled() || time.Since(d.listed) < cmp.Or(d.fresh, refresh)) {
+	if !d.listed.IsZero() && (d.isListingFinal() || time.Since(d.listed) < cmp.Or(d.fresh, refresh)) {
 		return d.hours, nil
 	}
 	hours, err := d.list(ctx)
@@ -114,16 +114,16 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 // lateWrites is how long after the newest object of an ended session more may be stored.
 const lateWrites = time.Minute
 
-// settled says whether the listing has all that will be stored of an ended session. d.listing must be held.
-func (d *Database) settled() bool {
+// isListingFinal says whether the listing has all that will be stored of an ended session. d.listing must be held.
+func (d *Database) isListingFinal() bool {
 	return d.fresh == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
 		return h.stored.Add(lateWrites).After(d.listed)
 	})
 }
 
-// outdated makes the next query list the hours again.
-func (d *Database) outdated(ctx context.Context) error {
-	if err := d.lock(ctx); err != nil {
+// markOutdated makes the next query list the hours again.
+func (d *Database) markOutdated(ctx context.Context) error {
+	if err := d.lockListing(ctx); err != nil {
 		return err
 	}
 	defer d.listing.Release(1)
@@ -135,14 +135,14 @@ func (d *Database) outdated(ctx context.Context) error {
 // its index after the first query, and stores recover.
 const retryIndex = time.Minute
 
-// indexed returns the index if there is a valid one. Otherwise unfit is why an existing one is not used, nil if there
-// is none.
-func (d *Database) indexed(ctx context.Context) (index *metricsIndex, unfit, err error) {
+// validIndex returns the index if there is a valid one. Otherwise unfit is why an existing one is not used, nil if
+// there is none.
+func (d *Database) validIndex(ctx context.Context) (index *metricsIndex, unfit, err error) {
 	hours, err := d.Hours(ctx)
 	if err != nil || d.openIndex == nil {
 		return nil, nil, err
 	}
-	if err := d.lock(ctx); err != nil {
+	if err := d.lockListing(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer d.listing.Release(1)
@@ -156,9 +156,9 @@ func (d *Database) indexed(ctx context.Context) (index *metricsIndex, unfit, err
 	return d.index, d.unfit, nil
 }
 
-// abandon stops using the index, which is unfit.
-func (d *Database) abandon(ctx context.Context, unfit error) error {
-	if err := d.lock(ctx); err != nil {
+// abandonIndex stops using the index, which is unfit.
+func (d *Database) abandonIndex(ctx context.Context, unfit error) error {
+	if err := d.lockListing(ctx); err != nil {
 		return err
 	}
 	defer d.listing.Release(1)
@@ -188,12 +188,12 @@ func unfitIndex(reason error) error {
 func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
 	damaged []error,
 	err error) {
-	index, unfit, err := d.indexed(ctx)
+	index, unfit, err := d.validIndex(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if index != nil {
-		err = d.hold(memory, func(free *allowance) error {
+		err = d.withQueryMemory(memory, func(free *allowance) error {
 			found, err = index.selectAll(ctx, selections, free)
 			return err
 		})
@@ -201,7 +201,7 @@ func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections .
 			return found, nil, err
 		}
 		unfit = unfitIndex(err)
-		if err = d.abandon(ctx, unfit); err != nil {
+		if err = d.abandonIndex(ctx, unfit); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -227,28 +227,28 @@ func (d *Database) selectOfHours(ctx context.Context, memory *QueryMemory, selec
 				return false
 			}
 			matches, err := s.matchesName(name)
-			return matches || err != nil // find returns the error
+			return matches || err != nil // findNumbers returns the error
 		})
 	}
 	changeMemory := newAllowance(limit)
-	blocks, damaged, err := d.load(ctx, mint, maxt, changeMemory, wants)
+	blocks, damaged, err := d.loadHours(ctx, mint, maxt, changeMemory, wants)
 	if err == nil && slices.ContainsFunc(damaged, chunks.Changed) { // chunks were joined since they were listed
-		if err := d.outdated(ctx); err != nil {
+		if err := d.markOutdated(ctx); err != nil {
 			return nil, nil, err
 		}
 		changeMemory = newAllowance(limit)
-		blocks, damaged, err = d.load(ctx, mint, maxt, changeMemory, wants)
+		blocks, damaged, err = d.loadHours(ctx, mint, maxt, changeMemory, wants)
 	}
 	if err != nil {
 		return nil, damaged, err
 	}
 	// what blocks take that the database does not keep
 	own := (limit - changeMemory.left.Load()) * blockChangeBytes / changeBytes
-	err = d.hold(memory, func(free *allowance) error {
+	err = d.withQueryMemory(memory, func(free *allowance) error {
 		if err := free.take(own); err != nil {
 			return err
 		}
-		if found, err = d.find(ctx, blocks, selections, memory.Copies, free); memory.Copies {
+		if found, err = d.findInBlocks(ctx, blocks, selections, memory.Copies, free); memory.Copies {
 			free.giveBack(own)
 		}
 		return err
@@ -256,13 +256,13 @@ func (d *Database) selectOfHours(ctx context.Context, memory *QueryMemory, selec
 	return found, damaged, err
 }
 
-// find returns the series of each selection that blocks have, and takes their memory from free. With copies they do not
-// refer to the blocks.
-func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Selection, copies bool,
+// findInBlocks returns the series of each selection that blocks have, and takes their memory from free. With copies
+// they do not refer to the blocks.
+func (d *Database) findInBlocks(ctx context.Context, blocks hourBlocks, selections []Selection, copies bool,
 	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
-		numbers, err := d.names.find(ctx, selection)
+		numbers, err := d.names.findNumbers(ctx, selection)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +271,7 @@ func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Sel
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			s := d.series(number, blocks, selection.Mint, selection.Maxt)
+			s := d.collectSeries(number, blocks, selection.Mint, selection.Maxt)
 			if s == nil {
 				continue
 			}
@@ -279,7 +279,7 @@ func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Sel
 				return nil, err
 			}
 			if copies {
-				if err := copier.copy(s); err != nil {
+				if err := copier.copySeries(s); err != nil {
 					return nil, err
 				}
 			}
@@ -292,7 +292,7 @@ func (d *Database) find(ctx context.Context, blocks hourBlocks, selections []Sel
 // Metrics returns what targets say about their metrics (type and help), by name: all of an index, otherwise those of
 // the hours that were read so far.
 func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, error) {
-	if err := d.lock(ctx); err != nil {
+	if err := d.lockListing(ctx); err != nil {
 		return nil, err
 	}
 	index := d.index
@@ -309,11 +309,11 @@ func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, erro
 	return maps.Clone(d.names.metrics), nil
 }
 
-// series collects the parts of the series with a number from the blocks, which are in the order of nodes and times, and
-// puts a part with the end of the series where its target was gone. It leaves out parts without samples from mint to
-// maxt (Unix milliseconds); nil if there are no others.
-func (d *Database) series(number uint32, hours hourBlocks, mint, maxt int64) *Series {
-	key := d.names.of(number)
+// collectSeries collects the parts of the series with a number from the blocks, which are in the order of nodes and
+// times, and puts a part with the end of the series where its target was gone. It leaves out parts without samples from
+// mint to maxt (Unix milliseconds); nil if there are no others.
+func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int64) *Series {
+	key := d.names.seriesOf(number)
 	s := &Series{labels: key.labels}
 	add := func(p part) {
 		if p.times[0] <= maxt && p.times[len(p.times)-1] >= mint {
@@ -323,8 +323,8 @@ func (d *Database) series(number uint32, hours hourBlocks, mint, maxt int64) *Se
 	var exposed *blockTarget // of the block before, if that exposed the series at its end
 	// leave ends the series if its target was gone before it was read again.
 	leave := func(next int64) {
-		if exposed != nil && exposed.gone() < next {
-			add(part{times: []int64{exposed.gone()}, ended: true})
+		if exposed != nil && exposed.goneAt() < next {
+			add(part{times: []int64{exposed.goneAt()}, ended: true})
 			exposed = nil
 		}
 	}
@@ -333,13 +333,13 @@ func (d *Database) series(number uint32, hours hourBlocks, mint, maxt int64) *Se
 			leave(hours.until)
 			exposed = nil
 		}
-		target := b.block.target(key.target)
+		target := b.block.targetByID(key.target)
 		if target == nil || len(target.times) == 0 {
 			continue
 		}
 		leave(target.times[0])
 		p := part{times: target.times}
-		p.at, p.values = b.block.changes(number)
+		p.at, p.values = b.block.changesOf(number)
 		// An hour begins with all exposed series.
 		p.ended = exposed != nil && (len(p.at) == 0 || p.at[0] != 0)
 		if exposed = nil; len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1]) {

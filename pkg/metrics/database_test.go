@@ -394,7 +394,7 @@ func TestIntervalNotShown(t *testing.T) {
 	if again := ask(0); again != first || first == 0 {
 		t.Errorf("%d bytes are read, then %d", first, again)
 	}
-	must.OK(t, d.outdated(t.Context()))
+	must.OK(t, d.markOutdated(t.Context()))
 	ask(7 * time.Second)
 }
 
@@ -413,8 +413,8 @@ func (a *asked) Get(ctx context.Context, key string, offset, length int64) (io.R
 	return a.Store.Get(ctx, key, offset, length)
 }
 
-// TestIntervalInTime: an hour that does not show in time how often it was read, or not in a share of the memory, is read
-// once for all that ask, and again a minute later, as the store may have been slow.
+// TestIntervalInTime: an hour that does not show in time how often it was read, or not in a share of the memory, is
+// read once for all that ask, and again a minute later, as the store may have been slow.
 func TestIntervalInTime(t *testing.T) {
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	ask := func(t *testing.T, hang bool) {

@@ -73,7 +73,7 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 		}
 		d.open = slices.Insert(d.open, 0, &cachedDatabase{key, database})
 	}
-	d.forget()
+	d.forgetUnused()
 	return d.open[0].Database
 }
 
@@ -102,8 +102,8 @@ func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool
 // openBytes is what a database counts that has read nothing except its list of hours.
 const openBytes = 2 << 10
 
-// forget drops the databases used longest ago until the others fit. Called with d.mu held.
-func (d *Databases) forget() {
+// forgetUnused drops the databases used longest ago until the others fit. Called with d.mu held.
+func (d *Databases) forgetUnused() {
 	kept, bytes := 1, int64(0)
 	for ; kept < len(d.open); kept++ {
 		if bytes += openBytes + d.open[kept].Bytes(); bytes > d.maxBytes {

@@ -49,9 +49,9 @@ func newDictionary(maxBytes int64) *dictionary {
 	}
 }
 
-// target returns the number of a target, by its labels, which are sorted, and numbers it if it is new. The error says
-// that there is no memory for it.
-func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
+// numberTarget returns the number of a target, by its labels, which are sorted, and numbers it if it is new. The error
+// says that there is no memory for it.
+func (d *dictionary) numberTarget(targetLabels []samples.Label) (uint32, error) {
 	var s strings.Builder
 	for _, l := range targetLabels {
 		s.WriteString(l.Name)
@@ -75,14 +75,15 @@ func (d *dictionary) target(targetLabels []samples.Label) (uint32, error) {
 	return id, nil
 }
 
-// add returns the number of a series of a target, by its name and labels, its own and the target's, and numbers it if
-// it is new. taken is false if the dictionary is only for other series. The error says that there is no memory for it.
-func (d *dictionary) add(
+// numberSeries returns the number of a series of a target, by its name and labels, its own and the target's, and
+// numbers it if it is new. taken is false if the dictionary is only for other series. The error says that there is no
+// memory for it.
+func (d *dictionary) numberSeries(
 	target uint32, targetLabels []samples.Label, name string, own []samples.Label,
 ) (number uint32, taken bool, err error) {
 	all := make([]labels.Label, 0, 1+len(targetLabels)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
-	for _, l := range merge(targetLabels, own) {
+	for _, l := range mergeLabels(targetLabels, own) {
 		if l.Name != model.MetricNameLabel {
 			all = append(all, labels.Label{Name: l.Name, Value: l.Value})
 		}
@@ -109,8 +110,8 @@ func (d *dictionary) add(
 	return number, true, nil
 }
 
-// describe keeps the first description of a metric.
-func (d *dictionary) describe(m samples.Metric) {
+// describeMetric keeps the first description of a metric.
+func (d *dictionary) describeMetric(m samples.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if size := int64(len(m.Name)+len(m.Type)+len(m.Help)) + targetBytes; d.metrics[m.Name].Name == "" &&
@@ -120,9 +121,9 @@ func (d *dictionary) describe(m samples.Metric) {
 	}
 }
 
-// find returns the numbers of the series that a selection matches, in no order. Matching one series against a large
-// regular expression may take long, so it looks at ctx before each.
-func (d *dictionary) find(ctx context.Context, s Selection) (found []uint32, err error) {
+// findNumbers returns the numbers of the series that a selection matches, in no order. Matching one series against a
+// large regular expression may take long, so it looks at ctx before each.
+func (d *dictionary) findNumbers(ctx context.Context, s Selection) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	named := d.named
@@ -152,13 +153,13 @@ func (d *dictionary) find(ctx context.Context, s Selection) (found []uint32, err
 	return found, nil
 }
 
-func (d *dictionary) of(number uint32) numbered {
+func (d *dictionary) seriesOf(number uint32) numbered {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.series[number]
 }
 
-func (d *dictionary) size() int64 {
+func (d *dictionary) memoryBytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bytes
@@ -174,10 +175,10 @@ func onlyName(matchers []*labels.Matcher) (name string, only bool) {
 	return "", false
 }
 
-// merge returns a target's labels and those of a series of it, sorted by name. If both have a label of one name, the
-// series' is renamed exported_{name}, as Prometheus does unless honor_labels is set. A series' label without a value is
-// left out; it is the same as none.
-func merge(target, labels []samples.Label) []samples.Label {
+// mergeLabels returns a target's labels and those of a series of it, sorted by name. If both have a label of one name,
+// the series' is renamed exported_{name}, as Prometheus does unless honor_labels is set. A series' label without a
+// value is left out; it is the same as none.
+func mergeLabels(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))
 	inTarget := make(map[string]bool, len(target))
 	for _, l := range target {

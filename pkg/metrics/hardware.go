@@ -67,19 +67,19 @@ func (h Hour) visitHardware(
 			return fmt.Errorf("hardware figures of more than %d nodes", maxNodes)
 		}
 		m := known[node]
-		samplesOf.nodes[node] = &nodeSamples{target: len(targets), machine: m, labels: m.labels(h.hardware.ref),
+		samplesOf.nodes[node] = &nodeSamples{target: len(targets), machine: m, labels: m.nodeLabels(h.hardware.ref),
 			series: make(map[figureKey]*figureSeries)}
-		targets = append(targets, m.target(node, h.hardware.ref))
+		targets = append(targets, m.targetLabels(node, h.hardware.ref))
 		return nil
 	})
-	if err := h.lines(ctx, store, find, maxFigures, work, func(string, error) {}); err != nil {
+	if err := h.passLines(ctx, store, find, maxFigures, work, func(string, error) {}); err != nil {
 		return err
 	}
 	v.Start(targets)
 	for name, help := range figureHelp {
 		v.Metric(samples.Metric{Name: name, Type: "gauge", Help: help})
 	}
-	return h.lines(ctx, store, sampleReader(samplesOf.pass), maxFigures, work, damaged)
+	return h.passLines(ctx, store, sampleReader(samplesOf.passSample), maxFigures, work, damaged)
 }
 
 // sampleReader is a lineReader of hardware figures.
@@ -124,9 +124,9 @@ type figureSeries struct {
 
 var errUnknownNode = errors.New("a node that was not there when the figures were read first")
 
-// pass passes the figures of one sample to the visitor as a read of its node, and tells which figures of the read
+// passSample passes the figures of one sample to the visitor as a read of its node, and tells which figures of the read
 // before are missing now. A sample that is not newer than the node's last one was stored twice and is left out.
-func (t *hardwareSamples) pass(id rayid.Node, s layout.Sample) error {
+func (t *hardwareSamples) passSample(id rayid.Node, s layout.Sample) error {
 	node := t.nodes[id]
 	if node == nil {
 		return errUnknownNode
@@ -137,7 +137,7 @@ func (t *hardwareSamples) pass(id rayid.Node, s layout.Sample) error {
 	node.last = s.Time
 	r := &t.read
 	*r = samples.Read{Target: node.target, Time: s.Time, Series: r.Series[:0], Values: r.Values[:0], Ended: r.Ended[:0]}
-	for _, f := range figures(s, node.machine) {
+	for _, f := range figuresOf(s, node.machine) {
 		series := node.series[f.figureKey]
 		if series == nil {
 			series = &figureSeries{number: -1}
@@ -197,9 +197,9 @@ var figureHelp = map[string]string{
 	"ray_resources":             "Logical Ray resources broken per state",
 }
 
-// figures returns the values of a sample of a machine under the names of Ray's metrics, without those that were not
+// figuresOf returns the values of a sample of a machine under the names of Ray's metrics, without those that were not
 // known when it was taken.
-func figures(s layout.Sample, m machine) []figure {
+func figuresOf(s layout.Sample, m machine) []figure {
 	list := make([]figure, 0, 24)
 	add := func(name string, value float64) {
 		list = append(list, figure{figureKey: figureKey{name: name}, value: value})
@@ -254,8 +254,8 @@ func figures(s layout.Sample, m machine) []figure {
 	return list
 }
 
-// target returns the labels that a Prometheus would set for a node's exporter.
-func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
+// targetLabels returns the labels that a Prometheus would set for a node's exporter.
+func (m machine) targetLabels(node rayid.Node, ref layout.Session) []samples.Label {
 	instance := cmp.Or(m.ip, node.String())
 	if m.ip != "" && m.port != 0 {
 		instance += ":" + strconv.Itoa(m.port)
@@ -266,9 +266,9 @@ func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	}
 }
 
-// labels returns the labels that all series of a node have besides their own: the session's, and the node's if the
+// nodeLabels returns the labels that all series of a node have besides their own: the session's, and the node's if the
 // machine is known.
-func (m machine) labels(ref layout.Session) []samples.Label {
+func (m machine) nodeLabels(ref layout.Session) []samples.Label {
 	labels := []samples.Label{{Name: "SessionName", Value: ref.Name}}
 	if m.ip == "" {
 		return labels

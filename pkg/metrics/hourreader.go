@@ -35,9 +35,9 @@ func newReadMemory(share int64, whole *allowance) *readMemory {
 	return &readMemory{slots: semaphore.NewWeighted(hoursAtOnce), share: share, whole: whole}
 }
 
-// use calls read with the memory for one of hoursAtOnce hours. If read returns errLargeHour, use waits until no other
-// hour is read, and calls it again with the whole memory.
-func (m *readMemory) use(ctx context.Context, read func(workMemory *allowance) error) error {
+// runWithMemory calls read with the memory for one of hoursAtOnce hours. If read returns errLargeHour, runWithMemory
+// waits until no other hour is read, and calls it again with the whole memory.
+func (m *readMemory) runWithMemory(ctx context.Context, read func(workMemory *allowance) error) error {
 	for _, alone := range []bool{false, true} {
 		slots, workMemory := int64(1), newAllowance(m.share)
 		if alone {
@@ -69,11 +69,11 @@ type hourBlocks struct {
 	until int64
 }
 
-// load returns the blocks of the hours that may have samples from mint to maxt (Unix milliseconds), in order of node
-// and time, and what of them is damaged. Hours that fit in the database's memory are read whole and stay there for
+// loadHours returns the blocks of the hours that may have samples from mint to maxt (Unix milliseconds), in order of
+// node and time, and what of them is damaged. Hours that fit in the database's memory are read whole and stay there for
 // later queries. Of others only the series whose names are wanted are read, for this query; their changes take memory
 // from changeMemory.
-func (d *Database) load(
+func (d *Database) loadHours(
 	ctx context.Context, mint, maxt int64, changeMemory *allowance, wants func(string) bool,
 ) (hours hourBlocks, damaged []error, err error) {
 	all, err := d.Hours(ctx)
@@ -88,7 +88,7 @@ func (d *Database) load(
 			blocks = append(blocks, hourBlock{Hour: h})
 		}
 	}
-	d.expect(blocks)
+	d.checkWillFit(blocks)
 	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
 		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
 	})
@@ -99,7 +99,7 @@ func (d *Database) load(
 	group.SetLimit(hoursAtOnce)
 	for i := range blocks {
 		group.Go(func() error {
-			parts[i] = r.hour(groupCtx, blocks[i].Hour)
+			parts[i] = r.loadHour(groupCtx, blocks[i].Hour)
 			return parts[i].err
 		})
 	}
@@ -122,8 +122,8 @@ func (d *Database) load(
 	return hours, damaged, nil
 }
 
-// expect finds out at once whether hours will not fit; then nothing is read to be kept for a while.
-func (d *Database) expect(hours []hourBlock) {
+// checkWillFit finds out at once whether hours will not fit; then nothing is read to be kept for a while.
+func (d *Database) checkWillFit(hours []hourBlock) {
 	var stored int64
 	for _, h := range hours {
 		stored += h.Bytes
@@ -154,11 +154,12 @@ type hourReader struct {
 // errNotKept says that an hour was read, but not kept: chunks of it were joined after they were listed.
 var errNotKept = errors.New("chunks have changed")
 
-// hour returns one hour, from memory if it is there and nothing of it was stored since. It is read once for all that
-// ask at the same time. An hour that does not fit in the database's memory is read for this query alone, see load.
-func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
+// loadHour returns one hour, from memory if it is there and nothing of it was stored since. It is read once for all
+// that ask at the same time. An hour that does not fit in the database's memory is read for this query alone, see
+// loadHours.
+func (r *hourReader) loadHour(ctx context.Context, h Hour) loaded {
 	if r.large.Load() { // the session's hours do not fit in memory
-		return r.read(ctx, h, r.wants, r.changeMemory)
+		return r.readHour(ctx, h, r.wants, r.changeMemory)
 	}
 	key := hourKey{h.Node, h.Start.Unix()}
 	if known, ok := r.blocks.Get(key); ok && known.stored != h.Bytes {
@@ -167,7 +168,7 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	l, err := r.blocks.Load(ctx, key, func(ctx context.Context) (loaded, error) {
 		// It is read whole, for later queries, too, and may take a quarter of the memory.
 		all := func(string) bool { return ctx.Err() == nil }
-		l := r.read(ctx, h, all, newAllowance(r.maxBytes/4))
+		l := r.readHour(ctx, h, all, newAllowance(r.maxBytes/4))
 		if l.err == nil && slices.ContainsFunc(l.damaged, chunks.Changed) {
 			return l, errNotKept
 		}
@@ -180,26 +181,27 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	case ctx.Err() != nil:
 		return loaded{err: context.Cause(ctx)}
 	case errors.Is(err, ErrTooMuch), l.stored != h.Bytes: // others asked for it when it had less
-		return r.read(ctx, h, r.wants, r.changeMemory)
+		return r.readHour(ctx, h, r.wants, r.changeMemory)
 	case err != nil && !errors.Is(err, errNotKept):
 		return loaded{err: err}
 	}
 	return l
 }
 
-// read reads the series of an hour whose names are wanted.
-func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, changeMemory *allowance) (l loaded) {
-	err := r.memory.use(ctx, func(workMemory *allowance) error {
-		l = r.build(ctx, h, wants, changeMemory, workMemory)
+// readHour reads the series of an hour whose names are wanted.
+func (r *hourReader) readHour(ctx context.Context, h Hour, wants func(string) bool,
+	changeMemory *allowance) (l loaded) {
+	err := r.memory.runWithMemory(ctx, func(workMemory *allowance) error {
+		l = r.readBlock(ctx, h, wants, changeMemory, workMemory)
 		return l.err
 	})
 	l.err = err
 	return l
 }
 
-// build reads an hour and makes its block, with the series whose names are wanted. The block's changes take memory from
-// changeMemory, reading it from workMemory, which is given back.
-func (d *Database) build(
+// readBlock reads an hour and makes its block, with the series whose names are wanted. The block's changes take memory
+// from changeMemory, reading it from workMemory, which is given back.
+func (d *Database) readBlock(
 	ctx context.Context, h Hour, wants func(string) bool, changeMemory, workMemory *allowance,
 ) (l loaded) {
 	l.stored = h.Bytes
@@ -210,16 +212,16 @@ func (d *Database) build(
 		b.stop = stop
 		defer func() {
 			if l.block != nil {
-				b.release()
+				b.giveBackWorking()
 			} else {
-				b.discard()
+				b.giveBackAll()
 			}
 		}()
-		err = h.visit(ctx, d.store, b, workMemory, func(key string, err error) {
+		err = h.visitLines(ctx, d.store, b, workMemory, func(key string, err error) {
 			l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
 		})
 		if err == nil {
-			l.block, err = b.block()
+			l.block, err = b.buildBlock()
 		}
 		return err
 	})

@@ -79,15 +79,15 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 // writes such a line.
 const maxLine = 64 << 20
 
-// visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in
-// order. What reading takes itself comes from work; without enough of it the error is errLargeHour. Other errors are of
-// the store or the context.
-func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance,
+// visitLines passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to
+// damaged, in order. What reading takes itself comes from work; without enough of it the error is errLargeHour. Other
+// errors are of the store or the context.
+func (h Hour) visitLines(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance,
 	damaged func(key string, err error)) error {
 	if h.hardware != nil {
 		return h.visitHardware(ctx, store, v, work, damaged)
 	}
-	return h.lines(ctx, store, samples.NewDecoder(v), maxLine, work, damaged)
+	return h.passLines(ctx, store, samples.NewDecoder(v), maxLine, work, damaged)
 }
 
 // lineReader receives the lines of an hour.
@@ -97,10 +97,10 @@ type lineReader interface {
 	Lost()
 }
 
-// lines passes the lines of an hour to d. Lines longer than maxLine bytes, and bytes that are not stored, are left out,
-// and d is told that something is lost. damaged is called for these, and for lines that d refuses, with the key of the
-// object, once for each. work is memory for long lines; errLargeHour says that it is not enough.
-func (h Hour) lines(
+// passLines passes the lines of an hour to d. Lines longer than maxLine bytes, and bytes that are not stored, are left
+// out, and d is told that something is lost. damaged is called for these, and for lines that d refuses, with the key of
+// the object, once for each. work is memory for long lines; errLargeHour says that it is not enough.
+func (h Hour) passLines(
 	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance,
 	damaged func(key string, err error),
 ) error {
@@ -115,7 +115,7 @@ func (h Hour) lines(
 		}
 	}
 	long := &longLine{work: work} // the beginning of a line that the buffer cannot hold
-	defer long.close()
+	defer long.giveBack()
 	for ctx.Err() == nil {
 		line, err := in.ReadSlice('\n')
 		if gap, isGap := errors.AsType[*chunks.Gap](err); isGap {
@@ -189,4 +189,4 @@ func (l *longLine) append(text []byte) error {
 // reset begins another line.
 func (l *longLine) reset() { l.text = l.text[:0] }
 
-func (l *longLine) close() { l.work.giveBack(l.taken) }
+func (l *longLine) giveBack() { l.work.giveBack(l.taken) }

@@ -48,7 +48,7 @@ func openIndex(
 ) (*metricsIndex, error) {
 	x := &metricsIndex{store: store, key: layout.IndexKey(root, ref, samplesTable), maxBytes: maxBytes}
 	key := layout.IndexKey(root, ref, seriesTable)
-	err := guard.CatchPanic(key, func() error { return x.open(ctx, key, fingerprint) })
+	err := guard.CatchPanic(key, func() error { return x.readTables(ctx, key, fingerprint) })
 	switch {
 	case err == nil:
 		return x, nil
@@ -58,11 +58,11 @@ func openIndex(
 	return nil, err
 }
 
-// open reads the list of series, the table with this key, and the footer of the samples. It returns errStaleIndex if
-// the index is of another version, or was made of objects with another fingerprint.
-func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
+// readTables reads the list of series, the table with this key, and the footer of the samples. It returns errStaleIndex
+// if the index is of another version, or was made of objects with another fingerprint.
+func (x *metricsIndex) readTables(ctx context.Context, key, fingerprint string) error {
 	free := newAllowance(x.maxBytes)
-	series, err := x.table(ctx, key, free)
+	series, err := x.openTable(ctx, key, free)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	free.giveBack(series.KeepFooter())
-	if x.samples, err = x.table(ctx, x.key, free); err != nil {
+	if x.samples, err = x.openTable(ctx, x.key, free); err != nil {
 		return err
 	}
 	free.giveBack(x.samples.KeepFooter())
@@ -93,8 +93,8 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 	return nil
 }
 
-// table is a table that is stored under a key.
-func (x *metricsIndex) table(ctx context.Context, key string, free *allowance) (*tablefile.Table, error) {
+// openTable is a table that is stored under a key.
+func (x *metricsIndex) openTable(ctx context.Context, key string, free *allowance) (*tablefile.Table, error) {
 	object, err := x.store.Stat(ctx, key)
 	if err != nil {
 		return nil, err
@@ -156,9 +156,9 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	return nil
 }
 
-// find returns the series that a selection matches, in the order of the index. Like find of a dictionary it looks at
-// ctx before each.
-func (x *metricsIndex) find(ctx context.Context, s Selection) (found []foundSeries, err error) {
+// findSeries returns the series that a selection matches, in the order of the index. Like findNumbers of a dictionary
+// it looks at ctx before each.
+func (x *metricsIndex) findSeries(ctx context.Context, s Selection) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -216,7 +216,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 	found = make([][]*Series, len(selections))
 	err = guard.CatchPanic(x.key, func() error {
 		for i, s := range selections {
-			matching, err := x.find(ctx, s)
+			matching, err := x.findSeries(ctx, s)
 			if err != nil {
 				return err
 			}
@@ -248,14 +248,14 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 			for len(found) > 0 && found[0].from < end {
 				s := &found[0]
 				from, to := max(s.from, first), min(s.to, end)
-				if err := gathered.add(read[i].times[from-first:to-first],
+				if err := gathered.addRows(read[i].times[from-first:to-first],
 					read[i].values[from-first:to-first]); err != nil {
 					return nil, err
 				}
 				if s.to > end {
 					break // it continues in the next row group
 				}
-				if done := gathered.series(s.labels); done != nil {
+				if done := gathered.finishSeries(s.labels); done != nil {
 					if err := free.take(done.memoryBytes()); err != nil {
 						return nil, err
 					}
@@ -371,9 +371,9 @@ var errOrder = errors.New("samples are not in order of time")
 // timeBytes and indexedChangeBytes are what a time and a change take.
 const timeBytes, indexedChangeBytes = 8, 16
 
-// add adds rows to the current series: those from g.mint to g.maxt, with memory from g.free. Rows that are not in the
-// order of time are errOrder.
-func (g *gatherer) add(times []int64, values []float64) error {
+// addRows adds rows to the current series: those from g.mint to g.maxt, with memory from g.free. Rows that are not in
+// the order of time are errOrder.
+func (g *gatherer) addRows(times []int64, values []float64) error {
 	from := sort.Search(len(times), func(i int) bool { return times[i] >= g.mint })
 	to := sort.Search(len(times), func(i int) bool { return times[i] > g.maxt })
 	if err := g.free.take(timeBytes * int64(max(0, to-from))); err != nil {
@@ -415,14 +415,14 @@ func (g *gatherer) sharedTimes() []int64 {
 	return times
 }
 
-// series completes the current series, in parts of at most maxReads times; nil if it has no samples.
-func (g *gatherer) series(l labels.Labels) *Series {
+// finishSeries completes the current series, in parts of at most maxReads times; nil if it has no samples.
+func (g *gatherer) finishSeries(l labels.Labels) *Series {
 	if len(g.times) == 0 {
 		return nil
 	}
 	s := &Series{labels: l}
 	times, values := g.sharedTimes(), slices.Clone(g.values)
-	// Each part begins with a change, see add.
+	// Each part begins with a change, see addRows.
 	for from, change := 0, 0; from < len(times); from += maxReads {
 		p := part{times: times[from:min(from+maxReads, len(times))]}
 		first := change

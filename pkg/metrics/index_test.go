@@ -108,10 +108,10 @@ func TestFindEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, err := indexed.index.find(ctx, Selection{}); !errors.Is(err, context.Canceled) {
+	if found, err := indexed.index.findSeries(ctx, Selection{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of an index: %d series, %v", len(found), err)
 	}
-	if found, err := chunks.names.find(ctx, Selection{}); !errors.Is(err, context.Canceled) {
+	if found, err := chunks.names.findNumbers(ctx, Selection{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of chunks: %d series, %v", len(found), err)
 	}
 }
@@ -162,9 +162,9 @@ func TestLongSeries(t *testing.T) {
 			times, values = append(times, int64(i)), append(values, v)
 			want = append(want, spelled(int64(i), v))
 		}
-		must.OK(t, g.add(times, values))
+		must.OK(t, g.addRows(times, values))
 	}
-	s := g.series(labels.EmptyLabels())
+	s := g.finishSeries(labels.EmptyLabels())
 	if got := read1(s, 0, math.MaxInt64); !slices.Equal(got, want) {
 		t.Errorf("%d samples, want %d", len(got), len(want))
 	}

@@ -57,16 +57,16 @@ type IndexWriter struct {
 // that are damaged gets none: errDamagedMetrics. Others are of the store, of the disk for temporary files and the
 // context's.
 func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool) error {
-	err := w.write(ctx, ref, force)
+	err := w.writeOnce(ctx, ref, force)
 	if chunks.Changed(err) { // chunks were joined since they were listed
-		err = w.write(ctx, ref, force)
+		err = w.writeOnce(ctx, ref, force)
 	}
 	return err
 }
 
-// write makes the index of a session's metrics and stores its two tables, once: Write tries again if objects have
+// writeOnce makes the index of a session's metrics and stores its two tables, once: Write tries again if objects have
 // changed meanwhile. It writes nothing if there is a valid index, unless force is set, or if there are no metrics.
-func (w *IndexWriter) write(ctx context.Context, ref layout.Session, force bool) error {
+func (w *IndexWriter) writeOnce(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
 		return err
@@ -95,7 +95,7 @@ func (w *IndexWriter) write(ctx context.Context, ref layout.Session, force bool)
 		_ = file.Close()
 		_ = os.Remove(file.Name())
 	}()
-	if err := p.write(ctx, file); err != nil {
+	if err := p.writeSamples(ctx, file); err != nil {
 		return fmt.Errorf("index metrics of %s: %w", ref, err)
 	}
 	if p.facts.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
@@ -136,10 +136,10 @@ type indexPass struct {
 // errTooManyRows is more samples than the server's reader of Parquet takes, or than stored bytes of usual metrics have.
 var errTooManyRows = errors.New("too many samples for an index")
 
-// write writes the table of samples to file, and gathers that of the series. It reads the hours in several passes, each
-// for so many names as fit in memory. A name that has too many samples for one pass is divided into parts.
-func (p *indexPass) write(ctx context.Context, file io.Writer) error {
-	if err := p.count(ctx); err != nil {
+// writeSamples writes the table of samples to file, and gathers that of the series. It reads the hours in several
+// passes, each for so many names as fit in memory. A name that has too many samples for one pass is divided into parts.
+func (p *indexPass) writeSamples(ctx context.Context, file io.Writer) error {
+	if err := p.countChanges(ctx); err != nil {
 		return err
 	}
 	out := parquet.NewGenericWriter[sampleRow](file, parquet.CreatedBy("rayhistory", "", ""),
@@ -168,15 +168,17 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 	return out.Close()
 }
 
-// count reads all hours once, and counts the most changes that the series of each name can have. It also gathers what
-// targets say about their metrics.
-func (p *indexPass) count(ctx context.Context) error {
+// countChanges reads all hours once, and counts the most changes that the series of each name can have. It also gathers
+// what targets say about their metrics.
+func (p *indexPass) countChanges(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
 	memory, found := newReadMemory(p.maxBytes/8, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
 	for _, h := range p.hours {
 		group.Go(func() error {
-			return memory.use(groupCtx, func(work *allowance) error { return p.countHour(groupCtx, h, work, found) })
+			return memory.runWithMemory(groupCtx, func(work *allowance) error {
+				return p.countHour(groupCtx, h, work, found)
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -197,7 +199,7 @@ func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowanc
 		metrics: make(map[string]samples.Metric)}
 	defer func() { work.giveBack(c.taken) }()
 	var damage error
-	err := h.visit(ctx, p.store, c, work, func(key string, err error) {
+	err := h.visitLines(ctx, p.store, c, work, func(key string, err error) {
 		damage = damageOf(key, err)
 		stop(damage)
 	})
@@ -255,8 +257,8 @@ func metricBytes(m samples.Metric) int64 {
 	return int64(2*len(m.Name)+len(m.Type)+len(m.Help)) + nameBytes
 }
 
-// take takes memory until the hour is counted. False: there is not enough.
-func (c *changeCounter) take(bytes int64) bool {
+// takeMemory takes memory until the hour is counted. False: there is not enough.
+func (c *changeCounter) takeMemory(bytes int64) bool {
 	if c.work.take(bytes) != nil {
 		c.stop(errLargeHour)
 		return false
@@ -273,7 +275,7 @@ func (c *changeCounter) Start([][]samples.Label) {
 func (c *changeCounter) Wants(string) bool { return true }
 
 func (c *changeCounter) Metric(m samples.Metric) {
-	if c.metrics[m.Name].Name == "" && c.take(metricBytes(m)) {
+	if c.metrics[m.Name].Name == "" && c.takeMemory(metricBytes(m)) {
 		c.metrics[m.Name] = m
 	}
 }
@@ -281,7 +283,7 @@ func (c *changeCounter) Metric(m samples.Metric) {
 // Series implements samples.Visitor.
 func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
 	bytes := int64(countedBytes + len(name))
-	if !c.take(bytes) {
+	if !c.takeMemory(bytes) {
 		return -1
 	}
 	c.ofTable += bytes
@@ -295,7 +297,7 @@ func (c *changeCounter) Read(r *samples.Read) {
 		s := &c.series[n]
 		if !s.counted {
 			s.counted = true
-			if _, known := c.changes[s.name]; !known && !c.take(int64(len(s.name))+nameBytes) {
+			if _, known := c.changes[s.name]; !known && !c.takeMemory(int64(len(s.name))+nameBytes) {
 				return
 			}
 			const unnamed = 2 // stale markers that no line names: after a failed read, and before the next table
@@ -321,26 +323,27 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	if parts > 1 {
 		d.names.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}
-	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, newAllowance(d.maxBytes), func(name string) bool {
+	isWanted := func(name string) bool {
 		_, wanted := slices.BinarySearch(names, name)
 		return wanted
-	})
+	}
+	blocks, damaged, err := d.loadHours(ctx, math.MinInt64, math.MaxInt64, newAllowance(d.maxBytes), isWanted)
 	if err != nil || len(damaged) > 0 {
 		return errors.Join(err, errors.Join(damaged...))
 	}
 	rows := make([]sampleRow, 0, 4096)
 	for _, name := range names {
-		numbers, err := d.names.find(ctx, Selection{
+		numbers, err := d.names.findNumbers(ctx, Selection{
 			Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}})
 		if err != nil {
 			return err
 		}
 		slices.SortFunc(numbers, func(a, b uint32) int {
-			return labels.Compare(d.names.of(a).labels,
-				d.names.of(b).labels)
+			return labels.Compare(d.names.seriesOf(a).labels,
+				d.names.seriesOf(b).labels)
 		})
 		for _, number := range numbers {
-			s := d.series(number, blocks, math.MinInt64, math.MaxInt64)
+			s := d.collectSeries(number, blocks, math.MinInt64, math.MaxInt64)
 			if s == nil {
 				continue
 			}

@@ -51,7 +51,7 @@ func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error
 	defer stop()
 	t := &readTimes{enough: stop}
 	err := guard.CatchPanic(h.stream.Key, func() error {
-		return h.visit(reading, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
+		return h.visitLines(reading, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
 	})
 	ended := reading.Err() != nil && ctx.Err() == nil // by enough reads, or by the time
 	if err != nil && !ended && !errors.Is(err, errLargeHour) {

@@ -164,16 +164,16 @@ func addNode(row nodeRow, known map[rayid.Node]machine, texts *allowance) error 
 	if !isKnown && len(known) == maxNodes {
 		return fmt.Errorf("more than %d nodes", maxNodes)
 	}
-	more := m.with(row)
-	if texts.take(more.bytes()-m.bytes()) != nil {
+	more := m.mergedWith(row)
+	if texts.take(more.textBytes()-m.textBytes()) != nil {
 		return fmt.Errorf("more than %d bytes about nodes", maxMachines)
 	}
 	known[node] = more
 	return nil
 }
 
-// bytes returns what its texts take.
-func (m machine) bytes() int64 {
+// textBytes returns what its texts take.
+func (m machine) textBytes() int64 {
 	n := len(m.ip)
 	for _, gpu := range m.gpus {
 		n += len(gpu) + gpuBytes
@@ -184,8 +184,8 @@ func (m machine) bytes() int64 {
 // gpuBytes is what the name of a GPU takes besides its letters.
 const gpuBytes = 16
 
-// with returns the machine with what a row of a list of nodes says of it that is not known yet.
-func (m machine) with(row nodeRow) machine {
+// mergedWith returns the machine with what a row of a list of nodes says of it that is not known yet.
+func (m machine) mergedWith(row nodeRow) machine {
 	if m.ip == "" {
 		m.ip, m.port, m.head = row.Raylet.Address, row.Raylet.MetricsExportPort, row.Raylet.IsHeadNode
 	}

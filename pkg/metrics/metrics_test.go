@@ -141,7 +141,7 @@ func TestOpenMetricsInParts(t *testing.T) {
 		var out bytes.Buffer
 		o := &openMetrics{store: b.store, w: bufio.NewWriter(&out), memory: memory, last: make(map[string]int64),
 			targets: newAllowance(memory)}
-		err = o.write(t.Context(), hours, func(err error) { t.Error(err) }, func(Hour) {})
+		err = o.writeHours(t.Context(), hours, func(err error) { t.Error(err) }, func(Hour) {})
 		lines = strings.Split(out.String(), "\n")
 		slices.Sort(lines)
 		return lines, err

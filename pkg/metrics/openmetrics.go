@@ -38,7 +38,7 @@ func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hour
 	done func(Hour)) error {
 	o := &openMetrics{store: store, w: bufio.NewWriterSize(w, 256<<10), memory: exportBytes,
 		last: make(map[string]int64), targets: newAllowance(exportBytes)}
-	return o.write(ctx, hours, damaged, done)
+	return o.writeHours(ctx, hours, damaged, done)
 }
 
 // openMetrics writes samples as text.
@@ -51,12 +51,12 @@ type openMetrics struct {
 	buf     []byte
 }
 
-// write writes the samples of hours, which are in the order of time, as OpenMetrics. damaged is called for what cannot
-// be read, done after each hour.
-func (o *openMetrics) write(ctx context.Context, hours []Hour, damaged func(error), done func(Hour)) error {
+// writeHours writes the samples of hours, which are in the order of time, as OpenMetrics. damaged is called for what
+// cannot be read, done after each hour.
+func (o *openMetrics) writeHours(ctx context.Context, hours []Hour, damaged func(error), done func(Hour)) error {
 	for _, h := range hours {
 		newest := make(map[string]int64)
-		found, err := o.hour(ctx, h, someSeries{parts: 1}, newest)
+		found, err := o.writeHour(ctx, h, someSeries{parts: 1}, newest)
 		if err != nil {
 			return err
 		}
@@ -79,18 +79,19 @@ type someSeries struct{ parts, part uint64 }
 
 func (s someSeries) has(l labels.Labels) bool { return l.Hash()%s.parts == s.part }
 
-// hour writes an hour's samples of some series: in two halves if they do not fit in memory. It returns what is damaged,
-// and adds the time of the last read of each target to newest.
-func (o *openMetrics) hour(ctx context.Context, h Hour, some someSeries, newest map[string]int64) ([]error, error) {
+// writeHour writes an hour's samples of some series: in two halves if they do not fit in memory. It returns what is
+// damaged, and adds the time of the last read of each target to newest.
+func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
+	newest map[string]int64) ([]error, error) {
 	d := NewDatabase(o.store, nil, 0, o.memory)
 	d.names.only = some.has
 	memory := newAllowance(o.memory - d.names.maxBytes)
-	l := d.build(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)
+	l := d.readBlock(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)
 	switch tooMuch := errors.Is(l.err, ErrTooMuch); {
 	case tooMuch && some.parts < maxExportParts:
-		damaged, err := o.hour(ctx, h, someSeries{2 * some.parts, some.part}, newest)
+		damaged, err := o.writeHour(ctx, h, someSeries{2 * some.parts, some.part}, newest)
 		if err == nil {
-			_, err = o.hour(ctx, h, someSeries{2 * some.parts, some.part + some.parts}, newest)
+			_, err = o.writeHour(ctx, h, someSeries{2 * some.parts, some.part + some.parts}, newest)
 		}
 		return damaged, err
 	case tooMuch:
@@ -105,17 +106,17 @@ func (o *openMetrics) hour(ctx context.Context, h Hour, some someSeries, newest 
 			last = math.MinInt64 + 1
 		}
 		after[id] = last
-		if t := l.block.target(id); t != nil && len(t.times) > 0 {
+		if t := l.block.targetByID(id); t != nil && len(t.times) > 0 {
 			newest[target] = t.times[len(t.times)-1]
 		}
 	}
 	alone := hourBlocks{blocks: []hourBlock{{h, l.block}}, until: math.MinInt64}
 	for _, number := range l.block.series {
-		s := d.series(number, alone, math.MinInt64, math.MaxInt64)
+		s := d.collectSeries(number, alone, math.MinInt64, math.MaxInt64)
 		if s == nil {
 			continue
 		}
-		if err := o.series(ctx, s, after[d.names.of(number).target]); err != nil {
+		if err := o.writeSeries(ctx, s, after[d.names.seriesOf(number).target]); err != nil {
 			return nil, err
 		}
 	}
@@ -136,8 +137,8 @@ func (o *openMetrics) noteWritten(newest map[string]int64) error {
 	return nil
 }
 
-// series writes a line for each sample of a series after a time (Unix milliseconds).
-func (o *openMetrics) series(ctx context.Context, s *Series, after int64) error {
+// writeSeries writes a line for each sample of a series after a time (Unix milliseconds).
+func (o *openMetrics) writeSeries(ctx context.Context, s *Series, after int64) error {
 	o.buf = appendSeries(o.buf[:0], s.labels)
 	begin := len(o.buf)
 	for it := s.Iterator(after+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; {

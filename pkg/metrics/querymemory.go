@@ -17,13 +17,13 @@ type QueryMemory struct {
 
 // Add counts what the caller has made of a database's answer and uses until the query ends.
 func (h *QueryMemory) Add(d *Database, bytes int64) error {
-	return d.hold(h, func(free *allowance) error { return free.take(bytes) })
+	return d.withQueryMemory(h, func(free *allowance) error { return free.take(bytes) })
 }
 
-// hold calls find with the memory that the query may still take, and counts what find took of it. A quarter of what the
-// database keeps counts as well: a running query may be the last user of a database that Databases has forgotten, and
-// with four such queries this keeps the sum within twice the memory for metrics.
-func (d *Database) hold(memory *QueryMemory, find func(*allowance) error) error {
+// withQueryMemory calls find with the memory that the query may still take, and counts what find took of it. A quarter
+// of what the database keeps counts as well: a running query may be the last user of a database that Databases has
+// forgotten, and with four such queries this keeps the sum within twice the memory for metrics.
+func (d *Database) withQueryMemory(memory *QueryMemory, find func(*allowance) error) error {
 	left := max(0, d.maxBytes-memory.bytes-d.Bytes()/4)
 	free := newAllowance(left)
 	if err := find(free); err != nil {
@@ -53,9 +53,9 @@ type copier struct {
 	times map[*int64][]int64 // copies, by the first of the block's
 }
 
-// copy replaces what a series' parts refer to by copies, which take memory from c.free. Parts with the same times share
-// one copy of them.
-func (c *copier) copy(s *Series) error {
+// copySeries replaces what a series' parts refer to by copies, which take memory from c.free. Parts with the same times
+// share one copy of them.
+func (c *copier) copySeries(s *Series) error {
 	for i := range s.parts {
 		p := &s.parts[i]
 		times, copied := c.times[&p.times[0]]

@@ -77,7 +77,7 @@ func (i *iterator[millis]) Next() chunkenc.ValueType {
 	for i.part < len(i.parts) {
 		p := &i.parts[i.part]
 		for i.read < len(p.times) {
-			if i.step(p) {
+			if i.stepPart(p) {
 				if i.time > i.maxt {
 					i.part = len(i.parts)
 					return chunkenc.ValNone
@@ -91,9 +91,9 @@ func (i *iterator[millis]) Next() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// step goes to the next read of a part, or over all at which the series is not exposed. It reports whether there is a
-// sample to return, in i.time and i.value: not if the series is not exposed, or if a part before had one as late.
-func (i *iterator[millis]) step(p *part) bool {
+// stepPart goes to the next read of a part, or over all at which the series is not exposed. It reports whether there is
+// a sample to return, in i.time and i.value: not if the series is not exposed, or if a part before had one as late.
+func (i *iterator[millis]) stepPart(p *part) bool {
 	changed := i.next < len(p.at) && int(p.at[i.next]) == i.read
 	switch {
 	case changed:

@@ -90,7 +90,7 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 		return a.current, nil
 	}
 	if time.Since(a.failed) >= renewPause {
-		fresh, expires, err := a.assume()
+		fresh, expires, err := a.assumeRole()
 		if err == nil {
 			a.current, a.expires = fresh, expires
 			return a.current, nil
@@ -104,9 +104,9 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	return a.current, nil
 }
 
-// assume exchanges the service account's token for keys, by AssumeRoleWithOIDC of the security token service, and
+// assumeRole exchanges the service account's token for keys, by AssumeRoleWithOIDC of the security token service, and
 // returns when they expire.
-func (a *assumed) assume() (keys, time.Time, error) {
+func (a *assumed) assumeRole() (keys, time.Time, error) {
 	token, err := os.ReadFile(a.role.TokenFile)
 	if err != nil {
 		return keys{}, time.Time{}, err

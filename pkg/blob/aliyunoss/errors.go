@@ -18,10 +18,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// do sends a request, and repeats it after errors that may pass, which the SDK does not. request must pass on the
-// options that it gets. If the bucket is missing and may be made, do makes it and sends the request again. permission
-// names what the request needs, for the error's text.
-func (s *Store) do(ctx context.Context, permission string, request func(options ...oss.Option) error) error {
+// sendWithRetries sends a request, and repeats it after errors that may pass, which the SDK does not. request must pass
+// on the options that it gets. If the bucket is missing and may be made, sendWithRetries makes it and sends the request
+// again. permission names what the request needs, for the error's text.
+func (s *Store) sendWithRetries(ctx context.Context, permission string,
+	request func(options ...oss.Option) error) error {
 	var header http.Header
 	attempt := func() remote.Outcome {
 		header = nil

@@ -27,7 +27,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	defer remote.NameError(&err, "get", key)
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		var answer *oss.Response
-		err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
+		err := s.sendWithRetries(ctx, "oss:GetObject", func(options ...oss.Option) error {
 			// Without the standard behaviour the service answers an impossible range with the complete object.
 			options = append(options, oss.NormalizedRange(remote.Range(offset, length)), oss.RangeBehavior("standard"))
 			if etag != "" {
@@ -61,7 +61,7 @@ func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error)
 // head describes an object without reading it.
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	var header http.Header
-	err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) (err error) {
+	err := s.sendWithRetries(ctx, "oss:GetObject", func(options ...oss.Option) (err error) {
 		header, err = s.bucket.GetObjectDetailedMeta(key, options...)
 		return err
 	})
@@ -97,7 +97,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []remote.Object, next string,
 	err error) {
 	var result oss.ListObjectsResultV2
-	err = s.do(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {
+	err = s.sendWithRetries(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {
 		options = append(options, query...)
 		if token != "" {
 			options = append(options, oss.ContinuationToken(token))
@@ -131,8 +131,8 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 	return page, result.NextContinuationToken, nil
 }
 
-// find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
+// findKey looks a key up. It needs only the permission to list.
+func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, "", []oss.Option{oss.Prefix(key), oss.MaxKeys(1)})
 	if err != nil {
 		return remote.Object{}, err

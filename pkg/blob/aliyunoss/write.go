@@ -16,7 +16,7 @@ import (
 // newWriter tells remote.Writer how OSS writes objects. A create relies on x-oss-forbid-overwrite, as far as the bucket
 // honours it.
 func (s *Store) newWriter() remote.Writer {
-	return remote.NewWriter(s.put, s.uploadParts, s.find, &remote.Conditions{Warn: func() {
+	return remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{Warn: func() {
 		s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
 			"before it is written, which costs one listing per write; do not run two collectors on the " +
 			"same node, nor two history servers")
@@ -28,7 +28,7 @@ func (s *Store) newWriter() remote.Writer {
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	body = remote.Body(body)
-	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
+	err = s.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 			return err
 		}
 		// OSS gives an ETag, so another server may have answered, such as a proxy with a page of its own.
-		if _, err = s.find(ctx, key); errors.Is(err, os.ErrNotExist) {
+		if _, err = s.findKey(ctx, key); errors.Is(err, os.ErrNotExist) {
 			return errNotOSS
 		}
 		return err
@@ -55,7 +55,7 @@ var errNotOSS = errors.New("this is not the answer of Alibaba Cloud OSS: correct
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	err := s.do(ctx, "oss:DeleteObject",
+	err := s.sendWithRetries(ctx, "oss:DeleteObject",
 		func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
 	return remote.Deleted(err, key)
 }
@@ -75,14 +75,14 @@ const markName = "rayhistory-upload"
 // object gets a mark, by which complete recognises it as the one of this upload.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, mark: rand.Text()}
-	err := s.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
+	err := s.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
 		m.upload, err = s.bucket.InitiateMultipartUpload(key, append(options, oss.Meta(markName, m.mark))...)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+	err = remote.SendParts(body, size, func(part []byte) error { return m.sendPart(ctx, part) })
 	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
 		func() error { return m.complete(ctx, createOnly) },
 		func(ctx context.Context) error {
@@ -94,10 +94,10 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
-// send uploads the next part.
-func (m *multipart) send(ctx context.Context, part []byte) error {
+// sendPart uploads the next part.
+func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	var sent oss.UploadPart
-	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
+	err := m.store.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
 		sent, err = m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1,
 			options...)
 		return err
@@ -111,7 +111,7 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 // this upload's mark counts as success.
 func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
-	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
+	err := m.store.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
 		_, err := m.store.bucket.CompleteMultipartUpload(m.upload, m.parts,
 			append(options, oss.ForbidOverWrite(createOnly))...)

@@ -79,12 +79,12 @@ var _ blob.Store = (*Store)(nil)
 
 // Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(c Config, log logrus.FieldLogger) (*Store, error) {
-	client, err := c.client()
+	client, err := c.newClient()
 	if err != nil {
 		return nil, fmt.Errorf("open Azure store: %w", err)
 	}
 	s := &Store{client: client, name: c.Container, createBucket: c.CreateBucket, log: log}
-	s.Writer = remote.NewWriter(s.put, s.uploadParts, s.find, nil)
+	s.Writer = remote.NewWriter(s.put, s.uploadParts, s.findKey, nil)
 	return s, nil
 }
 
@@ -97,9 +97,9 @@ const (
 	authDefault          = "default"
 )
 
-// client makes a client of the container. It authenticates as --azure-auth-mode says, or else by what the other
+// newClient makes a client of the container. It authenticates as --azure-auth-mode says, or else by what the other
 // settings have: a connection string, an account key, or Azure's default credentials.
-func (c *Config) client() (*container.Client, error) {
+func (c *Config) newClient() (*container.Client, error) {
 	mode := strings.ToLower(strings.TrimSpace(c.AuthMode))
 	if mode == authAuto {
 		switch {

@@ -31,7 +31,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		}
 		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: count}}
 		if etag != "" {
-			options.AccessConditions = matches(etag)
+			options.AccessConditions = ifMatch(etag)
 		}
 		response, err := client.DownloadStream(ctx, options)
 		if err != nil {
@@ -59,7 +59,7 @@ func statusOf(err error) int {
 // gives the size.
 const toTheEnd = 1 << 50
 
-func matches(etag string) *azblob.AccessConditions {
+func ifMatch(etag string) *azblob.AccessConditions {
 	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{
 		IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}
 }
@@ -120,7 +120,7 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 		if response.Segment == nil {
 			return nil, nil, errNotAzure
 		}
-		return objects(response.Segment.BlobItems), response.NextMarker, nil
+		return objectsOf(response.Segment.BlobItems), response.NextMarker, nil
 	}
 	response, err := s.client.NewListBlobsHierarchyPager("/",
 		&container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
@@ -130,7 +130,7 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 	if response.Segment == nil {
 		return nil, nil, errNotAzure
 	}
-	page = objects(response.Segment.BlobItems)
+	page = objectsOf(response.Segment.BlobItems)
 	for _, folder := range response.Segment.BlobPrefixes {
 		page = append(page, remote.Object{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
 	}
@@ -147,8 +147,8 @@ func isBroken(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// objects returns the objects of a page, without folders.
-func objects(items []*container.BlobItem) []remote.Object {
+// objectsOf returns the objects of a page, without folders.
+func objectsOf(items []*container.BlobItem) []remote.Object {
 	page := make([]remote.Object, 0, len(items))
 	for _, item := range items {
 		p := item.Properties
@@ -161,8 +161,8 @@ func objects(items []*container.BlobItem) []remote.Object {
 	return page
 }
 
-// find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
+// findKey looks a key up. It needs only the permission to list.
+func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, key, false, nil)
 	if err != nil {
 		return remote.Object{}, err

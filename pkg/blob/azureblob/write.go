@@ -31,23 +31,23 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		options := &blockblob.UploadOptions{AccessConditions: condition(createOnly)}
+		options := &blockblob.UploadOptions{AccessConditions: writeCondition(createOnly)}
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
-	return attempts, s.mapError(err, needed(createOnly))
+	return attempts, s.mapError(err, writePermission(createOnly))
 }
 
-// needed is the permission that a write needs: one that may find a blob has to be allowed to overwrite it.
-func needed(createOnly bool) string {
+// writePermission is the permission that a write needs: one that may find a blob has to be allowed to overwrite it.
+func writePermission(createOnly bool) string {
 	if createOnly {
 		return permissionCreate
 	}
 	return permissionWrite
 }
 
-// condition is that of a write; none unless the key must be free.
-func condition(createOnly bool) *azblob.AccessConditions {
+// writeCondition is that of a write; none unless the key must be free.
+func writeCondition(createOnly bool) *azblob.AccessConditions {
 	if !createOnly {
 		return nil
 	}
@@ -84,16 +84,16 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+		return remote.SendParts(body, size, func(part []byte) error { return m.sendPart(ctx, part) })
 	})
 	if err != nil {
-		return s.mapError(err, needed(createOnly))
+		return s.mapError(err, writePermission(createOnly))
 	}
 	return m.complete(ctx, createOnly)
 }
 
-// send uploads the next part.
-func (m *multipart) send(ctx context.Context, part []byte) error {
+// sendPart uploads the next part.
+func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	// Within a blob the IDs must be of equal length.
 	id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(m.upload[:], uint32(len(m.ids))))
 	m.ids = append(m.ids, id)
@@ -108,16 +108,16 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
 	sum := m.sum.Sum(nil)
-	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(createOnly),
+	options := &blockblob.CommitBlockListOptions{AccessConditions: writeCondition(createOnly),
 		HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
 	_, err := m.client.CommitBlockList(context.WithValue(ctx, attemptsKey{}, &attempts), m.ids, options)
 	if createOnly && bloberror.HasCode(err, bloberror.InvalidBlockList) {
 		// Another upload to the key was committed, and with that the service forgot our blocks.
-		if _, findErr := m.store.find(ctx, m.key); findErr == nil {
+		if _, findErr := m.store.findKey(ctx, m.key); findErr == nil {
 			return os.ErrExist
 		}
 	}
-	err = m.store.mapError(err, needed(createOnly))
+	err = m.store.mapError(err, writePermission(createOnly))
 	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.Holds(ctx, m.key, m.size, sum) {
 		return nil // committed by an attempt whose answer was lost
 	}

@@ -213,7 +213,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 		store = blob.Renamed(store, "", c.Prefix)
 	}
 	if !c.Unchecked {
-		check(ctx, store, c.Probe, log)
+		probeStore(ctx, store, c.Probe, log)
 	}
 	return store, nil
 }
@@ -259,8 +259,8 @@ func (c *Config) secrets() []string {
 // checkTime is how long a start may wait for the store.
 const checkTime = 5 * time.Second
 
-// check asks for one key, so that wrong settings show in the log at the start, and the bucket is made.
-func check(ctx context.Context, store blob.Store, prefix string, log logrus.FieldLogger) {
+// probeStore asks for one key, so that wrong settings show in the log at the start, and the bucket is made.
+func probeStore(ctx context.Context, store blob.Store, prefix string, log logrus.FieldLogger) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	for _, err := range store.List(ctx, prefix, blob.ListOptions{}) {

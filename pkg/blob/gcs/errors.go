@@ -74,9 +74,10 @@ func (s *Store) isNoBucket(err error) bool {
 	return errors.Is(err, storage.ErrBucketNotExist) || notFound && !errors.Is(err, storage.ErrObjectNotExist)
 }
 
-// do runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it cannot read the
-// answer. If the bucket is missing and may be made, do makes it and runs the operation again.
-func (s *Store) do(ctx context.Context, permission string, operation func() error) error {
+// runWithRetries runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it
+// cannot read the answer. If the bucket is missing and may be made, runWithRetries makes it and runs the operation
+// again.
+func (s *Store) runWithRetries(ctx context.Context, permission string, operation func() error) error {
 	attempt := func() remote.Outcome {
 		err := operation()
 		return remote.Outcome{Err: err, Retry: isBroken(err)}

@@ -108,7 +108,7 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 		storage.WithBackoff(gax.Backoff{Initial: remote.MinDelay, Max: remote.MaxDelay, Multiplier: 2}))
 	s := &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
 		log: log}
-	s.Writer = remote.NewWriter(s.send, nil, s.find, nil) // the SDK sends large objects in parts
+	s.Writer = remote.NewWriter(s.send, nil, s.findKey, nil) // the SDK sends large objects in parts
 	return s
 }
 

@@ -27,8 +27,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	object := s.bucket.Object(key)
 	open := func(ctx context.Context, _ string, offset, length int64) (remote.Answer, error) {
 		var reader *storage.Reader
-		err := s.do(ctx, "storage.objects.get", func() (err error) {
-			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, bounded(offset, length))
+		err := s.runWithRetries(ctx, "storage.objects.get", func() (err error) {
+			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, boundedLength(offset, length))
 			return err
 		})
 		if err != nil {
@@ -61,10 +61,10 @@ func statusOf(err error) int {
 	return 0
 }
 
-// bounded adds an end to a range without one, so that the answer has the object's size in Content-Range. With
+// boundedLength adds an end to a range without one, so that the answer has the object's size in Content-Range. With
 // Content-Length alone, a value that is too small would be noticed only when the download is closed, after its bytes
 // were used. The price is the SDK's checksum, which it compares for complete objects only; TLS has one too.
-func bounded(offset, length int64) int64 {
+func boundedLength(offset, length int64) int64 {
 	if length >= 0 {
 		return length
 	}
@@ -77,20 +77,20 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
-	return object(attrs).Object, nil
+	return objectOf(attrs).Object, nil
 }
 
 func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs *storage.ObjectAttrs, err error) {
-	err = s.do(ctx, "storage.objects.get", func() (err error) {
+	err = s.runWithRetries(ctx, "storage.objects.get", func() (err error) {
 		attrs, err = object.Attrs(ctx)
 		return err
 	})
 	return attrs, err
 }
 
-// object describes an object or a folder of a listing. The generation, a number that every write makes a new one,
+// objectOf describes an object or a folder of a listing. The generation, a number that every write makes a new one,
 // serves as ETag.
-func object(attrs *storage.ObjectAttrs) remote.Object {
+func objectOf(attrs *storage.ObjectAttrs) remote.Object {
 	if attrs.Prefix != "" {
 		return remote.Object{Object: blob.Object{Key: attrs.Prefix, Prefix: true}}
 	}
@@ -117,7 +117,7 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
 		return nil, "", err
 	}
-	err = s.do(ctx, "storage.objects.list", func() (err error) {
+	err = s.runWithRetries(ctx, "storage.objects.list", func() (err error) {
 		attrs = nil
 		next, err = iterator.NewPager(s.bucket.Objects(ctx, query), pageSize, token).NextPage(&attrs)
 		return err
@@ -127,13 +127,13 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 	}
 	page = make([]remote.Object, len(attrs))
 	for i, a := range attrs {
-		page[i] = object(a)
+		page[i] = objectOf(a)
 	}
 	return page, next, nil
 }
 
-// find looks a key up. It needs only the permission to list.
-func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
+// findKey looks a key up. It needs only the permission to list.
+func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
 	if err != nil {
 		return remote.Object{}, err

@@ -31,7 +31,7 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 	}
 	sent, asked := 0, 0
 	body = remote.Body(body)
-	err = s.do(ctx, permission, func() error {
+	err = s.runWithRetries(ctx, permission, func() error {
 		sent++
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -85,6 +85,6 @@ func (e uploadError) Unwrap() error { return e.error }
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	err := s.do(ctx, "storage.objects.delete", func() error { return s.bucket.Object(key).Delete(ctx) })
+	err := s.runWithRetries(ctx, "storage.objects.delete", func() error { return s.bucket.Object(key).Delete(ctx) })
 	return remote.Deleted(err, key)
 }

@@ -84,7 +84,7 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 	error) {
 	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}),
 		renewed: time.Now()}
-	err := l.take(ctx, key)
+	err := l.createOrTakeOver(ctx, key)
 	if errors.Is(err, ErrBusy) {
 		return nil, nil, err
 	}
@@ -92,14 +92,14 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 		return nil, nil, fmt.Errorf("take the lease %s: %w", key, err)
 	}
 	ctx, l.stop = context.WithCancelCause(ctx)
-	go l.keep(ctx)
+	go l.renewUntilDone(ctx)
 	return ctx, l, nil
 }
 
-// take creates the object of the lease at key, or takes it over from a holder that did not renew it in time. Several
-// processes may find the same lease expired. So each first takes a second lease, for the takeover, by the same means:
-// otherwise the slower one would take away the new lease of the faster one.
-func (l *lease) take(ctx context.Context, key string) error {
+// createOrTakeOver creates the object of the lease at key, or takes it over from a holder that did not renew it in
+// time. Several processes may find the same lease expired. So each first takes a second lease, for the takeover, by the
+// same means: otherwise the slower one would take away the new lease of the faster one.
+func (l *lease) createOrTakeOver(ctx context.Context, key string) error {
 	err := l.store.Create(ctx, key, strings.NewReader(l.token))
 	if !errors.Is(err, os.ErrExist) {
 		return err
@@ -111,7 +111,7 @@ func (l *lease) take(ctx context.Context, key string) error {
 		return err
 	}
 	takeover := key + ".takeover"
-	if err := l.take(ctx, takeover); err != nil {
+	if err := l.createOrTakeOver(ctx, takeover); err != nil {
 		return err
 	}
 	// Now by the store's clock: to a machine whose clock is ahead, every lease has expired.
@@ -142,10 +142,10 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	return nil
 }
 
-// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. The
-// holder's context ends with ErrLost if another process has the lease, and also, without asking the store, if renewals
-// hang or the program was suspended until others may soon take the lease.
-func (l *lease) keep(ctx context.Context) {
+// renewUntilDone renews the lease until its holder is done. A renewal that fails is tried again as long as the lease
+// holds. The holder's context ends with ErrLost if another process has the lease, and also, without asking the store,
+// if renewals hang or the program was suspended until others may soon take the lease.
+func (l *lease) renewUntilDone(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()

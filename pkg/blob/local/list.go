@@ -58,7 +58,7 @@ type keyedEntry struct {
 // listFolder lists the objects in the folder at path, whose keys start with parentKey. found says whether there were
 // any.
 func (w *walk) listFolder(path, parentKey string) (found bool, err error) {
-	entries, err := w.entries(path, parentKey)
+	entries, err := w.entriesOf(path, parentKey)
 	if err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 		case !w.opts.Delimited || len(e.key) <= len(w.prefix):
 			return w.listFolder(path, e.key)
 		}
-		if found, err = w.holds(path); err != nil || !found {
+		if found, err = w.holdsObject(path); err != nil || !found {
 			return found, err
 		}
 		return true, w.emit(blob.Object{Key: e.key, Prefix: true})
@@ -95,13 +95,13 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 		return false, nil
 	}
 	info, err := e.entry.Info()
-	if errors.Is(w.store.missing(err), os.ErrNotExist) {
+	if errors.Is(w.store.asNotExist(err), os.ErrNotExist) {
 		return false, nil // deleted since
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, w.emit(object(e.key, info))
+	return true, w.emit(objectOf(e.key, info))
 }
 
 func (w *walk) emit(o blob.Object) error {
@@ -111,10 +111,10 @@ func (w *walk) emit(o blob.Object) error {
 	return nil
 }
 
-// entries returns what is in the folder at path whose keys begin with the prefix, in the order of keys. parentKey is
+// entriesOf returns what is in the folder at path whose keys begin with the prefix, in the order of keys. parentKey is
 // the folder's key. The walk visits no folder above the prefix: List starts it at the deepest one that the prefix
 // names.
-func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
+func (w *walk) entriesOf(path, parentKey string) ([]keyedEntry, error) {
 	dir, err := w.store.readFolder(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -143,9 +143,9 @@ func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
 	return entries, nil
 }
 
-// holds says whether there is any object below the folder at path: one that was just made for an object to come is no
-// prefix yet.
-func (w *walk) holds(path string) (bool, error) {
+// holdsObject says whether there is any object below the folder at path: one that was just made for an object to come
+// is no prefix yet.
+func (w *walk) holdsObject(path string) (bool, error) {
 	found := false
 	probe := walk{ctx: w.ctx, store: w.store, yield: func(blob.Object, error) bool {
 		found = true

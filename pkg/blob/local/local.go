@@ -55,15 +55,15 @@ func Open(dir string) (*Store, error) {
 		return nil, fmt.Errorf("open local store: %w", err)
 	}
 	s := &Store{dir: dir, root: root}
-	s.sweep()
+	s.removeLeftovers()
 	return s, nil
 }
 
 // Close releases the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// sweep removes what crashed writers left, as far as it can: a folder mounted read-only is not an error.
-func (s *Store) sweep() {
+// removeLeftovers removes what crashed writers left, as far as it can: a folder mounted read-only is not an error.
+func (s *Store) removeLeftovers() {
 	left, err := s.readFolder(staging)
 	if err != nil {
 		return
@@ -77,7 +77,7 @@ func (s *Store) sweep() {
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	file, info, err := s.open(ctx, key)
+	file, info, err := s.openObject(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
@@ -98,7 +98,7 @@ type section struct {
 // Read implements io.Reader.
 func (s section) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
-	return n, s.store.missing(err)
+	return n, s.store.asNotExist(err)
 }
 
 // Stat implements blob.Reader.
@@ -110,16 +110,16 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat: %w", err)
 	}
-	info, err := s.find(name)
+	info, err := s.statRegular(name)
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
-	return object(key, info), nil
+	return objectOf(key, info), nil
 }
 
-// find returns what is known of a regular file. Anything else that has the name, and what is reached through a symbolic
-// link, is os.ErrNotExist: it is no object, and List does not name it either.
-func (s *Store) find(name string) (fs.FileInfo, error) {
+// statRegular returns what is known of a regular file. Anything else that has the name, and what is reached through a
+// symbolic link, is os.ErrNotExist: it is no object, and List does not name it either.
+func (s *Store) statRegular(name string) (fs.FileInfo, error) {
 	if err := s.checkFolder(path.Dir(name)); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Store) find(name string) (fs.FileInfo, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = os.ErrNotExist
 	}
-	return info, s.missing(err)
+	return info, s.asNotExist(err)
 }
 
 // checkFolder returns os.ErrNotExist unless the path name, below the store's folder, leads to a folder without going
@@ -142,7 +142,7 @@ func (s *Store) checkFolder(name string) error {
 			err = os.ErrNotExist
 		}
 		if err != nil {
-			return s.missing(err)
+			return s.asNotExist(err)
 		}
 	}
 	return nil
@@ -155,14 +155,14 @@ func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
 	}
 	folder, err := regular.OpenFolder(s.root, name)
 	if err != nil {
-		return nil, s.missing(err)
+		return nil, s.asNotExist(err)
 	}
 	entries, err := folder.ReadDir(-1)
-	return entries, errors.Join(s.missing(err), folder.Close())
+	return entries, errors.Join(s.asNotExist(err), folder.Close())
 }
 
-// open opens an object to read, and describes its file. Anything but a regular file does not exist for the store.
-func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
+// openObject opens an object to read, and describes its file. Anything but a regular file does not exist for the store.
+func (s *Store) openObject(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -170,13 +170,13 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := s.find(name); err != nil {
+	if _, err := s.statRegular(name); err != nil {
 		return nil, nil, err
 	}
 	// O_NONBLOCK: if the path is a FIFO by now, opening it must not wait for a writer.
 	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, s.missing(err)
+		return nil, nil, s.asNotExist(err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -184,7 +184,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, nil, s.missing(err)
+		return nil, nil, s.asNotExist(err)
 	}
 	return file, info, nil
 }
@@ -192,7 +192,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
 	// Only a hard link gives a complete file a name and fails if the name is taken.
-	if err := s.store(ctx, key, body, s.root.Link); err != nil {
+	if err := s.writeAndPublish(ctx, key, body, s.root.Link); err != nil {
 		return fmt.Errorf("create %s: %w", key, err)
 	}
 	return nil
@@ -200,20 +200,21 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if err := s.store(ctx, key, body, s.root.Rename); err != nil {
+	if err := s.writeAndPublish(ctx, key, body, s.root.Rename); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
 }
 
-// store writes body to a temporary file and calls publish to give it the object's name, by a link or a rename. Both the
-// bytes and the name are on disk before it returns, because the collector forgets what it has stored.
-func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publish func(from, to string) error) error {
+// writeAndPublish writes body to a temporary file and calls publish to give it the object's name, by a link or a
+// rename. Both the bytes and the name are on disk before it returns, because the collector forgets what it has stored.
+func (s *Store) writeAndPublish(ctx context.Context, key string, body io.ReadSeeker,
+	publish func(from, to string) error) error {
 	name, err := FileName(key)
 	if err != nil {
 		return err
 	}
-	staged, info, err := s.stage(ctx, body)
+	staged, info, err := s.writeTemporary(ctx, body)
 	if err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 		if err == nil {
 			err = publish(staged, name)
 		}
-		if err != nil && s.holds(name, info) {
+		if err != nil && s.isNameOf(name, info) {
 			err = nil // NFS sends a request again whose answer is lost, and then the file is in its own way
 		}
 		// Between making the folder and using it, a Delete may have removed it as empty.
@@ -237,18 +238,18 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 	if err != nil {
 		return s.mapError(err, name)
 	}
-	return s.sync(folder)
+	return s.syncFolder(folder)
 }
 
-// holds says whether a name is this file's.
-func (s *Store) holds(name string, file fs.FileInfo) bool {
+// isNameOf says whether a name is this file's.
+func (s *Store) isNameOf(name string, file fs.FileInfo) bool {
 	info, err := s.root.Lstat(name)
 	return err == nil && os.SameFile(info, file)
 }
 
-// stage writes a body to a new synced file in the folder for temporary files, from where the caller moves it to its
-// place.
-func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, info fs.FileInfo, err error) {
+// writeTemporary writes a body to a new synced file in the folder for temporary files, from where the caller moves it
+// to its place.
+func (s *Store) writeTemporary(ctx context.Context, body io.ReadSeeker) (name string, info fs.FileInfo, err error) {
 	if err := s.root.MkdirAll(staging, dirMode); err != nil {
 		return "", nil, err
 	}
@@ -297,11 +298,11 @@ func (s *Store) makeFolder(folder string) error {
 	if err := s.root.Mkdir(folder, dirMode); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return s.sync(parent)
+	return s.syncFolder(parent)
 }
 
-// sync puts the names of the files and folders in a folder on disk.
-func (s *Store) sync(folder string) error {
+// syncFolder puts the names of the files and folders in a folder on disk.
+func (s *Store) syncFolder(folder string) error {
 	dir, err := regular.OpenFolder(s.root, folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // removed with what was in it by a Delete
@@ -367,7 +368,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	_, err = s.find(name)
+	_, err = s.statRegular(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -385,9 +386,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// missing makes os.ErrNotExist of the errors of a path that leads through a file, of one that no file can have, and of
-// what another machine has removed from NFS, unless the store as a whole is gone.
-func (s *Store) missing(err error) error {
+// asNotExist makes os.ErrNotExist of the errors of a path that leads through a file, of one that no file can have, and
+// of what another machine has removed from NFS, unless the store as a whole is gone.
+func (s *Store) asNotExist(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return os.ErrNotExist
@@ -399,8 +400,8 @@ func (s *Store) missing(err error) error {
 	return err
 }
 
-// object describes a file as an object.
-func object(key string, info fs.FileInfo) blob.Object {
+// objectOf describes a file as an object.
+func objectOf(key string, info fs.FileInfo) blob.Object {
 	o := blob.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}
 	// Every write makes a new file, so the inode differs even if two writes have the same length and time.
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {

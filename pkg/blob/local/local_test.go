@@ -183,7 +183,7 @@ func TestWriteThatIsRepeated(t *testing.T) {
 			must.OK(t, publish(from, to))
 			return publish(from, to)
 		}
-		if err := s.store(t.Context(), name, strings.NewReader("text"), twice); err != nil {
+		if err := s.writeAndPublish(t.Context(), name, strings.NewReader("text"), twice); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := must.Get(blob.ReadRange(t.Context(), s, name, 0, 10))(t); string(got) != "text" {

@@ -53,8 +53,8 @@ func New(store blob.Store, reg prometheus.Registerer) *Store {
 	}
 }
 
-// start counts an operation; the function it returns is called with its error when it has ended.
-func (s *Store) start(operation string) func(error) {
+// startOperation counts an operation; the function it returns is called with its error when it has ended.
+func (s *Store) startOperation(operation string) func(error) {
 	s.operations.WithLabelValues(operation).Inc()
 	begun := time.Now()
 	return func(err error) {
@@ -83,10 +83,10 @@ func reasonOf(err error) string {
 
 // Get implements blob.Reader. The operation lasts, for its metrics, until the body was read and closed.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	if err := pace(ctx); err != nil {
+	if err := awaitTurn(ctx); err != nil {
 		return nil, err
 	}
-	done := s.start("get")
+	done := s.startOperation("get")
 	body, err := s.store.Get(ctx, key, offset, length)
 	if err != nil {
 		done(err)
@@ -123,10 +123,10 @@ func (r *reader) Close() error {
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error) {
-	if err := pace(ctx); err != nil {
+	if err := awaitTurn(ctx); err != nil {
 		return o, err
 	}
-	done := s.start("stat")
+	done := s.startOperation("stat")
 	defer func() { done(err) }()
 	return s.store.Stat(ctx, key)
 }
@@ -134,8 +134,8 @@ func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error)
 // List implements blob.Lister. A listing counts as one operation, but each of its pages waits for its turn.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
-		done := s.start("list")
-		failed, n := pace(ctx), 0
+		done := s.startOperation("list")
+		failed, n := awaitTurn(ctx), 0
 		defer func() { done(failed) }()
 		if failed != nil {
 			yield(blob.Object{}, failed)
@@ -143,7 +143,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 		}
 		for o, err := range s.store.List(ctx, prefix, opts) {
 			if n++; err == nil && n%pageObjects == 1 && n > 1 { // of the next page
-				err = pace(ctx)
+				err = awaitTurn(ctx)
 			}
 			if failed = err; !yield(o, err) || err != nil {
 				return
@@ -154,21 +154,21 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.write(ctx, "create", body, func() error { return s.store.Create(ctx, key, body) })
+	return s.measureWrite(ctx, "create", body, func() error { return s.store.Create(ctx, key, body) })
 }
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.write(ctx, "put", body, func() error { return s.store.Put(ctx, key, body) })
+	return s.measureWrite(ctx, "put", body, func() error { return s.store.Put(ctx, key, body) })
 }
 
-// write counts and times an operation that writes body. The body's bytes count once, when they are stored, however
-// often they were sent.
-func (s *Store) write(ctx context.Context, operation string, body io.Seeker, write func() error) error {
-	if err := pace(ctx); err != nil {
+// measureWrite counts and times an operation that writes body. The body's bytes count once, when they are stored,
+// however often they were sent.
+func (s *Store) measureWrite(ctx context.Context, operation string, body io.Seeker, write func() error) error {
+	if err := awaitTurn(ctx); err != nil {
 		return err
 	}
-	done := s.start(operation)
+	done := s.startOperation(operation)
 	err := write()
 	done(err)
 	if err == nil {
@@ -181,10 +181,10 @@ func (s *Store) write(ctx context.Context, operation string, body io.Seeker, wri
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
-	if err := pace(ctx); err != nil {
+	if err := awaitTurn(ctx); err != nil {
 		return err
 	}
-	done := s.start("delete")
+	done := s.startOperation("delete")
 	defer func() { done(err) }()
 	return s.store.Delete(ctx, key)
 }
@@ -202,9 +202,9 @@ func Paced(ctx context.Context, limiter *rate.Limiter) context.Context {
 // pageObjects is how many objects a store lists in one request.
 const pageObjects = 1000
 
-// pace waits until a request of background work may be sent, if ctx has a limiter of its requests. A load that several
-// wait for does not wait here: its requests only make the work's next requests wait longer.
-func pace(ctx context.Context) error {
+// awaitTurn waits until a request of background work may be sent, if ctx has a limiter of its requests. A load that
+// several wait for does not wait here: its requests only make the work's next requests wait longer.
+func awaitTurn(ctx context.Context) error {
 	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
 	switch {
 	case !ok:

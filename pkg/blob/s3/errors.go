@@ -41,7 +41,7 @@ func (s *Store) mapError(err error, permission string) error {
 		}
 	}
 	if refusesAccessKey(code) {
-		s.renewing.Do(s.renew)
+		s.renewThrottle.Do(s.renewCredentials)
 	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
 		return refused
@@ -104,8 +104,9 @@ func isThrottle(err error, status int, message string) bool {
 		status == http.StatusServiceUnavailable && codeOf(err) != "" && message != http.StatusText(status)
 }
 
-// withBucket runs an operation. If the bucket is missing and may be made, it makes it and runs the operation again.
-func (s *Store) withBucket(ctx context.Context, operation func() error) error {
+// makeBucketIfMissing runs an operation. If the bucket is missing and may be made, it makes it and runs the operation
+// again.
+func (s *Store) makeBucketIfMissing(ctx context.Context, operation func() error) error {
 	err := operation()
 	if !s.createBucket || codeOf(err) != noSuchBucket {
 		return err

@@ -85,7 +85,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []remote.Object, next string,
 	err error) {
 	var output *awss3.ListObjectsV2Output
-	err = s.withBucket(ctx, func() (err error) {
+	err = s.makeBucketIfMissing(ctx, func() (err error) {
 		output, err = s.client.ListObjectsV2(ctx, input)
 		return err
 	})
@@ -129,11 +129,11 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	return page, next, nil
 }
 
-// find looks a key up. It needs only the permission to list, so that collectors need not read objects. With SSE-KMS or
-// SSE-C an ETag is no MD5 sum, so a create whose answer was lost seems to have found another object. Callers go on from
-// what is stored then.
-func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
-	page, _, err := s.listPage(ctx, s.lookup(key))
+// findKey looks a key up. It needs only the permission to list, so that collectors need not read objects. With SSE-KMS
+// or SSE-C an ETag is no MD5 sum, so a create whose answer was lost seems to have found another object. Callers go on
+// from what is stored then.
+func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
+	page, _, err := s.listPage(ctx, s.singleKeyListing(key))
 	if err != nil {
 		return remote.Object{}, err
 	}
@@ -144,8 +144,8 @@ func (s *Store) find(ctx context.Context, key string) (remote.Object, error) {
 	return o, err
 }
 
-// lookup is the smallest listing that shows key if it is there.
-func (s *Store) lookup(key string) *awss3.ListObjectsV2Input {
+// singleKeyListing is the smallest listing that shows key if it is there.
+func (s *Store) singleKeyListing(key string) *awss3.ListObjectsV2Input {
 	return &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1),
 		EncodingType: types.EncodingTypeUrl}
 }

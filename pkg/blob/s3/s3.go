@@ -93,14 +93,14 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 // Store is a bucket.
 type Store struct {
 	remote.Writer
-	client       *awss3.Client
-	bucket       string
-	region       string
-	createBucket bool
-	bucketSeen   atomic.Bool // it was listed
-	log          logrus.FieldLogger
-	renew        func() // looks for credentials anew
-	renewing     rate.Sometimes
+	client           *awss3.Client
+	bucket           string
+	region           string
+	createBucket     bool
+	bucketSeen       atomic.Bool // it was listed
+	log              logrus.FieldLogger
+	renewCredentials func() // looks for credentials anew
+	renewThrottle    rate.Sometimes
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -169,8 +169,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
 	}
 	s := &Store{client: client, bucket: c.Bucket, region: region, createBucket: c.CreateBucket, log: log,
-		renewing: rate.Sometimes{Interval: renewPause}}
-	s.renew = func() {
+		renewThrottle: rate.Sometimes{Interval: renewPause}}
+	s.renewCredentials = func() {
 		found.refused.Store(true)
 		cache.Invalidate()
 	}
@@ -201,7 +201,7 @@ type provider struct {
 // Retrieve implements aws.CredentialsProvider. It says what to set if there are no credentials: the SDK's error names
 // only the last source that it asked.
 func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	found, err := p.find(ctx)
+	found, err := p.findCredentials(ctx)
 	if err != nil && p.keys.HasKeys() {
 		p.log.WithError(err).Warn("could not read the access key anew; the last one stays in use: restart this " +
 			"program if the key was removed on purpose")
@@ -215,11 +215,11 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 			"pod a role")
 }
 
-// find returns the credentials of the source that gave the last ones, or looks for a source. A source that failed, or
-// whose credentials do not say when they expire, is not asked again: the next call looks for one anew. Where keys were
-// found before, no other kind of source is asked: a file that is empty for a moment must not make the machine's role
-// the account.
-func (p *provider) find(ctx context.Context) (found aws.Credentials, err error) {
+// findCredentials returns the credentials of the source that gave the last ones, or looks for a source. A source that
+// failed, or whose credentials do not say when they expire, is not asked again: the next call looks for one anew. Where
+// keys were found before, no other kind of source is asked: a file that is empty for a moment must not make the
+// machine's role the account.
+func (p *provider) findCredentials(ctx context.Context) (found aws.Credentials, err error) {
 	source := p.last
 	p.last = nil
 	if p.refused.Swap(false) || source == nil {

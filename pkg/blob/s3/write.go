@@ -29,7 +29,7 @@ const maxUncheckedPut = 64 << 10
 
 // newWriter tells remote.Writer how S3 writes objects. A create relies on If-None-Match, as far as the server does.
 func (s *Store) newWriter() remote.Writer {
-	return remote.NewWriter(s.put, s.uploadParts, s.find, &remote.Conditions{
+	return remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{
 		Unknown: refusesCondition,
 		Warn: func() {
 			s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
@@ -55,11 +55,11 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		input.IfNoneMatch = aws.String("*")
 	}
 	if size > maxUncheckedPut && !s.bucketSeen.Load() {
-		if _, _, err := s.listPage(ctx, s.lookup(key)); err != nil {
+		if _, _, err := s.listPage(ctx, s.singleKeyListing(key)); err != nil {
 			return 0, err
 		}
 	}
-	err = s.withBucket(ctx, func() error {
+	err = s.makeBucketIfMissing(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		if err != nil {
 			return err
 		}
-		return s.confirm(ctx, key, output.ETag)
+		return s.checkStored(ctx, key, output.ETag)
 	})
 	return attempts, s.mapError(err, "s3:PutObject")
 }
@@ -76,13 +76,13 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 var errNotS3 = errors.New("this is not the answer of an S3 server: correct --s3-endpoint (a console has another port " +
 	"than the store, and the bucket is no part of the URL), or the proxy before it")
 
-// confirm looks up an object if the answer to storing it had no ETag. S3 servers send one, so another server may have
-// answered, such as a proxy with a page of its own. An object that was there before is taken for the new one.
-func (s *Store) confirm(ctx context.Context, key string, etag *string) error {
+// checkStored looks up an object if the answer to storing it had no ETag. S3 servers send one, so another server may
+// have answered, such as a proxy with a page of its own. An object that was there before is taken for the new one.
+func (s *Store) checkStored(ctx context.Context, key string, etag *string) error {
 	if aws.ToString(etag) != "" {
 		return nil
 	}
-	_, err := s.find(ctx, key)
+	_, err := s.findKey(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
 		return errNotS3
 	}
@@ -130,7 +130,7 @@ type multipart struct {
 // uploadParts stores a large body part by part; with createOnly only if there is no object under the key yet.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, size: size}
-	err := s.withBucket(ctx, func() error {
+	err := s.makeBucketIfMissing(ctx, func() error {
 		output, err := s.client.CreateMultipartUpload(ctx,
 			&awss3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &key})
 		if err == nil {
@@ -141,7 +141,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	if err != nil {
 		return s.mapError(err, "s3:PutObject")
 	}
-	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+	err = remote.SendParts(body, size, func(part []byte) error { return m.sendPart(ctx, part) })
 	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
 		func() error { return m.complete(ctx, createOnly) },
 		func(ctx context.Context) error {
@@ -154,8 +154,8 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
-// send uploads the next part, and notes its MD5 sum if the server's ETag is one.
-func (m *multipart) send(ctx context.Context, part []byte) error {
+// sendPart uploads the next part, and notes its MD5 sum if the server's ETag is one.
+func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	number := aws.Int32(int32(len(m.parts) + 1))
 	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, PartNumber: number, Body: bytes.NewReader(part)})
@@ -182,7 +182,7 @@ func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
 	output, err := m.store.client.CompleteMultipartUpload(ctx, input, countAttempts(&attempts))
 	if err == nil {
-		return m.store.confirm(ctx, m.key, output.ETag)
+		return m.store.checkStored(ctx, m.key, output.ETag)
 	}
 	var gone *types.NoSuchUpload
 	explained := m.store.mapError(err, "s3:PutObject")
@@ -190,7 +190,7 @@ func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 		errors.Is(explained, os.ErrExist)) {
 		// An attempt whose answer was lost may have completed it.
 		etag := fmt.Sprintf("%x-%d", md5.Sum(m.sums), len(m.parts))
-		if o, err := m.store.find(ctx, m.key); err == nil && o.Size == m.size && o.ETag == etag {
+		if o, err := m.store.findKey(ctx, m.key); err == nil && o.Size == m.size && o.ETag == etag {
 			return nil
 		}
 	}

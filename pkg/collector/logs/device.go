@@ -10,9 +10,9 @@ import (
 // one, as a network share does on each machine, and some disks after each start. Inodes stay.
 type devices map[uint64]uint64
 
-// learn finds out the present number of each device in the state file: it looks at the paths of the device's files
-// until one of them still has its inode. root is Ray's temporary folder.
-func (d devices) learn(root *os.Root, streams []streamEntry) {
+// lookUpNumbers finds out the present number of each device in the state file: it looks at the paths of the device's
+// files until one of them still has its inode. root is Ray's temporary folder.
+func (d devices) lookUpNumbers(root *os.Root, streams []streamEntry) {
 	for _, s := range streams {
 		for _, e := range s.Files {
 			if _, known := d[e.Dev]; known {
@@ -27,8 +27,8 @@ func (d devices) learn(root *os.Root, streams []streamEntry) {
 	}
 }
 
-// number is the present number of a device that had the number dev in the state file; dev if that is not known.
-func (d devices) number(dev uint64) uint64 {
+// presentNumber is the present number of a device that had the number dev in the state file; dev if that is not known.
+func (d devices) presentNumber(dev uint64) uint64 {
 	if present, known := d[dev]; known {
 		return present
 	}

@@ -44,7 +44,7 @@ func (t *Tailer) LostBytes() float64 { return testutil.ToFloat64(t.metrics.lost)
 
 // Followed is how many logs are followed.
 func (t *Tailer) Followed() (count int) {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		count += len(tree.files)
 	}
 	return count
@@ -52,7 +52,7 @@ func (t *Tailer) Followed() (count int) {
 
 // Idle is how many logs are idle.
 func (t *Tailer) Idle() (count int) {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		count += len(tree.idle.files)
 	}
 	return count
@@ -62,7 +62,7 @@ func (t *Tailer) Idle() (count int) {
 func (t *Tailer) LookAt(paths ...string) {
 	var c changes
 	for _, p := range paths {
-		c.add(p, fsnotify.Write)
+		c.addPath(p, fsnotify.Write)
 	}
 	t.lookAt(context.Background(), c)
 }

@@ -40,9 +40,9 @@ type file struct {
 	forbidden bool
 }
 
-// written is when the file was last written to. A time that is yet to come, of a clock that was set or of a program
+// lastWritten is when the file was last written to. A time that is yet to come, of a clock that was set or of a program
 // that sets times, says nothing: then it is when the file was seen to have grown.
-func (f *file) written(now time.Time) time.Time {
+func (f *file) lastWritten(now time.Time) time.Time {
 	at := time.Unix(0, f.changed)
 	switch {
 	case !at.After(now):
@@ -53,8 +53,8 @@ func (f *file) written(now time.Time) time.Time {
 	return f.grown
 }
 
-// update takes name, size and time from a scan.
-func (f *file) update(now time.Time, seen seenFile) {
+// updateSeen takes name, size and time from a scan.
+func (f *file) updateSeen(now time.Time, seen seenFile) {
 	if seen.size > f.size {
 		f.grown = now
 		if f.oldest.IsZero() {
@@ -64,36 +64,36 @@ func (f *file) update(now time.Time, seen seenFile) {
 	f.seenFile, f.sized = seen, true
 }
 
-// found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may
-// be readable again, and a forbidden one was read to tell that it is the same; at the end there is no later try.
-func (f *file) found(now time.Time, seen seenFile) {
+// foundSame is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it
+// may be readable again, and a forbidden one was read to tell that it is the same; at the end there is no later try.
+func (f *file) foundSame(now time.Time, seen seenFile) {
 	if seen.size > f.size || f.forbidden || !now.Before(f.retry) || f.stream.tree.draining {
-		f.on(fileDue)
+		f.handle(fileDue)
 	} else {
-		f.on(fileSeen)
+		f.handle(fileSeen)
 	}
 	f.forbidden, f.replaced = false, false
-	f.update(now, seen)
+	f.updateSeen(now, seen)
 }
 
-// failed is the transition of a file that cannot be read.
-func (f *file) failed(now time.Time, err error) {
-	f.on(fileFailed)
+// readFailed is the transition of a file that cannot be read.
+func (f *file) readFailed(now time.Time, err error) {
+	f.handle(fileFailed)
 	f.forbidden = errors.Is(err, fs.ErrPermission)
 	f.retry = now.Add(retryTime)
 }
 
-// end returns the number of the file's bytes that belong to the stream, as far as they are known.
-func (f *file) end() int64 {
+// knownEnd returns the number of the file's bytes that belong to the stream, as far as they are known.
+func (f *file) knownEnd() int64 {
 	if f.limit > 0 {
 		return min(f.limit, f.size)
 	}
 	return f.size
 }
 
-// unstored returns how many of the file's bytes are not stored, as far as they are known: also those that belong to
-// another node's stream.
-func (f *file) unstored() int64 { return max(0, f.size-f.stream.consumed(f)) }
+// unstoredBytes returns how many of the file's bytes are not stored, as far as they are known: also those that belong
+// to another node's stream.
+func (f *file) unstoredBytes() int64 { return max(0, f.size-f.stream.storedBytesOf(f)) }
 
 // isSame says whether a file that a scan found with f's inode is still f, and not another file or the truncated f: it
 // is not shorter, begins with the same bytes and has the same ones where f's end was. If it is, isSame also brings up
@@ -118,7 +118,7 @@ func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 	start, err := readStart(opened)
 	// Of a log that was never read, and of a dump, which has other bytes each time, only place and inode tell.
 	byPlace := f.isAt(seen) && f.size > 0 && (f.prefix.n == 0 || (f.forbidden && isDump(f.path)))
-	if err != nil || (!byPlace && !f.prefix.begins(start)) {
+	if err != nil || (!byPlace && !f.prefix.isStartOf(start)) {
 		return false, err
 	}
 	if same, err := f.tail.isIn(opened); !same || err != nil {
@@ -185,8 +185,8 @@ const (
 	fileFinished                  // it was removed, replaced, or given to another node
 )
 
-// on changes the file's state after an event, as the table in doc.go says. No other function changes it.
-func (f *file) on(e fileEvent) {
+// handle changes the file's state after an event, as the table in doc.go says. No other function changes it.
+func (f *file) handle(e fileEvent) {
 	switch {
 	case f.state == finished || e == fileFinished:
 		f.state = finished
@@ -243,8 +243,8 @@ func prefixOf(start []byte) prefix {
 	return prefix{n: int64(len(start)), sum: hashOf(fnvStart, start)}
 }
 
-// begins says whether a file that starts with these bytes has the prefix.
-func (p prefix) begins(start []byte) bool {
+// isStartOf says whether a file that starts with these bytes has the prefix.
+func (p prefix) isStartOf(start []byte) bool {
 	return int64(len(start)) >= p.n && prefixOf(start[:p.n]) == p
 }
 
@@ -281,7 +281,7 @@ func readUnchanged(f io.ReaderAt, p prefix, t tail) (start []byte, err error) {
 		return nil, err
 	}
 	same, err := t.isIn(f)
-	if err == nil && (!same || p.n > 0 && !p.begins(start)) {
+	if err == nil && (!same || p.n > 0 && !p.isStartOf(start)) {
 		err = errChanged
 	}
 	return start, err
@@ -293,9 +293,9 @@ var errChanged = errors.New("the log was replaced since the last scan")
 // isElsewhere says whether opening a log failed because it was moved since the last scan.
 func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) }
 
-// open opens a log below root, which must still be the regular file with this id: otherwise the error is errChanged. It
-// never leaves root by a symbolic link, and never blocks as opening a FIFO would.
-func open(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
+// openUnchanged opens a log below root, which must still be the regular file with this id: otherwise the error is
+// errChanged. It never leaves root by a symbolic link, and never blocks as opening a FIFO would.
+func openUnchanged(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err

@@ -89,8 +89,8 @@ func (r *idleLogs) nodeIndex(node rayid.Node) (i uint8, ok bool) {
 	return uint8(len(r.nodes) - 1), true
 }
 
-// accepts says whether a file's file system is that of the idle logs.
-func (r *idleLogs) accepts(id fileID) bool {
+// isOnDevice says whether a file's file system is that of the idle logs.
+func (r *idleLogs) isOnDevice(id fileID) bool {
 	if r.dev == 0 || len(r.files) == 0 {
 		r.dev = id.dev
 	}
@@ -136,7 +136,7 @@ func (t *tree) findIdle(s seenFile) (log idleLog, ok bool) {
 		log = idleLog{key, f, dir, path}
 		return true
 	}
-	base, _, rotated := rotation(s.path)
+	base, _, rotated := splitRotated(s.path)
 	name := path.Base(s.path)
 	ok = isAt(s.dir, s.path) || (s.dir != t.dir && isAt(t.dir, s.path)) || (rotated && isAt(s.dir, base)) ||
 		(name != s.path && isAt(s.dir, name))
@@ -180,15 +180,16 @@ func (t *tree) forgetIdle() {
 	}
 }
 
-// retire makes the logs idle that are stored and did not grow for the time unchanged. If other logs wait for places,
-// logs of which nothing could be stored for idleAfter give their places up, too: the next scan makes them candidates
-// again. A log that was rotated stays, because an idleFile cannot say where it is in its stream; t.pinned counts these.
-func (t *tree) retire(now time.Time, unchanged time.Duration) {
+// retireStored makes the logs idle that are stored and did not grow for the time unchanged. If other logs wait for
+// places, logs of which nothing could be stored for idleAfter give their places up, too: the next scan makes them
+// candidates again. A log that was rotated stays, because an idleFile cannot say where it is in its stream; t.pinned
+// counts these.
+func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 	t.pinned = 0
 	for _, f := range t.files {
 		switch s := f.stream; {
 		case !f.isWhole():
-			if s.state == listed && s.shippable(f) == 0 {
+			if s.state == listed && s.shippableBytes(f) == 0 {
 				t.pinned++
 			}
 		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= unchanged:
@@ -215,7 +216,7 @@ func (f *file) isWhole() bool {
 func (t *tree) makeIdle(f *file, stamp uint32) {
 	s := f.stream
 	node, ok := t.idle.nodeIndex(s.node)
-	if !ok || !t.idle.accepts(f.id) {
+	if !ok || !t.idle.isOnDevice(f.id) {
 		return
 	}
 	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
@@ -224,7 +225,7 @@ func (t *tree) makeIdle(f *file, stamp uint32) {
 	})
 	delete(t.files, f.id)
 	delete(t.streams, streamID{s.node, s.path})
-	f.on(fileFinished)
+	f.handle(fileFinished)
 	t.dirty, t.idleDirty = true, true
 }
 
@@ -249,16 +250,16 @@ type candidates struct {
 	oldest       int64 // when the oldest of them was written, Unix ns
 }
 
-func (c *candidates) add(s seenFile) {
+func (c *candidates) addFile(s seenFile) {
 	c.files = append(c.files, s)
 	if len(c.files) >= 2*c.free+batchSize {
-		c.cut()
+		c.cutToPlaces()
 	}
 }
 
-// cut removes the candidates for which there is no place from c.files, and counts them as waiting. The oldest and the
-// newest ones stay, half of the places each.
-func (c *candidates) cut() {
+// cutToPlaces removes the candidates for which there is no place from c.files, and counts them as waiting. The oldest
+// and the newest ones stay, half of the places each.
+func (c *candidates) cutToPlaces() {
 	if len(c.files) <= c.free {
 		return
 	}
@@ -275,9 +276,9 @@ func (c *candidates) cut() {
 	c.files = slices.Delete(c.files, old, young)
 }
 
-// classify divides the files that a walk saw: followed ones are looked at in any case (c.chosen), unchanged idle logs
-// and empty ones stay idle or become it, and all others are candidates for a place (c.files).
-func (t *tree) classify(files []seenFile, c *candidates) {
+// classifyFiles divides the files that a walk saw: followed ones are looked at in any case (c.chosen), unchanged idle
+// logs and empty ones stay idle or become it, and all others are candidates for a place (c.files).
+func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 	now := time.Now().UnixNano()
 	for _, s := range files {
 		if t.files[s.id] != nil {
@@ -309,7 +310,7 @@ func (t *tree) classify(files []seenFile, c *candidates) {
 			if isIdle {
 				t.markSeen(key, f)
 			}
-			c.add(s)
+			c.addFile(s)
 		}
 	}
 }
@@ -336,7 +337,7 @@ func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
 		return true
 	}
 	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
-	t.idle.accepts(s.id)
+	t.idle.isOnDevice(s.id)
 	t.markSeen(key, idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
 	t.emptyDirty = true
 	return true
@@ -354,10 +355,10 @@ func (t *tree) listEmpty() error {
 	return nil
 }
 
-// admit gives places to as many candidates as there are places: it adds them to the files to look at (c.chosen), and
-// follows those again that are idle logs. The scan adds new files itself.
-func (t *tree) admit(c *candidates) {
-	c.cut()
+// admitCandidates gives places to as many candidates as there are places: it adds them to the files to look at
+// (c.chosen), and follows those again that are idle logs. The scan adds new files itself.
+func (t *tree) admitCandidates(c *candidates) {
+	c.cutToPlaces()
 	for _, s := range c.files {
 		log, isIdle := t.findIdle(s)
 		if !isIdle { // perhaps another file has the path of an idle log now

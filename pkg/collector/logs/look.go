@@ -32,8 +32,8 @@ type changes struct {
 // maxChanges bounds the paths in changes.
 const maxChanges = 16 << 10
 
-// add adds a path and what happened to it; false, without adding it, if there are maxChanges paths.
-func (c *changes) add(path string, happened fsnotify.Op) bool {
+// addPath adds a path and what happened to it; false, without adding it, if there are maxChanges paths.
+func (c *changes) addPath(path string, happened fsnotify.Op) bool {
 	if len(c.paths) >= maxChanges {
 		return false
 	}
@@ -49,15 +49,15 @@ func (c *changes) add(path string, happened fsnotify.Op) bool {
 func (t *Tailer) LookAtFollowed(ctx context.Context) error {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
-	root, sessions, err := t.open()
+	root, sessions, err := t.openRoot()
 	if root == nil {
 		return err
 	}
 	defer root.Close()
 	for _, session := range sessions {
-		_, _ = t.tree(ctx, session) // a scan tells the error
+		_, _ = t.treeOrNew(ctx, session) // a scan tells the error
 	}
-	t.look(ctx, root, changes{followed: true})
+	t.lookAtChanges(ctx, root, changes{followed: true})
 	return nil
 }
 
@@ -71,12 +71,12 @@ func (t *Tailer) lookAt(ctx context.Context, c changes) {
 		return
 	}
 	defer root.Close()
-	t.look(ctx, root, c)
+	t.lookAtChanges(ctx, root, c)
 }
 
-// look looks at the logs that are named by the changes. A scan is asked for where a session or its folder of logs was
-// made, moved or removed. The caller holds t.scanning.
-func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
+// lookAtChanges looks at the logs that are named by the changes. A scan is asked for where a session or its folder of
+// logs was made, moved or removed. The caller holds t.scanning.
+func (t *Tailer) lookAtChanges(ctx context.Context, root *os.Root, c changes) {
 	files := make(map[*tree][]seenFile)
 	for p := range c.paths {
 		session, rest, _ := strings.Cut(p, "/")
@@ -90,21 +90,21 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 		}
 	}
 	if c.followed {
-		for _, tree := range t.all() {
-			files[tree] = append(files[tree], tree.followed()...)
+		for _, tree := range t.allTrees() {
+			files[tree] = append(files[tree], tree.followedFiles()...)
 		}
 	}
 	for tree, seen := range files {
-		_, _ = t.tree(ctx, tree.session) // the node may be another by now; a scan tells the error
-		tree.look(root, time.Now(), t.free(), seen, c.paths)
+		_, _ = t.treeOrNew(ctx, tree.session) // the node may be another by now; a scan tells the error
+		tree.updateFiles(root, time.Now(), t.freePlaces(), seen, c.paths)
 	}
 	if len(files) > 0 {
 		background.Signal(t.notify)
 	}
 }
 
-// followed are the files that are followed, where they were last seen.
-func (t *tree) followed() []seenFile {
+// followedFiles are the files that are followed, where they were last seen.
+func (t *tree) followedFiles() []seenFile {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	files := make([]seenFile, 0, len(t.files))
@@ -116,12 +116,12 @@ func (t *tree) followed() []seenFile {
 	return files
 }
 
-// look updates the files with these dirs and paths: it asks the file system for the other fields. It follows at most
-// free more files. happened says what the kernel's notices told of each path below Ray's temporary folder; files that
-// no notice named are not in it.
-func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
+// updateFiles updates the files with these dirs and paths: it asks the file system for the other fields. It follows at
+// most free more files. happened says what the kernel's notices told of each path below Ray's temporary folder; files
+// that no notice named are not in it.
+func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
 	var w walkResult
-	missing := w.stat(root, files)
+	missing := w.statFiles(root, files)
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.root = root
@@ -130,14 +130,14 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 		t.scanSoon() // the notice was about a folder, perhaps a new one
 	}
 	for _, s := range missing {
-		op := happened[s.full()]
+		op := happened[s.fullPath()]
 		known := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil ||
 			// at most its last lines are lost
 			t.idle.files[keyOfPath(s.dir, s.path)].prefixSize > 0 && !op.Has(fsnotify.Create)
 		if known {
 			t.scanSoon()
 		} else if isGone(s, op) {
-			t.gone(now, s)
+			t.recordLostLog(now, s)
 		}
 	}
 	found := &candidates{free: free}
@@ -148,16 +148,16 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 		case f != nil && f.isAt(s):
 			t.lookAgain(now, f, s)
 		case f == nil && t.isAlone(s):
-			t.classify([]seenFile{s}, found)
+			t.classifyFiles([]seenFile{s}, found)
 		default:
 			t.scanSoon()
 		}
 	}
-	t.admit(found)
+	t.admitCandidates(found)
 	for _, s := range found.chosen {
 		switch f := t.files[s.id]; {
 		case f == nil:
-			t.enter(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
+			t.followNew(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
 		case f.isAt(s): // otherwise it has two names
 			t.lookAgain(now, f, s)
 		}
@@ -175,8 +175,8 @@ func isGone(s seenFile, happened fsnotify.Op) bool {
 		!isDump(s.path) && !skippedFile(path.Base(s.path))
 }
 
-// gone says that a log was lost. How long it was nobody knows.
-func (t *tree) gone(now time.Time, s seenFile) {
+// recordLostLog says that a log was lost. How long it was nobody knows.
+func (t *tree) recordLostLog(now time.Time, s seenFile) {
 	t.tailer.metrics.gone.Inc()
 	if log, ok := t.tailer.warnings.lost.Allow(now); ok {
 		log.WithFields(logrus.Fields{"session": t.session, "log": s.path}).Warn(
@@ -188,7 +188,7 @@ func (t *tree) gone(now time.Time, s seenFile) {
 // lookAgain looks at a file that is followed.
 func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	f.lastScan = t.scanNumber()
-	if !t.see(now, f, s) {
+	if !t.checkSame(now, f, s) {
 		t.scanSoon()
 	}
 }
@@ -196,7 +196,7 @@ func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 // isAlone says whether a file that is not followed has nothing to do with another: it is new, or it was idle under this
 // name.
 func (t *tree) isAlone(s seenFile) bool {
-	_, _, rotated := rotation(s.path)
+	_, _, rotated := splitRotated(s.path)
 	if rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
 		return false
 	}
@@ -207,9 +207,9 @@ func (t *tree) isAlone(s seenFile) bool {
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 
-// stat looks at files by dir and path. It adds logs to w.batch and folders to w.dirs, and returns all files that are
-// not logs or do not exist, folders included. It changes the order of files: sorted, each folder is opened once.
-func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) {
+// statFiles looks at files by dir and path. It adds logs to w.batch and folders to w.dirs, and returns all files that
+// are not logs or do not exist, folders included. It changes the order of files: sorted, each folder is opened once.
+func (w *walkResult) statFiles(root *os.Root, files []seenFile) (notLogs []seenFile) {
 	slices.SortFunc(files, func(a, b seenFile) int {
 		return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path))
 	})
@@ -217,7 +217,7 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) 
 	var folder *os.File
 	name := ""
 	for _, s := range files {
-		within, base := path.Split(s.full())
+		within, base := path.Split(s.fullPath())
 		if within != name {
 			if folder != nil {
 				_ = folder.Close()
@@ -229,7 +229,7 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) 
 		if folder != nil {
 			below := strings.TrimSuffix(strings.TrimSuffix(s.path, base), "/")
 			if w.addEntry(folder, s.dir, below, base) {
-				w.dirs = append(w.dirs, s.full())
+				w.dirs = append(w.dirs, s.fullPath())
 			}
 		}
 		if len(w.batch) == before {
@@ -245,7 +245,7 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (notLogs []seenFile) 
 // seeAgain brings what a walk saw of a file up to date.
 func (t *tree) seeAgain(s *seenFile) {
 	var w walkResult
-	if w.stat(t.root, []seenFile{*s}); len(w.batch) == 1 && w.batch[0].id == s.id {
+	if w.statFiles(t.root, []seenFile{*s}); len(w.batch) == 1 && w.batch[0].id == s.id {
 		*s = w.batch[0]
 	}
 }

@@ -23,7 +23,7 @@ const lookedAt = "session_2026-11-20_00-00-00_000000_1"
 // grow makes a log longer, and makes its folder if needed.
 func grow(t *testing.T, tailer *Tailer, name, text string) (notice fsnotify.Event) {
 	t.Helper()
-	p := tailer.below(path.Join(lookedAt, "logs", name))
+	p := tailer.absolutePath(path.Join(lookedAt, "logs", name))
 	err := os.MkdirAll(path.Dir(p), 0o755)
 	var f *os.File
 	if err == nil {
@@ -76,7 +76,7 @@ func TestLookDuringScan(t *testing.T) {
 				limited: !watched}
 			var during []string
 			w.add = func(dir string) error {
-				switch strings.TrimPrefix(dir, tailer.below(lookedAt)) {
+				switch strings.TrimPrefix(dir, tailer.absolutePath(lookedAt)) {
 				case "/logs/a": // the files beside it were seen
 					for _, name := range []string{"x.out", "new.out", "empty.err"} {
 						w.events <- grow(t, tailer, name, "more\n")
@@ -87,7 +87,7 @@ func TestLookDuringScan(t *testing.T) {
 				}
 				return nil
 			}
-			must.Get(tailer.scan(t.Context(), w))(t)
+			must.Get(tailer.scanSessions(t.Context(), w))(t)
 			want := []string{"empty.err", "new.out", "x.out"}
 			if !slices.Equal(during, want) || !slices.Equal(waiting(tailer), want) {
 				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
@@ -128,7 +128,7 @@ func TestLookBetweenScans(t *testing.T) {
 			{func() { w.events <- grow(t, tailer, "another.err", "now\n") }, []string{"another.err"}, false},
 			{func() {
 				grow(t, tailer, "new/x.out", "in a folder that no scan has seen\n")
-				w.events <- fsnotify.Event{Name: tailer.below(lookedAt + "/logs/new"), Op: fsnotify.Create}
+				w.events <- fsnotify.Event{Name: tailer.absolutePath(lookedAt + "/logs/new"), Op: fsnotify.Create}
 			}, []string{"new/x.out"}, true},
 			{func() {
 				must.OK(t, os.Truncate(grow(t, tailer, "x.out", "").Name, 0))
@@ -165,14 +165,14 @@ func TestGone(t *testing.T) {
 	grow(t, tailer, "followed.out", strings.Repeat("the first line", 5))
 	must.Get(tailer.Scan(t.Context()))(t)
 	tree := tailer.treeOf(lookedAt)
-	dir := tree.followed()[0].dir
+	dir := tree.followedFiles()[0].dir
 	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{prefixSize: 5})
 	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{prefixSize: 5})
 	tree.idle.put(keyOfPath(dir, "empty.out"), idleFile{})
 	w := &watcher{t: tailer}
 	happened := func(name string, all ...fsnotify.Op) {
 		for _, op := range all {
-			w.note(fsnotify.Event{Name: tailer.below(lookedAt + "/logs/" + name), Op: op})
+			w.noteChange(fsnotify.Event{Name: tailer.absolutePath(lookedAt + "/logs/" + name), Op: op})
 		}
 	}
 	happened("gone.out", fsnotify.Create, fsnotify.Write, fsnotify.Write, fsnotify.Remove)
@@ -184,7 +184,7 @@ func TestGone(t *testing.T) {
 	happened("debug_state.txt", fsnotify.Write, fsnotify.Remove)
 	happened("core.123", fsnotify.Create, fsnotify.Write, fsnotify.Remove)
 	happened("followed.out", fsnotify.Write, fsnotify.Remove) // made again, so it is there
-	w.look(func(c changes) { tailer.lookAt(t.Context(), c) })
+	w.lookAtNoted(func(c changes) { tailer.lookAt(t.Context(), c) })
 	if got := testutil.ToFloat64(tailer.metrics.gone); got != 3 || len(hook.AllEntries()) != 3 ||
 		!slices.Contains([]any{"gone.out", "again.out", "empty.out"}, hook.LastEntry().Data["log"]) {
 		t.Errorf("%v logs are lost, logged %v", got, hook.AllEntries())
@@ -225,13 +225,13 @@ func TestScanThatIsEnded(t *testing.T) {
 			}
 			return nil
 		}}
-		if _, err := tailer.scan(ctx, w); err == nil || len(tailer.Sources()) > 0 {
+		if _, err := tailer.scanSessions(ctx, w); err == nil || len(tailer.Sources()) > 0 {
 			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
 		}
 		if _, err := tailer.Scan(t.Context()); err != nil || len(tailer.Sources()) != 1 {
 			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
 		}
-		tree := tailer.all()[0]
+		tree := tailer.allTrees()[0]
 		if n := len(tree.idle.files); n != 2*batchSize {
 			t.Errorf("%d empty logs", n)
 		}

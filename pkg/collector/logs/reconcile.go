@@ -16,21 +16,21 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 	if !t.broken {
 		t.scans++
 	}
-	seen := t.choose(now, files)
+	seen := t.chooseByID(now, files)
 	if !t.broken {
 		t.finishMissing(now, seen)
 	}
-	unknown, replaced := t.compare(now, seen)
-	unknown = t.replace(now, replaced, unknown)
+	unknown, replaced := t.updateFollowed(now, seen)
+	unknown = t.finishReplaced(now, replaced, unknown)
 	if len(unknown) > 0 {
 		t.enterAll(now, unknown, seen)
 	}
 }
 
-// choose returns the files that a walk saw by their IDs, with one path for each. If a file has several paths (hard
+// chooseByID returns the files that a walk saw by their IDs, with one path for each. If a file has several paths (hard
 // links), it keeps the one under which it is followed. Dumps that may be overwritten again and paths that cannot be
 // stored are left out. The result is t.seen, valid until the next scan.
-func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
+func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 	if t.seen == nil {
 		t.seen = make(map[fileID]seenFile, len(files))
 	}
@@ -56,7 +56,7 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 		}
 		if f == nil {
 			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
-				t.report(s.path, err)
+				t.reportOnce(s.path, err)
 				continue
 			}
 		}
@@ -72,13 +72,13 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
 		case f.lastScan == t.scans: // this scan found it
-		case t.walked.misses(f.seenFile):
+		case t.walked.isUnseen(f.seenFile):
 			f.lastScan = t.scans
-		case t.walked.forbids(f.seenFile):
-			f.failed(now, fs.ErrPermission)
+		case t.walked.isForbidden(f.seenFile):
+			f.readFailed(now, fs.ErrPermission)
 			f.lastScan = t.scans
 		case f.lastScan < t.scans-1 || t.draining:
-			t.finish(f)
+			t.finishFile(f)
 		default:
 			t.scanSoon()
 		}
@@ -90,25 +90,26 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	}
 }
 
-// compare divides the files that a walk saw. It updates the followed ones, and returns two kinds of others: unknown
-// files have an inode that no followed file has, replaced ones have the inode of a followed file but other bytes.
-func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replaced []seenFile) {
+// updateFollowed divides the files that a walk saw. It updates the followed ones, and returns two kinds of others:
+// unknown files have an inode that no followed file has, replaced ones have the inode of a followed file but other
+// bytes.
+func (t *tree) updateFollowed(now time.Time, seen map[fileID]seenFile) (unknown, replaced []seenFile) {
 	for id, s := range seen {
 		f := t.files[id]
 		if f == nil {
 			unknown = append(unknown, s)
 			continue
 		}
-		if !t.see(now, f, s) {
+		if !t.checkSame(now, f, s) {
 			replaced = append(replaced, s)
 		}
 	}
 	return unknown, replaced
 }
 
-// see updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to another file
-// now, or f was truncated. It is true after an error, because then it is not known.
-func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
+// checkSame updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to another
+// file now, or f was truncated. It is true after an error, because then it is not known.
+func (t *tree) checkSame(now time.Time, f *file, s seenFile) (same bool) {
 	before := f.prefix
 	same, err := f.isSame(t, s)
 	if before.n < copyPrefix && f.prefix != before {
@@ -118,13 +119,13 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	case isElsewhere(err):
 		t.scanSoon() // it was renamed after it was seen
 	case err != nil:
-		f.update(now, s)
-		t.unreadable(f, now, err)
+		f.updateSeen(now, s)
+		t.markUnreadable(f, now, err)
 	case same:
 		if !f.isAt(s) {
 			t.dirty = true
 		}
-		f.found(now, s)
+		f.foundSame(now, s)
 	default:
 		f.forbidden = false // its end is known, or will be after the next scan
 		return false
@@ -132,18 +133,18 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	return true
 }
 
-// replace finishes the followed files whose inodes have other bytes now. replaced has what the walk saw of these
+// finishReplaced finishes the followed files whose inodes have other bytes now. replaced has what the walk saw of these
 // inodes. Where a copy of the old bytes is among the unknown files, the rest is read from it; where a copy may still
 // appear, the file waits for the next scan. If the log was truncated, a new generation of it begins. If the inode was
 // given to another file, that is added to the unknown files, which are returned without the copies.
-func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
+func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []seenFile {
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {
 		f := t.files[s.id]
 		copied := t.copyOf(f, unknown)
 		if copied < 0 && t.mayHaveCopy(f, s) {
 			f.replaced = true
-			f.on(fileMoved)
+			f.handle(fileMoved)
 			t.scanSoon()
 			continue
 		}
@@ -152,12 +153,12 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 			t.readFromCopy(f, now, unknown[copied])
 			unknown = slices.Delete(unknown, copied, copied+1)
 		} else {
-			t.finish(f)
+			t.finishFile(f)
 		}
-		if copied >= 0 || s.full() == f.full() || (s.path == f.stream.path && s.dir == t.dir) {
-			t.enter(now, s, f.stream) // truncated, and perhaps renamed since
+		if copied >= 0 || s.fullPath() == f.fullPath() || (s.path == f.stream.path && s.dir == t.dir) {
+			t.followNew(now, s, f.stream) // truncated, and perhaps renamed since
 			if copied < 0 && s.size >= f.size {
-				f.stream.overwrite(now, t.files[s.id])
+				f.stream.beginOverwritten(now, t.files[s.id])
 			}
 		} else {
 			unknown = append(unknown, s)
@@ -169,30 +170,30 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 // mayHaveCopy says whether the next scan may find the copy of a truncated log. A scan that listed the folder before the
 // copy was made, and looked at the log after it was truncated, does not.
 func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
-	return !f.replaced && !t.draining && s.full() == f.full() && f.prefix.n >= copyPrefix
+	return !f.replaced && !t.draining && s.fullPath() == f.fullPath() && f.prefix.n >= copyPrefix
 }
 
 // enterAll follows new files, each in the stream that it belongs to. Files that may be copies wait. seen has all files
 // of the walk.
 func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenFile) {
 	slices.SortFunc(unknown, byGeneration)
-	rotated := t.rotated(seen, unknown)
+	rotated := t.rotatedStreams(seen, unknown)
 	for _, s := range unknown {
-		if t.waits(now, s) {
+		if t.mustWait(now, s) {
 			continue
 		}
 		node := t.nodeOf(s.dir)
 		logPath := s.path
-		if base, _, ok := rotation(s.path); ok && rotated[streamID{node, base}] {
+		if base, _, ok := splitRotated(s.path); ok && rotated[streamID{node, base}] {
 			logPath = base // rotated more than once since the last scan: it was never seen under the log's own name
 		}
-		t.enter(now, s, t.streamOf(node, logPath))
+		t.followNew(now, s, t.streamOf(node, logPath))
 	}
 }
 
-// rotated returns the streams of known logs that were rotated since the last scan: their newest file no longer has the
-// log's own name. A log whose newest file is gone was rotated only if an unknown file has the log's name now.
-func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamID]bool {
+// rotatedStreams returns the streams of known logs that were rotated since the last scan: their newest file no longer
+// has the log's own name. A log whose newest file is gone was rotated only if an unknown file has the log's name now.
+func (t *tree) rotatedStreams(seen map[fileID]seenFile, unknown []seenFile) map[streamID]bool {
 	hasNewFile := make(map[streamID]bool)
 	for _, s := range unknown {
 		hasNewFile[streamID{t.nodeOf(s.dir), s.path}] = true
@@ -209,27 +210,27 @@ func (t *tree) rotated(seen map[fileID]seenFile, unknown []seenFile) map[streamI
 	return rotated
 }
 
-// enter follows a new file as the newest generation of a stream.
-func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
+// followNew follows a new file as the newest generation of a stream.
+func (t *tree) followNew(now time.Time, s seenFile, stream *stream) {
 	f := &file{grown: now, lastScan: t.scanNumber()}
-	f.update(now, s)
+	f.updateSeen(now, s)
 	if age := now.Sub(time.Unix(0, s.changed)); age > 0 && s.size > 0 {
 		f.oldest = now.Add(-age) // its bytes were there before this scan; the clock may be set back later
 	}
 	switch err := t.readFirst(f, s); {
 	case err == nil:
-		f.on(fileSeen)
+		f.handle(fileSeen)
 	case isElsewhere(err):
-		f.on(fileMoved)
+		f.handle(fileMoved)
 		t.scanSoon()
 	default:
-		t.unreadable(f, now, err)
+		t.markUnreadable(f, now, err)
 	}
 	if len(stream.files) > 0 {
-		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(),
+		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.fullPath(),
 			"bytes": s.size}).Debug("a log was rotated or truncated: a new generation begins")
 	}
-	stream.insert(len(stream.files), f)
+	stream.insertFile(len(stream.files), f)
 	t.files[s.id] = f
 	delete(t.copies, s.id)
 	t.dirty = true
@@ -254,17 +255,17 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	return f.findEnds(t, opened, f.size)
 }
 
-// finish stops following a file that was removed or replaced. Its bytes that are not stored are lost: they are counted
-// and a warning names the log. The stream's current file stays in the stream until the stream moves on.
-func (t *tree) finish(f *file) {
-	f.on(fileFinished)
+// finishFile stops following a file that was removed or replaced. Its bytes that are not stored are lost: they are
+// counted and a warning names the log. The stream's current file stays in the stream until the stream moves on.
+func (t *tree) finishFile(f *file) {
+	f.handle(fileFinished)
 	removed := t.files[f.id] == f // else it was replaced
 	if removed {
 		delete(t.files, f.id)
 	}
 	s := f.stream
 	// Before the store is listed, it is not known how much of the current file is stored.
-	lost := f.unstored()
+	lost := f.unstoredBytes()
 	if lost > 0 && (s.state != unlisted || f != s.current) && (removed || !s.isTooSoon(f, time.Now())) {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {
@@ -274,7 +275,7 @@ func (t *tree) finish(f *file) {
 		}
 	}
 	if f != s.current {
-		s.drop(f)
+		s.dropFile(f)
 	}
 	t.dirty = true
 }
@@ -286,37 +287,37 @@ const copyWait = 2 * time.Minute
 // none.
 func (t *tree) copyOf(f *file, unknown []seenFile) int {
 	return slices.IndexFunc(unknown, func(s seenFile) bool {
-		return s.dir == f.dir && mayCopy(s.path, f.stream.path) && s.size >= f.stream.consumed(f) &&
-			f.prefix.n >= copyPrefix && t.begins(s, f.prefix)
+		return s.dir == f.dir && mayCopy(s.path, f.stream.path) && s.size >= f.stream.storedBytesOf(f) &&
+			f.prefix.n >= copyPrefix && t.beginsWith(s, f.prefix)
 	})
 }
 
 // readFromCopy makes the copy the file that the rest of f is read from.
 func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
-	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.full(),
+	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.fullPath(),
 		"bytes": copied.size}).Debug("a log was copied and truncated")
 	f.id, f.lastScan = copied.id, t.scans
 	f.tail = tail{} // lines that were written between the copy and the truncation are in neither
-	f.found(now, copied)
+	f.foundSame(now, copied)
 	t.files[f.id] = f
 	delete(t.copies, f.id)
 	t.dirty = true
 }
 
-// begins says whether the file has these first bytes.
-func (t *tree) begins(s seenFile, want prefix) bool {
+// beginsWith says whether the file has these first bytes.
+func (t *tree) beginsWith(s seenFile, want prefix) bool {
 	opened, _, err := t.openSeen(s)
 	if err != nil {
 		return false
 	}
 	defer opened.Close()
 	start, err := readStart(opened)
-	return err == nil && want.begins(start)
+	return err == nil && want.isStartOf(start)
 }
 
-// waits says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes
+// mustWait says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes
 // are in the log already.
-func (t *tree) waits(now time.Time, s seenFile) bool {
+func (t *tree) mustWait(now time.Time, s seenFile) bool {
 	if t.draining || !t.mayBeCopy(s) {
 		return false
 	}
@@ -338,7 +339,7 @@ func (t *tree) mayBeCopy(s seenFile) bool {
 		}
 		for _, f := range slices.Backward(stream.files) {
 			if f.state != finished && f.dir == s.dir && f.prefix.n >= copyPrefix &&
-				(s.size < f.prefix.n || t.begins(s, f.prefix)) {
+				(s.size < f.prefix.n || t.beginsWith(s, f.prefix)) {
 				return true
 			}
 		}

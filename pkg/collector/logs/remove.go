@@ -28,12 +28,13 @@ type removedLog struct {
 	until     time.Time
 }
 
-// sweep removes the logs of sessions that have ended and are completely stored. The rest of the session's folder stays.
-// A session has ended when its raylet does not listen and no process has one of its logs open to write; session_latest
-// and the newest session are spared in any case, since raylets of other network namespaces cannot be seen.
-func (t *Tailer) sweep(root *os.Root, sessions []string) {
+// removeStoredLogs removes the logs of sessions that have ended and are completely stored. The rest of the session's
+// folder stays. A session has ended when its raylet does not listen and no process has one of its logs open to write;
+// session_latest and the newest session are spared in any case, since raylets of other network namespaces cannot be
+// seen.
+func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 	latest := latestSession(root, sessions)
-	for _, tree := range t.all() {
+	for _, tree := range t.allTrees() {
 		if tree.session == latest {
 			continue
 		}
@@ -50,30 +51,30 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 // removeLogs removes the logs of a session that does not run, if everything is stored, nothing was written for sweepAge
 // and no process has a log open to write. It returns how many it removed. What a walk cannot read stays.
 func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
-	if !t.allStored() || !t.quiet(now) {
+	if !t.allStored() || !t.isQuiet(now) {
 		return 0
 	}
 	moved, _, _ := movedLogs(root, t.session)
 	dirs := append(moved, t.dir)
 	var all walkResult
 	anyInUse := false
-	_ = all.walk(root, dirs, visitor{files: func(files []seenFile) error {
+	_ = all.walkFolders(root, dirs, visitor{files: func(files []seenFile) error {
 		anyInUse = anyInUse || slices.ContainsFunc(files, func(s seenFile) bool { return isOpenToWrite(root, s) })
 		return nil
 	}})
 	if anyInUse {
 		return 0
 	}
-	_ = all.walk(root, dirs, visitor{files: func(files []seenFile) error {
+	_ = all.walkFolders(root, dirs, visitor{files: func(files []seenFile) error {
 		t.lock.Lock()
 		defer t.lock.Unlock()
 		for _, s := range files {
 			if len(t.removed) >= maxRemoved || !t.isStored(s) {
 				continue
 			}
-			removed, err := t.remove(root, now, s)
+			removed, err := t.removeLog(root, now, s)
 			if err != nil {
-				t.report(s.path, err)
+				t.reportOnce(s.path, err)
 			}
 			if removed {
 				count++
@@ -87,16 +88,16 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 // isStored says whether a file is as it was when all of it was stored.
 func (t *tree) isStored(s seenFile) bool {
 	if f := t.files[s.id]; f != nil {
-		return f.unstored() == 0 && s.size == f.size && s.changed == f.changed
+		return f.unstoredBytes() == 0 && s.size == f.size && s.changed == f.changed
 	}
 	log, isIdle := t.findIdle(s)
 	return isIdle && log.stamp == stampOf(s)
 }
 
-// remove removes a log unless it has changed since the walk or a process has it open to write. If it cannot be known
+// removeLog removes a log unless it has changed since the walk or a process has it open to write. If it cannot be known
 // that no process has it open, the removed file stays open for lateTime, and what is written to it is stored.
-func (t *tree) remove(root *os.Root, now time.Time, s seenFile) (removed bool, err error) {
-	opened, info, err := open(root, s.full(), s.id)
+func (t *tree) removeLog(root *os.Root, now time.Time, s seenFile) (removed bool, err error) {
+	opened, info, err := openUnchanged(root, s.fullPath(), s.id)
 	if isElsewhere(err) {
 		return false, nil // the next scan finds out
 	}
@@ -107,7 +108,7 @@ func (t *tree) remove(root *os.Root, now time.Time, s seenFile) (removed bool, e
 	if use == inUse || info.Size() != s.size || info.ModTime().UnixNano() != s.changed {
 		return false, opened.Close()
 	}
-	if err := root.Remove(s.full()); err != nil {
+	if err := root.Remove(s.fullPath()); err != nil {
 		_ = opened.Close()
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -138,7 +139,7 @@ func (t *tree) seeRemoved(now time.Time, c *candidates) {
 			delete(t.removed, id)
 			continue
 		}
-		t.classify([]seenFile{s}, c)
+		t.classifyFiles([]seenFile{s}, c)
 	}
 }
 
@@ -193,7 +194,7 @@ func endLease(f *os.File) (unused bool) {
 
 // isOpenToWrite says whether a process is known to have the log open to write.
 func isOpenToWrite(root *os.Root, s seenFile) bool {
-	opened, _, err := open(root, s.full(), s.id)
+	opened, _, err := openUnchanged(root, s.fullPath(), s.id)
 	if err != nil {
 		return false
 	}

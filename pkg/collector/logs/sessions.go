@@ -27,7 +27,7 @@ type Session struct {
 // found to hold nothing of Ray. latest is the session that the link session_latest names, or else the newest; "" if
 // there is none. Both are empty if Ray's temporary folder does not exist yet.
 func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
-	root, names, err := t.open()
+	root, names, err := t.openRoot()
 	if root == nil {
 		return nil, "", err
 	}
@@ -41,7 +41,7 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 		if tree := t.treeOf(name); tree != nil {
 			s.LastWrite = tree.lastWrite(now)
 			s.Stored = tree.allStored()
-			s.Quiet = tree.quiet(now)
+			s.Quiet = tree.isQuiet(now)
 		}
 		sessions = append(sessions, s)
 	}
@@ -113,13 +113,13 @@ func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
 // dropTrees forgets the sessions whose folder is gone, with their state files. present has the sessions that still have
 // one.
 func (t *Tailer) dropTrees(present map[string]bool) {
-	for _, tree := range t.all() {
+	for _, tree := range t.allTrees() {
 		if present[tree.session] {
 			continue
 		}
 		tree.lock.Lock()
 		for _, f := range tree.files {
-			tree.finish(f)
+			tree.finishFile(f)
 		}
 		for _, removed := range tree.removed {
 			removed.close()
@@ -141,8 +141,9 @@ type waitingSessions struct {
 	first, firstError error // of all of them, and of those that have logs
 }
 
-// add counts a session whose logs cannot be read yet, and why. hasLogs says whether its folder has logs that wait.
-func (w *waitingSessions) add(session string, err error, hasLogs bool) {
+// addSession counts a session whose logs cannot be read yet, and why. hasLogs says whether its folder has logs that
+// wait.
+func (w *waitingSessions) addSession(session string, err error, hasLogs bool) {
 	err = fmt.Errorf("%s: %w", session, err)
 	w.count++
 	if w.first == nil {
@@ -157,8 +158,8 @@ func (w *waitingSessions) add(session string, err error, hasLogs bool) {
 	}
 }
 
-// unread is the error of Tailer.Unread.
-func (w *waitingSessions) unread() error {
+// unreadError is the error of Tailer.Unread.
+func (w *waitingSessions) unreadError() error {
 	switch {
 	case w.withLogs == 0:
 		return nil
@@ -180,7 +181,7 @@ func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 		}
 	}
 	more := stay > t.loggedNotRay
-	t.unread, t.notRay = waiting.unread(), notRay
+	t.unread, t.notRay = waiting.unreadError(), notRay
 	t.mu.Unlock()
 	now := time.Now()
 	if waiting.count > 0 {

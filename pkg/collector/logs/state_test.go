@@ -16,12 +16,12 @@ func TestStatesAreDocumented(t *testing.T) {
 	for _, want := range []string{
 		table("file", files, strings.Fields("seen due moved failed finished"), func(state, event int) int {
 			f := file{state: fileState(state)}
-			f.on(fileEvent(event))
+			f.handle(fileEvent(event))
 			return int(f.state)
 		}),
 		table("stream", streams, strings.Fields("listed unusable opened stored"), func(state, event int) int {
 			s := stream{state: streamState(state)}
-			s.on(streamEvent(event))
+			s.handle(streamEvent(event))
 			return int(s.state)
 		}),
 	} {

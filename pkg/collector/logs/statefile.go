@@ -52,8 +52,8 @@ type fileEntry struct {
 	Gone  bool  `json:"gone,omitempty"`
 }
 
-// save writes the state; the tree's lock is held.
-func (t *tree) save() error {
+// saveState writes the state; the tree's lock is held.
+func (t *tree) saveState() error {
 	if err := atomicfile.WriteFunc(t.state, t.encode); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (t *tree) encode(w *bufio.Writer) error {
 	lines := json.NewEncoder(w)
 	for _, s := range t.streams {
 		_, _ = w.WriteString(separator)
-		if err := lines.Encode(s.entry()); err != nil {
+		if err := lines.Encode(s.toEntry()); err != nil {
 			return fmt.Errorf("encode the state of log %s: %w", s.path, err)
 		}
 		separator = ","
@@ -78,12 +78,12 @@ func (t *tree) encode(w *bufio.Writer) error {
 	return err
 }
 
-// entry returns the stream as an entry of the state file.
-func (s *stream) entry() streamEntry {
+// toEntry returns the stream as an entry of the state file.
+func (s *stream) toEntry() streamEntry {
 	entry := streamEntry{Node: s.node.String(), Base: s.base, From: s.from, Cur: slices.Index(s.files, s.current)}
 	entry.Path, entry.Raw = textOrRaw(s.path)
 	for _, f := range s.files {
-		entry.Files = append(entry.Files, f.entry())
+		entry.Files = append(entry.Files, f.toEntry())
 	}
 	return entry
 }
@@ -99,15 +99,15 @@ func textOrRaw(path string) (text string, raw []byte) {
 // saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone
 // does not show which file the stream's last bytes came from.
 func (t *tree) saveMoves() {
-	if err := t.save(); err != nil {
+	if err := t.saveState(); err != nil {
 		t.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it could be " +
 			"stored twice")
 	}
 }
 
-// load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the
+// loadState reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the
 // store's listing still shows how much of each log is stored.
-func (t *tree) load() error {
+func (t *tree) loadState() error {
 	data, err := os.ReadFile(t.state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -123,30 +123,30 @@ func (t *tree) load() error {
 	}
 	present := make(devices)
 	if root, err := os.OpenRoot(t.tailer.opts.Dir); err == nil {
-		present.learn(root, state.Streams)
+		present.lookUpNumbers(root, state.Streams)
 		_ = root.Close()
 	}
 	for _, entry := range state.Streams {
 		entry.Path = cmp.Or(entry.Path, string(entry.Raw))
 		node, err := rayid.Parse[rayid.Node](entry.Node)
-		if err != nil || !entry.valid() {
+		if err != nil || !entry.isValid() {
 			t.log.WithField("log", entry.Path).Warnf(
 				"%s has an invalid entry for this log: if it was rotated in the meantime, it may be stored under "+
 					"both of its names", t.state)
 			continue
 		}
-		t.restore(node, entry, present)
+		t.restoreStream(node, entry, present)
 	}
 	return nil
 }
 
-// restore adds a stream from the state file. present has the devices' present numbers.
-func (t *tree) restore(node rayid.Node, entry streamEntry, present devices) {
+// restoreStream adds a stream from the state file. present has the devices' present numbers.
+func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices) {
 	s := t.streamOf(node, entry.Path)
 	s.base, s.from, s.pos = entry.Base, entry.From, entry.Base
 	for i, e := range entry.Files {
-		f := e.file()
-		f.id.dev = present.number(e.Dev)
+		f := e.toFile()
+		f.id.dev = present.presentNumber(e.Dev)
 		if i == entry.Cur && !f.sized {
 			f.size = entry.From
 		}
@@ -160,8 +160,8 @@ func (t *tree) restore(node rayid.Node, entry streamEntry, present devices) {
 	s.current = s.files[min(max(entry.Cur, 0), len(s.files)-1)]
 }
 
-// entry returns the file as an entry of the state file.
-func (f *file) entry() fileEntry {
+// toEntry returns the file as an entry of the state file.
+func (f *file) toEntry() fileEntry {
 	e := fileEntry{
 		Dir: f.dir, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
 		Read: f.read, Limit: f.limit, Gone: f.state == finished,
@@ -173,9 +173,9 @@ func (f *file) entry() fileEntry {
 	return e
 }
 
-// file makes a file of its entry in the state file, in the state restored. Its size is not in there, except a dump's: a
-// log has at least the bytes that were read of it.
-func (e fileEntry) file() *file {
+// toFile makes a file of its entry in the state file, in the state restored. Its size is not in there, except a dump's:
+// a log has at least the bytes that were read of it.
+func (e fileEntry) toFile() *file {
 	f := &file{
 		seenFile: seenFile{dir: e.Dir, path: cmp.Or(e.Name, string(e.Raw)), id: fileID{e.Dev, e.Ino}, size: e.Read},
 		state:    restored, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read,
@@ -189,9 +189,9 @@ func (e fileEntry) file() *file {
 	return f
 }
 
-// valid says whether save can have written the entry. Other users may be able to write to the folder, so the file is
-// not trusted.
-func (s streamEntry) valid() bool {
+// isValid says whether saveState can have written the entry. Other users may be able to write to the folder, so the
+// file is not trusted.
+func (s streamEntry) isValid() bool {
 	if layout.CheckLogPath(keyPath(s.Path)) != nil || len(s.Files) == 0 || s.Base < 0 || s.From < 0 {
 		return false
 	}

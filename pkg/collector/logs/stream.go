@@ -68,8 +68,8 @@ const (
 	streamStored                      // the chunk is stored
 )
 
-// on changes the stream's state after an event, as the table in doc.go says. No other function changes it.
-func (s *stream) on(e streamEvent) {
+// handle changes the stream's state after an event, as the table in doc.go says. No other function changes it.
+func (s *stream) handle(e streamEvent) {
 	switch {
 	case e == streamListed:
 		s.state = listed
@@ -82,8 +82,8 @@ func (s *stream) on(e streamEvent) {
 	}
 }
 
-// insert adds a generation before those from i on.
-func (s *stream) insert(i int, f *file) {
+// insertFile adds a generation before those from i on.
+func (s *stream) insertFile(i int, f *file) {
 	f.stream = s
 	s.files = slices.Insert(s.files, i, f)
 	if s.current == nil {
@@ -91,8 +91,8 @@ func (s *stream) insert(i int, f *file) {
 	}
 }
 
-// consumed returns how many bytes of f are in the stored range of the stream.
-func (s *stream) consumed(f *file) int64 {
+// storedBytesOf returns how many bytes of f are in the stored range of the stream.
+func (s *stream) storedBytesOf(f *file) int64 {
 	if f == s.current {
 		return s.from + s.pos - s.base
 	}
@@ -102,7 +102,7 @@ func (s *stream) consumed(f *file) int64 {
 // isReadyToPass says whether f has a rest, behind f.limit, that belongs to another node's stream, and all before it is
 // stored.
 func (s *stream) isReadyToPass(f *file) bool {
-	return f.limit > 0 && f.size > f.limit && s.state == listed && s.consumed(f) >= f.limit
+	return f.limit > 0 && f.size > f.limit && s.state == listed && s.storedBytesOf(f) >= f.limit
 }
 
 // isHome says whether the file has the path that its log is written to, so it is not a rotated file.
@@ -115,8 +115,8 @@ const (
 	wholeWait, maxWholeWait = time.Minute, time.Hour
 )
 
-// overwrite begins a generation f in the place of one that was overwritten.
-func (s *stream) overwrite(now time.Time, f *file) {
+// beginOverwritten begins a generation f in the place of one that was overwritten.
+func (s *stream) beginOverwritten(now time.Time, f *file) {
 	f.whole = true
 	if now.Before(s.nextWhole) {
 		return
@@ -133,42 +133,42 @@ func (s *stream) isTooSoon(f *file, now time.Time) bool {
 	return f.whole && s.isHome(f) && !s.tree.draining && now.Before(s.nextWhole)
 }
 
-// shippable returns how many bytes of f can be shipped now.
-func (s *stream) shippable(f *file) int64 {
+// shippableBytes returns how many bytes of f can be shipped now.
+func (s *stream) shippableBytes(f *file) int64 {
 	if f.state != following && f.state != restored || s.isTooSoon(f, time.Now()) {
 		return 0
 	}
-	end := f.end()
+	end := f.knownEnd()
 	if s.isHeld(f) {
 		end = min(end, f.linesEnd)
 	}
-	return max(0, end-s.consumed(f))
+	return max(0, end-s.storedBytesOf(f))
 }
 
 // isHeld says whether the last line of f waits for its end, because what is to be redacted may not be complete in it.
 func (s *stream) isHeld(f *file) bool {
-	return s.tree.tailer.opts.Redact != nil && f.linesEnd < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
+	return s.tree.tailer.opts.Redact != nil && f.linesEnd < f.knownEnd() && f.isFresh() && s.mayGrow(f, time.Now())
 }
 
-// pending says whether there is something to ship; the tree's lock is held.
-func (s *stream) pending(now time.Time) bool {
+// hasPending says whether there is something to ship; the tree's lock is held.
+func (s *stream) hasPending(now time.Time) bool {
 	switch {
 	case s.current.state == moved:
 		return false
 	case s.state == unlisted:
-		return slices.ContainsFunc(s.files, func(f *file) bool { return s.shippable(f) > 0 })
+		return slices.ContainsFunc(s.files, func(f *file) bool { return s.shippableBytes(f) > 0 })
 	}
-	return s.shippable(s.current) > 0 || s.next(now) != nil
+	return s.shippableBytes(s.current) > 0 || s.nextFile(now) != nil
 }
 
-// next returns the file to continue with when the current file has no more to ship: the oldest that has something to
-// ship, unless an older one may still grow. It is nil if there is none for now.
-func (s *stream) next(now time.Time) *file {
+// nextFile returns the file to continue with when the current file has no more to ship: the oldest that has something
+// to ship, unless an older one may still grow. It is nil if there is none for now.
+func (s *stream) nextFile(now time.Time) *file {
 	newer := false
 	for _, f := range s.files {
 		if f == s.current {
 			newer = true
-		} else if s.shippable(f) > 0 {
+		} else if s.shippableBytes(f) > 0 {
 			return f
 		}
 		// Lines keep their order: newer generations wait until this one is complete.
@@ -196,36 +196,36 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 // After that the caller has to save the state before anything of the next file is shipped.
 func (s *stream) moveOn(now time.Time) bool {
 	// a moved file is no longer where the last scan saw it: only the next scan tells whether it has more
-	if s.state != listed || s.current.state == moved || s.shippable(s.current) > 0 {
+	if s.state != listed || s.current.state == moved || s.shippableBytes(s.current) > 0 {
 		return false
 	}
-	next := s.next(now)
+	next := s.nextFile(now)
 	if next == nil {
 		return false
 	}
-	s.current.read = s.consumed(s.current)
+	s.current.read = s.storedBytesOf(s.current)
 	if s.current.state == finished {
-		s.drop(s.current)
+		s.dropFile(s.current)
 	}
 	s.current, s.base, s.from = next, s.pos, next.read
 	s.tree.tailer.metrics.generations.Inc()
-	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from,
+	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.fullPath(), "from": s.from,
 		"at": s.base}).Debug("a log continues in another file")
 	return true
 }
 
-// drop forgets a generation.
-func (s *stream) drop(f *file) {
+// dropFile forgets a generation.
+func (s *stream) dropFile(f *file) {
 	s.files = slices.DeleteFunc(s.files, func(g *file) bool { return g == f })
 }
 
-// resume finds the file and the offset in it that follow the stored bytes. changed says that the state file has other
-// values.
-func (s *stream) resume(stored int64) (changed bool, err error) {
+// resumeAfter finds the file and the offset in it that follow the stored bytes. changed says that the state file has
+// other values.
+func (s *stream) resumeAfter(stored int64) (changed bool, err error) {
 	if stored < s.base {
 		return true, s.startAgain(stored)
 	}
-	return s.seek(stored)
+	return s.seekStored(stored)
 }
 
 // startAgain returns to the oldest file that still exists, because the store has lost objects or is another one.
@@ -242,23 +242,23 @@ func (s *stream) startAgain(stored int64) error {
 	return nil
 }
 
-// seek makes the stream continue after its stored bytes, whose number is at least s.base: the bytes of all files before
-// the current one are stored. If the current file has fewer bytes than are stored of it, the stream moves on to the
-// next files, or takes the file for one that was truncated. changed says that the state file has other values.
-func (s *stream) seek(stored int64) (changed bool, err error) {
+// seekStored makes the stream continue after its stored bytes, whose number is at least s.base: the bytes of all files
+// before the current one are stored. If the current file has fewer bytes than are stored of it, the stream moves on to
+// the next files, or takes the file for one that was truncated. changed says that the state file has other values.
+func (s *stream) seekStored(stored int64) (changed bool, err error) {
 	s.pos = stored
-	for ; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
-		if err := s.tree.resize(s.current); err != nil {
+	for ; s.current.state != finished && s.storedBytesOf(s.current) > s.current.knownEnd(); changed = true {
+		if err := s.tree.updateSize(s.current); err != nil {
 			return changed, err
 		}
-		over := s.consumed(s.current) - s.current.end()
+		over := s.storedBytesOf(s.current) - s.current.knownEnd()
 		i := slices.Index(s.files, s.current) + 1
 		switch {
 		case over <= 0: // it has grown since the last scan
 		case i < len(s.files):
 			// Another collector was faster, or the state file is older than the store: the rest is of the next
 			// generation.
-			s.current.read = s.current.end()
+			s.current.read = s.current.knownEnd()
 			s.current = s.files[i]
 			s.from, s.base = s.current.read, stored-over
 		default:
@@ -273,12 +273,12 @@ func (s *stream) seek(stored int64) (changed bool, err error) {
 // earlier, and then they are in a chunk that is due in any case.
 func (s *stream) updateAge() {
 	s.current.oldest = s.current.grown
-	if s.current.unstored() == 0 {
+	if s.current.unstoredBytes() == 0 {
 		s.current.oldest = time.Time{}
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}
@@ -293,23 +293,23 @@ func (s *stream) Key() string { return s.key }
 func (s *stream) Unresumed() bool {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	return s.state == unlisted || s.state == inFlight && s.shippable(s.current) == 0
+	return s.state == unlisted || s.state == inFlight && s.shippableBytes(s.current) == 0
 }
 
 // Resume implements ship.Source: it continues after the stored bytes, whose number the store's listing says.
 func (s *stream) Resume(stored int64) error {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	changed, err := s.resume(stored)
+	changed, err := s.resumeAfter(stored)
 	if err != nil {
-		s.on(streamUnusable)
+		s.handle(streamUnusable)
 		return err
 	}
-	s.on(streamListed)
+	s.handle(streamListed)
 	s.shrunk = 0
 	s.updateAge()
 	s.unsaved = s.unsaved || changed
-	if s.unsaved || s.shippable(s.current) == 0 {
+	if s.unsaved || s.shippableBytes(s.current) == 0 {
 		s.tree.scanSoon() // Tailer.Sources has to look at it again
 	}
 	return nil
@@ -326,22 +326,22 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	if s.state == unlisted {
 		// It is not known yet where the stream continues, but the maximum number of pending bytes is.
 		for _, f := range s.files {
-			if more := s.shippable(f); more > 0 {
+			if more := s.shippableBytes(f); more > 0 {
 				n += more
-				oldest = earlier(oldest, f.oldest)
+				oldest = earlierTime(oldest, f.oldest)
 			}
 		}
 		return s.pos, min(n, limit), oldest
 	}
-	if s.shippable(s.current) == 0 {
+	if s.shippableBytes(s.current) == 0 {
 		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known
 		// first.
-		if next := s.next(time.Now()); next != nil && s.state == inFlight {
-			return s.pos, min(s.shippable(next), limit), next.oldest
+		if next := s.nextFile(time.Now()); next != nil && s.state == inFlight {
+			return s.pos, min(s.shippableBytes(next), limit), next.oldest
 		}
 		return s.pos, 0, time.Time{}
 	}
-	return s.pos, min(s.shippable(s.current), limit), s.current.oldest
+	return s.pos, min(s.shippableBytes(s.current), limit), s.current.oldest
 }
 
 // Open implements ship.Source. The file is opened without the tree's lock being held for reads, and identified again by
@@ -349,8 +349,8 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
 	f, at := s.current, s.from+offset-s.base
-	name, before, last := f.full(), f.prefix, f.tail
-	opened, info, err := s.tree.open(f)
+	name, before, last := f.fullPath(), f.prefix, f.tail
+	opened, info, err := s.tree.openLog(f)
 	s.tree.lock.Unlock()
 	var start []byte
 	if err == nil {
@@ -367,7 +367,7 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		s.tree.openFailed(f, err)
 		return nil, fmt.Errorf("open log %s: %w", name, err)
 	}
-	s.on(streamOpened)
+	s.handle(streamOpened)
 	plain := func(from int64) (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(opened, at+from, n-from)), nil
 	}
@@ -412,7 +412,7 @@ func (s *section) Read(p []byte) (int, error) {
 		t.lock.Lock()
 		defer t.lock.Unlock()
 		t.openFailed(s.file, err)
-		return 0, fmt.Errorf("read log %s: %w", s.file.full(), err)
+		return 0, fmt.Errorf("read log %s: %w", s.file.fullPath(), err)
 	}
 	return n, nil
 }
@@ -424,6 +424,6 @@ func (s *stream) Shipped(end int64) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
 	s.pos, s.progress = end, time.Now()
-	s.on(streamStored)
+	s.handle(streamStored)
 	s.updateAge()
 }

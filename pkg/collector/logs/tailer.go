@@ -113,12 +113,12 @@ func (t *Tailer) Notify() <-chan struct{} { return t.notify }
 func (t *Tailer) Sources() []ship.Source {
 	now := time.Now()
 	var sources []ship.Source
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		changed := false
 		for _, s := range tree.streams {
 			changed = s.moveOn(now) || s.unsaved || changed
 			s.unsaved = false
-			if s.pending(now) {
+			if s.hasPending(now) {
 				sources = append(sources, s)
 			}
 		}
@@ -134,31 +134,31 @@ func (t *Tailer) Sources() []ship.Source {
 // Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest; zero if there are none.
 // It includes rotated files that wait for older ones, and logs that wait for a place.
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		for _, f := range tree.files {
-			if n := f.unstored(); n > 0 && !f.stream.isTooSoon(f, time.Now()) {
+			if n := f.unstoredBytes(); n > 0 && !f.stream.isTooSoon(f, time.Now()) {
 				bytes += n
-				oldest = earlier(oldest, f.oldest)
+				oldest = earlierTime(oldest, f.oldest)
 			}
 		}
 		bytes += tree.waitingBytes // of logs that are not in files: there is no place to follow them yet
 		if tree.waiting > 0 {
-			oldest = earlier(oldest, time.Unix(0, tree.oldestWaiting))
+			oldest = earlierTime(oldest, time.Unix(0, tree.oldestWaiting))
 		}
 	}
 	return bytes, oldest
 }
 
-func (t *Tailer) all() []*tree {
+func (t *Tailer) allTrees() []*tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.trees))
 }
 
-// locked iterates over the trees of all sessions. It holds the lock of one tree while the loop's body runs for it.
-func (t *Tailer) locked() iter.Seq[*tree] {
+// lockedTrees iterates over the trees of all sessions. It holds the lock of one tree while the loop's body runs for it.
+func (t *Tailer) lockedTrees() iter.Seq[*tree] {
 	return func(yield func(*tree) bool) {
-		for _, tree := range t.all() {
+		for _, tree := range t.allTrees() {
 			tree.lock.Lock()
 			more := yield(tree)
 			tree.lock.Unlock()
@@ -186,7 +186,7 @@ func (t *Tailer) Drain() {
 // Waiters is how many logs wait until others are stored and make room for them, plus one for each session with names of
 // empty logs that are not listed yet. Until it is 0, the next scan finds something to ship.
 func (t *Tailer) Waiters() (count int) {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		count += tree.waiting
 		if tree.hasUnlisted() {
 			count++
@@ -195,10 +195,10 @@ func (t *Tailer) Waiters() (count int) {
 	return count
 }
 
-// free is how many more logs may be followed, beside those that cannot become idle.
-func (t *Tailer) free() int {
+// freePlaces is how many more logs may be followed, beside those that cannot become idle.
+func (t *Tailer) freePlaces() int {
 	free := maxFollowed
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		free -= len(tree.files) - tree.pinned
 	}
 	return max(free, 0)
@@ -207,7 +207,7 @@ func (t *Tailer) free() int {
 // NeedsScan says whether another scan may find more to ship: a file is no longer where the last scan saw it, a file or
 // folder could not be read, or the rest of a file has to pass to the stream of the node that writes it now.
 func (t *Tailer) NeedsScan() bool {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		for _, f := range tree.files {
 			if f.state == moved || f.stream.isReadyToPass(f) {
 				return true
@@ -226,7 +226,7 @@ func (t *Tailer) Unread() error {
 	t.mu.Lock()
 	err := t.unread
 	t.mu.Unlock()
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		err = errors.Join(err, tree.unreadError())
 	}
 	return err
@@ -234,13 +234,13 @@ func (t *Tailer) Unread() error {
 
 // Forbidden says which logs are not stored because the collector has no right to read them; nil if there are none.
 func (t *Tailer) Forbidden() error {
-	for tree := range t.locked() {
+	for tree := range t.lockedTrees() {
 		for folder := range tree.walked.forbidden {
 			return fmt.Errorf("not stored, such as the logs in %s: no right to read them; %s", folder, RightsAdvice)
 		}
 		for _, f := range tree.files {
-			if f.forbidden && f.unstored() > 0 {
-				return fmt.Errorf("not stored, such as %s: no right to read it; %s", f.full(), RightsAdvice)
+			if f.forbidden && f.unstoredBytes() > 0 {
+				return fmt.Errorf("not stored, such as %s: no right to read it; %s", f.fullPath(), RightsAdvice)
 			}
 		}
 	}
@@ -252,31 +252,33 @@ func logsOf(session string) string { return path.Join(session, "logs") }
 
 // Scan scans all sessions once. It returns the folders to watch, below Dir. Errors of single files are logged, not
 // returned.
-func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) { return t.scan(ctx, nil) }
+func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
+	return t.scanSessions(ctx, nil)
+}
 
-// scan scans all sessions once, as Scan does. If w is not nil, it watches folders before it reads them, and between
-// batches of files it looks at those that the kernel's notices name. It returns the folders to watch, below Ray's
-// temporary folder.
-func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error) {
+// scanSessions scans all sessions once, as Scan does. If w is not nil, it watches folders before it reads them, and
+// between batches of files it looks at those that the kernel's notices name. It returns the folders to watch, below
+// Ray's temporary folder.
+func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, err error) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
 	start := time.Now()
 	defer func() { t.metrics.scan.Observe(time.Since(start).Seconds()) }()
-	root, sessions, err := t.open()
+	root, sessions, err := t.openRoot()
 	if root == nil {
 		return nil, err
 	}
 	defer root.Close()
-	sc := scanning{root: root, draining: t.isDraining(), free: t.free, between: ctx.Err}
+	sc := scanning{root: root, draining: t.isDraining(), free: t.freePlaces, between: ctx.Err}
 	if w != nil {
-		sc.opened = func(dir string) { w.watch(dir) }
+		sc.opened = func(dir string) { w.watchFolder(dir) }
 		sc.between = func() error {
 			if time.Since(w.looked) >= minGap {
-				w.drain()
+				w.noteArrived()
 				if w.limited { // no notice names a file in a folder that is not watched
 					w.noted.followed = true
 				}
-				w.look(func(c changes) { t.look(ctx, root, c) })
+				w.lookAtNoted(func(c changes) { t.lookAtChanges(ctx, root, c) })
 			}
 			return ctx.Err()
 		}
@@ -286,7 +288,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	var waiting waitingSessions
 	for _, session := range sessions {
 		present[session] = true
-		tree, err := t.tree(ctx, session)
+		tree, err := t.treeOrNew(ctx, session)
 		if errors.Is(err, node.ErrNoRay) {
 			notRay[session] = true
 			continue
@@ -295,7 +297,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 		if err != nil {
 			_, statErr := root.Stat(logsOf(session))
 			hasLogs := statErr == nil
-			waiting.add(session, err, hasLogs)
+			waiting.addSession(session, err, hasLogs)
 			continue
 		}
 		logDirs, err := tree.scan(sc, time.Now())
@@ -310,15 +312,15 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	t.logWaiting(waiting, notRay)
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
-		t.sweep(root, sessions)
+		t.removeStoredLogs(root, sessions)
 	}
 	background.Signal(t.notify)
 	return dirs, nil
 }
 
-// open opens Ray's temporary folder, which the caller closes, and lists the sessions in it. root is nil after an error,
-// and without an error if there is no folder yet.
-func (t *Tailer) open() (root *os.Root, sessions []string, err error) {
+// openRoot opens Ray's temporary folder, which the caller closes, and lists the sessions in it. root is nil after an
+// error, and without an error if there is no folder yet.
+func (t *Tailer) openRoot() (root *os.Root, sessions []string, err error) {
 	root, err = os.OpenRoot(t.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil // Ray has not started yet
@@ -339,9 +341,10 @@ func (t *Tailer) isDraining() bool {
 	return t.draining
 }
 
-// tree returns the session's tree. If there is none yet, it makes one with the state that an earlier collector left, or
-// returns the error with which the session's node cannot be found. It also passes a new node of a known session on.
-func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
+// treeOrNew returns the session's tree. If there is none yet, it makes one with the state that an earlier collector
+// left, or returns the error with which the session's node cannot be found. It also passes a new node of a known
+// session on.
+func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 	known := t.treeOf(session)
 	id, err := t.opts.Node(ctx, session)
 	if known != nil {
@@ -359,7 +362,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
 		removed: make(map[fileID]*removedLog), unlisted: make(map[rayid.Node][]byte), reported: make(map[string]bool),
 	}
-	if err := made.load(); err != nil {
+	if err := made.loadState(); err != nil {
 		return nil, err
 	}
 	if err := made.loadIdle(); err != nil {
@@ -374,8 +377,8 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 // scanSoon asks the monitor for a scan.
 func (t *Tailer) scanSoon() { background.Signal(t.wanted) }
 
-// below makes a path relative to Ray's temporary folder absolute.
-func (t *Tailer) below(dir string) string {
+// absolutePath makes a path relative to Ray's temporary folder absolute.
+func (t *Tailer) absolutePath(dir string) string {
 	return filepath.Join(t.opts.Dir, filepath.FromSlash(strings.TrimPrefix(dir, "./")))
 }
 
@@ -391,7 +394,7 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
-		for tree := range t.locked() {
+		for tree := range t.lockedTrees() {
 			n += len(tree.files) + len(tree.idle.files) + tree.waiting
 		}
 		return float64(n)

@@ -106,9 +106,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // so that their names can be freed
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
-	err = w.walk(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
+	err = w.walkFolders(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
-		t.classify(files, found)
+		t.classifyFiles(files, found)
 		t.lock.Unlock()
 		return sc.between()
 	}})
@@ -120,16 +120,16 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 		return nil, err
 	}
 	if movedErr != nil {
-		w.fail(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
+		w.recordError(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
 	}
 	t.root, t.draining, t.broken, t.unseen = sc.root, sc.draining || t.ended, w.broken, len(w.unseen)
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
-		t.report(err.Error(), err)
+		t.reportOnce(err.Error(), err)
 	}
 	free := found.free
 	t.seeRemoved(now, found)
-	t.admit(found)
+	t.admitCandidates(found)
 	t.waiting, t.waitingBytes, t.oldestWaiting = found.waiting, found.waitingBytes, found.oldest
 	t.chosen = found.chosen
 	t.reconcile(now, found.chosen)
@@ -139,9 +139,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	}
 	switch {
 	case t.waiting > 0: // logs wait for places
-		t.retire(now, settleTime)
+		t.retireStored(now, settleTime)
 	case free < maxFollowed/2: // places may become few
-		t.retire(now, idleAfter)
+		t.retireStored(now, idleAfter)
 	}
 	t.idleDirty = t.idleDirty || t.emptyDirty
 	t.saveAll(now)
@@ -169,7 +169,7 @@ func (t *tree) saveAll(now time.Time) {
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
 	if t.dirty { // save and saveIdle reset dirty and idleDirty
-		warn(t.save(), unsaved)
+		warn(t.saveState(), unsaved)
 	}
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
 	if t.idleDirty {
@@ -177,28 +177,29 @@ func (t *tree) saveAll(now time.Time) {
 	}
 }
 
-// unreadable makes a file not pending until it is tried again. The reason is logged once.
-func (t *tree) unreadable(f *file, now time.Time, err error) {
-	f.failed(now, err)
-	t.report(f.path, err)
+// markUnreadable makes a file not pending until it is tried again. The reason is logged once.
+func (t *tree) markUnreadable(f *file, now time.Time, err error) {
+	f.readFailed(now, err)
+	t.reportOnce(f.path, err)
 }
 
 // openFailed makes a file that cannot be opened not pending: until the next scan if it was moved.
 func (t *tree) openFailed(f *file, err error) {
 	if isElsewhere(err) {
-		if isDump(f.path) && errors.Is(err, errChanged) && f.stream.consumed(f) == 0 {
+		if isDump(f.path) && errors.Is(err, errChanged) && f.stream.storedBytesOf(f) == 0 {
 			f.size, f.sized, f.prefix, f.linesEnd = 0, false, prefix{}, 0 // the next scan sees what is there now
 		}
-		f.on(fileMoved)
+		f.handle(fileMoved)
 		t.scanSoon()
 		return
 	}
-	t.unreadable(f, time.Now(), err)
+	t.markUnreadable(f, time.Now(), err)
 }
 
-// report counts an error about a log or a folder, and warns of it, once for each what: its path, or the error's text. A
-// warning that the throttle leaves out is not made up for. Of more than maxReported, each further error is counted.
-func (t *tree) report(what string, err error) {
+// reportOnce counts an error about a log or a folder, and warns of it, once for each what: its path, or the error's
+// text. A warning that the throttle leaves out is not made up for. Of more than maxReported, each further error is
+// counted.
+func (t *tree) reportOnce(what string, err error) {
 	if t.reported[what] {
 		return
 	}
@@ -218,12 +219,12 @@ func (t *tree) report(what string, err error) {
 // RightsAdvice is what to do about files of Ray's that the collector has no right to read.
 const RightsAdvice = "run Ray with umask 022, or the collector as Ray's user (securityContext.runAsUser)"
 
-// resize asks the file system whether a file is longer than known. If the file is no longer at its path, it becomes
+// updateSize asks the file system whether a file is longer than known. If the file is no longer at its path, it becomes
 // moved and a scan is asked for.
-func (t *tree) resize(f *file) error {
-	opened, info, err := t.open(f)
+func (t *tree) updateSize(f *file) error {
+	opened, info, err := t.openLog(f)
 	if isElsewhere(err) {
-		f.on(fileMoved)
+		f.handle(fileMoved)
 		t.scanSoon()
 	}
 	if err != nil {
@@ -238,11 +239,11 @@ func (t *tree) openSeen(s seenFile) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[s.id]; removed != nil {
 		return removed.reopen()
 	}
-	return open(t.root, s.full(), s.id)
+	return openUnchanged(t.root, s.fullPath(), s.id)
 }
 
-// open opens a log outside of a scan; the tree's lock is held.
-func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
+// openLog opens a log outside of a scan; the tree's lock is held.
+func (t *tree) openLog(f *file) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[f.id]; removed != nil {
 		return removed.reopen()
 	}
@@ -251,7 +252,7 @@ func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close()
-	opened, info, err := open(root, f.full(), f.id)
+	opened, info, err := openUnchanged(root, f.fullPath(), f.id)
 	f.forbidden = errors.Is(err, fs.ErrPermission)
 	return opened, info, err
 }
@@ -279,7 +280,7 @@ func (t *tree) allStored() bool {
 			continue
 		}
 		s := f.stream
-		stored := f.size == 0 || (s.state != unlisted && f.unstored() == 0)
+		stored := f.size == 0 || (s.state != unlisted && f.unstoredBytes() == 0)
 		if !stored || f.state != following {
 			return false
 		}
@@ -290,8 +291,8 @@ func (t *tree) allStored() bool {
 
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
 
-// quiet says whether nothing was written for a while.
-func (t *tree) quiet(now time.Time) bool { return now.Sub(t.lastWrite(now)) >= sweepAge }
+// isQuiet says whether nothing was written for a while.
+func (t *tree) isQuiet(now time.Time) bool { return now.Sub(t.lastWrite(now)) >= sweepAge }
 
 // lastWrite is when a log was last written to; zero if that is not known.
 func (t *tree) lastWrite(now time.Time) (last time.Time) {
@@ -301,7 +302,7 @@ func (t *tree) lastWrite(now time.Time) (last time.Time) {
 		last = time.Unix(0, t.lastIdleWrite)
 	}
 	for _, f := range t.files {
-		if at := f.written(now); f.changed > 0 && at.After(last) { // 0: a machine whose clock was not set yet
+		if at := f.lastWritten(now); f.changed > 0 && at.After(last) { // 0: a machine whose clock was not set yet
 			last = at
 		}
 	}
@@ -365,21 +366,21 @@ func (t *tree) passToNode() {
 			// a file that is still empty stays with the old node up to its first byte
 			f.limit, t.dirty = max(f.size, 1), true
 		case s.isReadyToPass(f):
-			t.pass(f, t.streamOf(node, s.path))
+			t.passRest(f, t.streamOf(node, s.path))
 		}
 	}
 }
 
-// pass makes the rest of a file the oldest generation of another stream: it may have been rotated meanwhile.
-func (t *tree) pass(f *file, to *stream) {
+// passRest makes the rest of a file the oldest generation of another stream: it may have been rotated meanwhile.
+func (t *tree) passRest(f *file, to *stream) {
 	rest := *f
 	rest.read, rest.limit, rest.oldest = f.limit, 0, f.grown
 	f.read, f.size = f.limit, f.limit
-	f.on(fileFinished)
+	f.handle(fileFinished)
 	if f.stream.current != f {
-		f.stream.drop(f)
+		f.stream.dropFile(f)
 	}
-	to.insert(0, &rest)
+	to.insertFile(0, &rest)
 	t.files[rest.id], t.dirty = &rest, true
 }
 
@@ -393,7 +394,7 @@ func (t *tree) unreadError() error {
 		return fmt.Errorf("some of the logs of %s: the size of %d of them cannot be read", t.session, t.unseen)
 	}
 	for _, f := range t.files {
-		if f.state == unreadable && !f.forbidden && f.unstored() > 0 {
+		if f.state == unreadable && !f.forbidden && f.unstoredBytes() > 0 {
 			return fmt.Errorf("some of the logs of %s, such as %s: they cannot be read", t.session, f.path)
 		}
 	}

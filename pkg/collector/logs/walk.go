@@ -26,8 +26,8 @@ type seenFile struct {
 	changed int64 // modification time, Unix ns
 }
 
-// full is the file's path below Ray's temporary folder.
-func (s seenFile) full() string { return s.dir + "/" + s.path }
+// fullPath is the file's path below Ray's temporary folder.
+func (s seenFile) fullPath() string { return s.dir + "/" + s.path }
 
 // isAt says whether both files have the same path. Each scan asks it of every file that is followed: full would
 // allocate.
@@ -65,9 +65,9 @@ const batchSize = 512
 // opened through all those above it. Ray's own logs are in the first two.
 const maxDepth = 32
 
-// walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor
+// walkFolders lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor
 // listed: their target is found under its own name if it is below a logs folder. The error is that of visit.
-func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
+func (w *walkResult) walkFolders(root *os.Root, dirs []string, visit visitor) error {
 	*w = walkResult{dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
 	for _, dir := range dirs {
 		opened, err := regular.OpenFolder(root, dir)
@@ -78,8 +78,8 @@ func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
 	return nil
 }
 
-// fail notes that not all of a folder could be read.
-func (w *walkResult) fail(folder string, err error) {
+// recordError notes that not all of a folder could be read.
+func (w *walkResult) recordError(folder string, err error) {
 	switch {
 	case !errors.Is(err, fs.ErrPermission):
 		w.broken = true
@@ -101,14 +101,14 @@ func (w *walkResult) missFile(file string, err error) {
 	w.errs = append(w.errs, err)
 }
 
-// misses says whether a file could not be told of, or a folder that it would be in.
-func (w *walkResult) misses(s seenFile) bool { return w.unseen[s.full()] || isBelow(w.unseen, s) }
+// isUnseen says whether a file could not be told of, or a folder that it would be in.
+func (w *walkResult) isUnseen(s seenFile) bool { return w.unseen[s.fullPath()] || isBelow(w.unseen, s) }
 
-// forbids says whether a file would be in a folder that the collector has no right to read, or below one.
-func (w *walkResult) forbids(s seenFile) bool { return isBelow(w.forbidden, s) }
+// isForbidden says whether a file would be in a folder that the collector has no right to read, or below one.
+func (w *walkResult) isForbidden(s seenFile) bool { return isBelow(w.forbidden, s) }
 
 func isBelow(folders map[string]bool, s seenFile) bool {
-	full := s.full()
+	full := s.fullPath()
 	for i := range len(full) {
 		if full[i] == '/' && folders[full[:i]] {
 			return true
@@ -128,7 +128,7 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 		w.errs = append(w.errs, fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
 		return nil
 	case err != nil:
-		w.fail(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
+		w.recordError(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 		return nil
 	}
 	defer opened.Close()
@@ -157,7 +157,7 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 			break
 		}
 		if err != nil {
-			w.fail(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
+			w.recordError(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 			break
 		}
 	}
@@ -181,7 +181,7 @@ func (w *walkResult) addEntry(opened *os.File, dir, below, name string) (isFolde
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, fs.ErrPermission):
-		w.fail(path.Join(dir, below), fmt.Errorf("read log %q: %w", p, err))
+		w.recordError(path.Join(dir, below), fmt.Errorf("read log %q: %w", p, err))
 	case err != nil:
 		w.missFile(path.Join(dir, p), fmt.Errorf("read log %q: %w", p, err))
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
@@ -256,10 +256,10 @@ func readsAsEscaped(s string) bool {
 	return err == nil && (b < 0x20 || b >= 0x7f || b == '%')
 }
 
-// rotation splits the path of a rotated file into the path that it was rotated from and its number, 1 for the newest.
-// ok is false if it has no number. Ray's parts in Python call a rotated file monitor.log.3, those in C++ and the
-// outputs of workers raylet.3.out (spdlog's rotating_file_sink).
-func rotation(p string) (base string, number int, ok bool) {
+// splitRotated splits the path of a rotated file into the path that it was rotated from and its number, 1 for the
+// newest. ok is false if it has no number. Ray's parts in Python call a rotated file monitor.log.3, those in C++ and
+// the outputs of workers raylet.3.out (spdlog's rotating_file_sink).
+func splitRotated(p string) (base string, number int, ok bool) {
 	folder, stem := path.Split(p)
 	extension := ""
 	for range 2 {
@@ -284,8 +284,8 @@ func mayCopy(path, log string) bool {
 // byGeneration compares files for sorting: the rotated files of a log come in the order in which they were written, and
 // all rotated files before all others.
 func byGeneration(a, b seenFile) int {
-	aBase, aNumber, aRotated := rotation(a.path)
-	bBase, bNumber, bRotated := rotation(b.path)
+	aBase, aNumber, aRotated := splitRotated(a.path)
+	bBase, bNumber, bRotated := splitRotated(b.path)
 	switch {
 	case aRotated && bRotated && aBase == bBase:
 		return bNumber - aNumber

@@ -47,7 +47,7 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 	_ = t.LookAtFollowed(ctx)
 	for ctx.Err() == nil {
 		start := time.Now()
-		dirs, err := t.scan(ctx, w)
+		dirs, err := t.scanSessions(ctx, w)
 		if err != nil && ctx.Err() == nil {
 			t.warnings.failed.Warn(time.Now(), "could not look for logs; the next scan tries again", err)
 		}
@@ -88,12 +88,12 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		case <-w.t.wanted:
 			wanted()
 		case e := <-w.events:
-			w.note(e)
+			w.noteChange(e)
 			if w.sleep(ctx, time.Until(w.looked.Add(gap))) {
-				gap = w.look(func(c changes) { w.t.lookAt(ctx, c) })
+				gap = w.lookAtNoted(func(c changes) { w.t.lookAt(ctx, c) })
 			}
 		case <-w.errors:
-			w.lost()
+			w.recordLostNotices()
 		}
 		timer.Stop()
 	}
@@ -111,14 +111,14 @@ func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
 			return false
 		case <-timer.C:
 		}
-		w.drain()
+		w.noteArrived()
 	}
-	w.drain()
+	w.noteArrived()
 	return true
 }
 
-// look looks at what was noted, and returns how long to wait before the next look.
-func (w *watcher) look(look func(changes)) (gap time.Duration) {
+// lookAtNoted looks at what was noted, and returns how long to wait before the next look.
+func (w *watcher) lookAtNoted(look func(changes)) (gap time.Duration) {
 	start := time.Now()
 	if c := w.noted; c.followed || len(c.paths) > 0 {
 		w.noted = changes{}
@@ -150,7 +150,7 @@ func newWatcher(t *Tailer) *watcher {
 	w := &watcher{t: t, watched: make(map[string]bool)}
 	notify, err := fsnotify.NewBufferedWatcher(512)
 	if err != nil {
-		w.limit(err)
+		w.recordLimit(err)
 		return w
 	}
 	w.events, w.errors, w.add, w.remove, w.close = notify.Events, notify.Errors, notify.Add, notify.Remove, notify.Close
@@ -164,18 +164,18 @@ func (w *watcher) end() {
 	w.t.metrics.watches.Set(0)
 }
 
-// watch watches a folder, below Ray's temporary folder, and says whether it was not watched before.
-func (w *watcher) watch(dir string) (added bool) {
+// watchFolder watches a folder, below Ray's temporary folder, and says whether it was not watched before.
+func (w *watcher) watchFolder(dir string) (added bool) {
 	if w.add == nil || w.watched[dir] {
 		return false
 	}
-	switch err := w.add(w.t.below(dir)); {
+	switch err := w.add(w.t.absolutePath(dir)); {
 	case err == nil:
 		w.watched[dir] = true
 		return true
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, fs.ErrPermission): // a scan tells of what it cannot read
 	default:
-		w.limit(err)
+		w.recordLimit(err)
 	}
 	return false
 }
@@ -188,22 +188,22 @@ func (w *watcher) watchOnly(dirs []string) {
 	wanted := make(map[string]bool, len(dirs))
 	for _, dir := range dirs {
 		wanted[dir] = true
-		if w.watch(dir) {
+		if w.watchFolder(dir) {
 			w.t.scanSoon() // for changes between the scan and now
 		}
 	}
 	for dir := range w.watched {
 		if !wanted[dir] {
-			_ = w.remove(w.t.below(dir)) // fails if the folder is gone, and then its watch is gone too
+			_ = w.remove(w.t.absolutePath(dir)) // fails if the folder is gone, and then its watch is gone too
 			delete(w.watched, dir)
 		}
 	}
 	w.t.metrics.watches.Set(float64(len(w.watched)))
 }
 
-// limit records that the kernel allows no more watches, and logs this once with the setting that changes it. Folders
-// are then scanned more often.
-func (w *watcher) limit(err error) {
+// recordLimit records that the kernel allows no more watches, and logs this once with the setting that changes it.
+// Folders are then scanned more often.
+func (w *watcher) recordLimit(err error) {
 	if w.limited {
 		return
 	}
@@ -219,9 +219,9 @@ func (w *watcher) limit(err error) {
 		"not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
-// drain notes the notices that arrived so far, at most maxNotices. fsnotify gives them one by one, so drain waits a
-// little for each: otherwise a thousand new files would take a thousand looks.
-func (w *watcher) drain() {
+// noteArrived notes the notices that arrived so far, at most maxNotices. fsnotify gives them one by one, so noteArrived
+// waits a little for each: otherwise a thousand new files would take a thousand looks.
+func (w *watcher) noteArrived() {
 	timer := time.NewTimer(noticeGap)
 	defer timer.Stop()
 	for range maxNotices {
@@ -230,9 +230,9 @@ func (w *watcher) drain() {
 			if !ok {
 				return
 			}
-			w.note(e)
+			w.noteChange(e)
 		case <-w.errors:
-			w.lost()
+			w.recordLostNotices()
 		case <-timer.C:
 			return
 		}
@@ -240,34 +240,35 @@ func (w *watcher) drain() {
 	}
 }
 
-// note adds the file that a notice names to w.noted. A scan comes soon instead if the file is outside of Ray's
+// noteChange adds the file that a notice names to w.noted. A scan comes soon instead if the file is outside of Ray's
 // temporary folder or if w.noted is full.
-func (w *watcher) note(e fsnotify.Event) {
-	name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/")
+func (w *watcher) noteChange(e fsnotify.Event) {
+	name, ok := strings.CutPrefix(e.Name, w.t.absolutePath("")+"/")
 	if ok && w.watched[name] && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
-		w.forget(name)
+		w.forgetWatches(name)
 	}
 	switch {
 	case !ok:
 		w.t.scanSoon()
-	case !w.noted.add(name, e.Op):
-		w.lost()
+	case !w.noted.addPath(name, e.Op):
+		w.recordLostNotices()
 	}
 }
 
-// forget forgets the watches of a folder that is gone, and of those in it: one that is made in its place is another.
-func (w *watcher) forget(gone string) {
+// forgetWatches forgets the watches of a folder that is gone, and of those in it: one that is made in its place is
+// another.
+func (w *watcher) forgetWatches(gone string) {
 	for dir := range w.watched {
 		if dir == gone || strings.HasPrefix(dir, gone+"/") {
-			_ = w.remove(w.t.below(dir)) // it fails if the watch is gone, too
+			_ = w.remove(w.t.absolutePath(dir)) // it fails if the watch is gone, too
 			delete(w.watched, dir)
 		}
 	}
 }
 
-// lost is called when notices were lost, because the kernel's queue or w.noted was full: then all followed files are
-// looked at, and a scan comes soon.
-func (w *watcher) lost() {
+// recordLostNotices is called when notices were lost, because the kernel's queue or w.noted was full: then all followed
+// files are looked at, and a scan comes soon.
+func (w *watcher) recordLostNotices() {
 	w.noted.followed = true
 	w.t.scanSoon()
 }

@@ -35,7 +35,7 @@ func newTailer(t *testing.T) (*Tailer, *logtest.Hook) {
 
 func write(t *testing.T, tailer *Tailer, name string) {
 	t.Helper()
-	path := tailer.below("session_2026-11-20_00-00-00_000000_1/logs/" + name)
+	path := tailer.absolutePath("session_2026-11-20_00-00-00_000000_1/logs/" + name)
 	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must.OK(t, os.WriteFile(path, []byte("text"), 0o644))
 }
@@ -46,7 +46,7 @@ func TestManySessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, hook := newTailer(t)
 		for i := range maxSessions + 2 {
-			must.OK(t, os.Mkdir(tailer.below(fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)), 0o755))
+			must.OK(t, os.Mkdir(tailer.absolutePath(fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)), 0o755))
 		}
 		for range 2 {
 			sessions, latest, err := tailer.Sessions()
@@ -56,7 +56,7 @@ func TestManySessions(t *testing.T) {
 			}
 		}
 		const oldest = "session_2026-11-20_00-00-00_000000_1"
-		must.OK(t, os.Symlink(oldest, tailer.below("session_latest")))
+		must.OK(t, os.Symlink(oldest, tailer.absolutePath("session_latest")))
 		if sessions, latest, err := tailer.Sessions(); err != nil || sessions[0].Name != oldest || latest != oldest {
 			t.Errorf("session_latest names %s, and the latest is %s, the first %s: %v", oldest, latest, sessions[0].Name, err)
 		}
@@ -137,14 +137,14 @@ func TestNotices(t *testing.T) {
 		}
 		for _, dir := range []string{".", "session_2026-11-20_00-00-00_000000_1",
 			"session_2026-11-20_00-00-00_000000_1/logs"} {
-			if watched[tailer.below(dir)] != 1 {
-				t.Errorf("%s is watched %d times", dir, watched[tailer.below(dir)])
+			if watched[tailer.absolutePath(dir)] != 1 {
+				t.Errorf("%s is watched %d times", dir, watched[tailer.absolutePath(dir)])
 			}
 		}
-		must.OK(t, os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")))
+		must.OK(t, os.RemoveAll(tailer.absolutePath("session_2026-11-20_00-00-00_000000_1")))
 		dirs := must.Get(tailer.Scan(t.Context()))(t)
 		w.watchOnly(dirs)
-		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 ||
+		if watched[tailer.absolutePath("session_2026-11-20_00-00-00_000000_1/logs")] != 0 ||
 			testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
 		}
@@ -193,16 +193,16 @@ func TestFolderMadeAgain(t *testing.T) {
 			const file = "serve/x.log"
 			write(t, tailer, file)
 			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
-			session := tailer.below("session_2026-11-20_00-00-00_000000_1")
+			session := tailer.absolutePath("session_2026-11-20_00-00-00_000000_1")
 			must.OK(t, away(filepath.Join(session, "logs")))
 			write(t, tailer, file)
 			for !w.noted.paths["session_2026-11-20_00-00-00_000000_1/logs"].Has(fsnotify.Create) {
-				w.drain() // until the notices of all that came
+				w.noteArrived() // until the notices of all that came
 			}
 			w.noted = changes{}
 			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
 			write(t, tailer, file)
-			for late := time.Now().Add(time.Minute); len(w.noted.paths) == 0; w.drain() {
+			for late := time.Now().Add(time.Minute); len(w.noted.paths) == 0; w.noteArrived() {
 				if time.Now().After(late) {
 					t.Fatal("no notice of a file in the folder")
 				}
@@ -220,10 +220,10 @@ func TestDrain(t *testing.T) {
 		go func() {
 			for ; sent < 3000; sent++ {
 				time.Sleep(time.Microsecond)
-				w.events <- fsnotify.Event{Name: tailer.below(fmt.Sprint("worker.out", sent%10)), Op: fsnotify.Create}
+				w.events <- fsnotify.Event{Name: tailer.absolutePath(fmt.Sprint("worker.out", sent%10)), Op: fsnotify.Create}
 			}
 		}()
-		w.drain()
+		w.noteArrived()
 		synctest.Wait()
 		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.wanted) != 0 {
 			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths),

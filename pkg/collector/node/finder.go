@@ -59,7 +59,7 @@ func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
 	node, err := f.Here(session)
 	if errors.Is(err, errUnknown) && f.Get != nil && f.IP != "" {
 		if node, err = f.fromDashboard(ctx); err == nil {
-			f.remember(session, node)
+			f.rememberNode(session, node)
 		}
 	}
 	return node, err
@@ -69,7 +69,7 @@ func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
 func (f *Finder) Here(session string) (rayid.Node, error) {
 	node, err := f.fromFolder(session)
 	if err == nil {
-		f.remember(session, node)
+		f.rememberNode(session, node)
 	}
 	return node, err
 }
@@ -94,8 +94,8 @@ func (f *Finder) Newest() string {
 	return newest
 }
 
-// remember keeps a session's node. Of too many sessions the oldest is forgotten: their names begin with the time.
-func (f *Finder) remember(session string, node rayid.Node) {
+// rememberNode keeps a session's node. Of too many sessions the oldest is forgotten: their names begin with the time.
+func (f *Finder) rememberNode(session string, node rayid.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.nodes == nil {
@@ -185,15 +185,15 @@ func (f *Finder) fromSession(root *os.Root, session string) (rayid.Node, error) 
 	if len(files) == 0 {
 		return rayid.Node{}, errUnknown
 	}
-	f.date(session, files)
+	f.recordFirstSeen(session, files)
 	return slices.MaxFunc(files, func(a, b portFile) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.look, b.look), a.written.Compare(b.written),
 			strings.Compare(a.node.String(), b.node.String()))
 	}).node, nil
 }
 
-// date records which look first saw the nodes of the files.
-func (f *Finder) date(session string, files []portFile) {
+// recordFirstSeen records which look first saw the nodes of the files.
+func (f *Finder) recordFirstSeen(session string, files []portFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++

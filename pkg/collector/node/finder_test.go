@@ -116,7 +116,7 @@ func TestManySessions(t *testing.T) {
 	f := &Finder{}
 	for i := 2 * maxSessions; i > 0; i-- {
 		name := fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)
-		f.remember(name, rayid.Node{1})
+		f.rememberNode(name, rayid.Node{1})
 		if _, ok := f.Cached(name); !ok {
 			t.Fatalf("the node of %s is forgotten", name)
 		}
@@ -293,7 +293,7 @@ func TestListening(t *testing.T) {
 		line("00010000", ""),
 		line("00010000", "raylet"),
 	}, "\n")
-	got, err := raylets(strings.NewReader(list))
+	got, err := rayletSockets(strings.NewReader(list))
 	if want := map[string]string{run: "/tmp/ray", run + "2": "/my files/ray"}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}

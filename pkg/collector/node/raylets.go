@@ -49,7 +49,7 @@ func rayletFolders() (map[string]string, error) {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
 	defer list.Close()
-	folders, err := raylets(list)
+	folders, err := rayletSockets(list)
 	if err != nil {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
@@ -65,9 +65,9 @@ func Running(session string) (bool, error) {
 // acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
 const acceptsFlag = "00010000"
 
-// raylets finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St,
-// Inode, Path.
-func raylets(list io.Reader) (map[string]string, error) {
+// rayletSockets finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type,
+// St, Inode, Path.
+func rayletSockets(list io.Reader) (map[string]string, error) {
 	folders := make(map[string]string)
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {

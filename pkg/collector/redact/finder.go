@@ -40,8 +40,8 @@ func newFinder(literals map[string]uint64) *finder {
 		}
 		for offset := rarest; offset < rarest+f.stride; offset++ {
 			groups := make(map[uint8]bool) // the literal's pairs in either case may share one
-			for _, a := range cases(text[offset]) {
-				for _, b := range cases(text[offset+1]) {
+			for _, a := range bothCases(text[offset]) {
+				for _, b := range bothCases(text[offset+1]) {
 					group := &f.marked[binary.LittleEndian.Uint16([]byte{a, b})]
 					if *group == 0 {
 						*group = uint8(1 + pairs%(len(f.groups)-1))
@@ -78,8 +78,8 @@ func (f *finder) commonness(text string) (sum float64) {
 	return sum
 }
 
-// cases are a lower-case byte and its capital letter, if it has one.
-func cases(c byte) []byte {
+// bothCases are a lower-case byte and its capital letter, if it has one.
+func bothCases(c byte) []byte {
 	if c >= 'a' && c <= 'z' {
 		return []byte{c, c - 'a' + 'A'}
 	}
@@ -96,7 +96,7 @@ func (f *finder) nextLiteral(b []byte, from int) (at int) {
 	for i := f.nextMarked(b, from); i < len(b)-1 && i <= at+f.reach; i = f.nextMarked(b, i+f.stride) {
 		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
 			start := i - w.offset
-			if start >= from && start < at && begins(b[start:], w.text) {
+			if start >= from && start < at && beginsWith(b[start:], w.text) {
 				at = start
 			}
 		}
@@ -111,7 +111,7 @@ func (f *finder) rulesIn(b []byte) (rules uint64) {
 	}
 	for i := f.nextMarked(b, 0); i < len(b)-1; i = f.nextMarked(b, i+f.stride) {
 		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
-			if start := i - w.offset; start >= 0 && w.rules&^rules != 0 && begins(b[start:], w.text) {
+			if start := i - w.offset; start >= 0 && w.rules&^rules != 0 && beginsWith(b[start:], w.text) {
 				rules |= w.rules
 			}
 		}
@@ -135,8 +135,8 @@ func (f *finder) nextMarked(b []byte, i int) int {
 	return i
 }
 
-// begins says whether b begins with a text in lower case.
-func begins(b []byte, text string) bool {
+// beginsWith says whether b begins with a text in lower case.
+func beginsWith(b []byte, text string) bool {
 	if len(b) < len(text) {
 		return false
 	}

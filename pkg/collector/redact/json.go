@@ -26,11 +26,11 @@ func (r *Redactor) JSON(b []byte) {
 	}
 	w := walker{r: r}
 	const last = true
-	if _, err := w.feed(b, last); err != nil { // it is no JSON
+	if _, err := w.redactTokens(b, last); err != nil { // it is no JSON
 		const allRules = 0
 		w.matches += r.redactLines(b, maxNested, allRules)
 	}
-	r.count(w.matches)
+	r.countMatches(w.matches)
 }
 
 // walker goes through the tokens of JSON.
@@ -67,9 +67,9 @@ func hasEscapes(b []byte) bool {
 	return false
 }
 
-// feed redacts the complete tokens in b, in place, and returns where they end: the caller passes the rest again, with
-// more data. last says that no more data follows. The error is errNotJSON if b cannot be JSON.
-func (w *walker) feed(b []byte, last bool) (done int, err error) {
+// redactTokens redacts the complete tokens in b, in place, and returns where they end: the caller passes the rest
+// again, with more data. last says that no more data follows. The error is errNotJSON if b cannot be JSON.
+func (w *walker) redactTokens(b []byte, last bool) (done int, err error) {
 	found := w.r.finder.nextLiteral(b, 0) // where the next text is that may match
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
@@ -190,7 +190,7 @@ func (w *walker) redactString(content []byte, name, mayMatch bool) {
 	}
 	decoded := content
 	if bytes.IndexByte(content, '\\') >= 0 {
-		decoded = decode(content)
+		decoded = decodeString(content)
 	}
 	rules := w.r.always | w.r.finder.rulesIn(decoded)
 	if name {
@@ -242,7 +242,7 @@ func (w *walker) textAndJSON(text []byte) (matches int) {
 		without = 0
 	}
 	matches = w.r.redactLines(asText, maxNested, without)
-	if _, err := w.feed(text, true); err != nil || w.depth != 0 {
+	if _, err := w.redactTokens(text, true); err != nil || w.depth != 0 {
 		copy(text, before)
 		return w.r.redactLines(text, maxNested, 0) // by all rules
 	}
@@ -283,8 +283,8 @@ func copyStars(content, before, after []byte) {
 	}
 }
 
-// decode returns the content of a string without its escapes.
-func decode(content []byte) []byte {
+// decodeString returns the content of a string without its escapes.
+func decodeString(content []byte) []byte {
 	text := make([]byte, 0, len(content))
 	for i := 0; i < len(content); {
 		n, c := nextChar(content[i:])

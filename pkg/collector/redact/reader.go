@@ -22,7 +22,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 		return io.Copy(to, from)
 	}
 	w := walker{r: r}
-	defer func() { r.count(w.matches) }()
+	defer func() { r.countMatches(w.matches) }()
 	buffer := make([]byte, 0, firstBuffer)
 	for begun := false; ; { // begun: the data is known to be JSON
 		n, err := io.ReadFull(from, buffer[len(buffer):cap(buffer)])
@@ -38,7 +38,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 			return read + rest - int64(len(buffer)), err
 		}
 		begun = true
-		done, err := w.feed(buffer, last)
+		done, err := w.redactTokens(buffer, last)
 		if err == nil {
 			_, err = to.Write(buffer[:done])
 		}
@@ -75,7 +75,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 				}
 			}
 		}
-		r.count(matches)
+		r.countMatches(matches)
 	})
 }
 
@@ -102,16 +102,16 @@ func (l *lineReader) Read(p []byte) (int, error) {
 		if l.err != nil {
 			return 0, l.err
 		}
-		l.fill()
+		l.fillBuffer()
 	}
 	n := copy(p, l.buffer[l.at:l.ready])
 	l.at += n
 	return n, nil
 }
 
-// fill makes more redacted bytes ready: it reads until at least one whole line is in the buffer, or a part of a line
-// that is longer than maxLine, which is overwritten.
-func (l *lineReader) fill() {
+// fillBuffer makes more redacted bytes ready: it reads until at least one whole line is in the buffer, or a part of a
+// line that is longer than maxLine, which is overwritten.
+func (l *lineReader) fillBuffer() {
 	l.buffer = append(l.buffer[:0], l.buffer[l.ready:]...)
 	l.at, l.ready = 0, 0
 	for l.ready == 0 && l.err == nil {

@@ -92,7 +92,7 @@ func New(s Settings) (*Redactor, error) {
 	}
 	literals := make(map[string]uint64) // for each literal the set of rules that need it: rule i has bit i
 	for i, expression := range expressions {
-		if err := r.add(expression, literals); err != nil {
+		if err := r.addRule(expression, literals); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("expression %d of --redact and --redact-file: %w", i+1, err))
 		}
 	}
@@ -100,8 +100,8 @@ func New(s Settings) (*Redactor, error) {
 	for _, name := range s.Names {
 		pattern, err := namePattern(name)
 		if err == nil {
-			r.assigned |= 1 << (len(r.list) % maxRules) // as add does
-			err = r.add(fmt.Sprintf(assignment, pattern), literals)
+			r.assigned |= 1 << (len(r.list) % maxRules) // as addRule does
+			err = r.addRule(fmt.Sprintf(assignment, pattern), literals)
 		}
 		if err != nil {
 			mistakes = append(mistakes, fmt.Errorf("--redact-env=%q: %w", name, err))
@@ -142,10 +142,10 @@ func (s Settings) expressions() ([]string, error) {
 	return list, nil
 }
 
-// add compiles an expression and appends its rule to r.list. It sets the rule's bit at each of its literals, texts of
-// which every match contains one; if there are none, it sets the bit in r.always. The error does not show the
+// addRule compiles an expression and appends its rule to r.list. It sets the rule's bit at each of its literals, texts
+// of which every match contains one; if there are none, it sets the bit in r.always. The error does not show the
 // expression: it may be a secret.
-func (r *rules) add(expression string, literals map[string]uint64) error {
+func (r *rules) addRule(expression string, literals map[string]uint64) error {
 	if len(expression) > maxExpression {
 		return fmt.Errorf("it has %d bytes, want %d at most", len(expression), maxExpression)
 	}
@@ -223,8 +223,8 @@ func (r *Redactor) Rules() (all, slow int) {
 	return len(r.list), bits.OnesCount64(r.always)
 }
 
-// count counts matches.
-func (r *Redactor) count(n int) {
+// countMatches counts matches.
+func (r *Redactor) countMatches(n int) {
 	if n > 0 && r.matches != nil {
 		r.matches.Add(float64(n))
 	}

@@ -11,7 +11,7 @@ type span struct{ start, end int }
 // Lines overwrites what matches in lines of text.
 func (r *Redactor) Lines(b []byte) {
 	if r != nil {
-		r.count(overwriteLong(b) + r.redactLines(b, 0, 0))
+		r.countMatches(overwriteLong(b) + r.redactLines(b, 0, 0))
 	}
 }
 
@@ -43,7 +43,7 @@ func (r *Redactor) redactLines(b []byte, nested int, without uint64) (matches in
 			w := walker{r: r, nested: nested + 1}
 			matches += w.textAndJSON(line)
 		case rules != 0:
-			matches += overwrite(line, r.findSpans(line, rules))
+			matches += overwriteSpans(line, r.findSpans(line, rules))
 		}
 		at = end + 1
 		if found < at {
@@ -95,7 +95,7 @@ func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 	return spans
 }
 
-func overwrite(b []byte, spans []span) (matches int) {
+func overwriteSpans(b []byte, spans []span) (matches int) {
 	for _, s := range spans {
 		writeStars(b[s.start:s.end])
 	}

@@ -79,9 +79,9 @@ type wantedSeries struct {
 	number int
 }
 
-// seek returns the place of the first wanted series from a place on whose ID is id or greater. A line may name one
-// series of a million, so it takes time by the logarithm of how many lie between.
-func (t *source) seek(from, id int) int {
+// seekWanted returns the place of the first wanted series from a place on whose ID is id or greater. A line may name
+// one series of a million, so it takes time by the logarithm of how many lie between.
+func (t *source) seekWanted(from, id int) int {
 	step := 1
 	for from+step <= len(t.wanted) && t.wanted[from+step-1].id < id {
 		from += step
@@ -112,13 +112,13 @@ func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	}
 	switch key {
 	case "start":
-		d.start(&in)
+		d.readTable(&in)
 	case "metrics":
-		d.metrics(&in)
+		d.readMetrics(&in)
 	case "from":
-		d.define(&in)
+		d.readSeries(&in)
 	case "t":
-		d.read(&in)
+		d.readValues(&in)
 	default:
 		in.fail("unknown kind of line")
 	}
@@ -129,8 +129,8 @@ func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// start reads the line that begins a table, after its first key: `1,"targets":[{"instance":"…"}…]}`.
-func (d *Decoder) start(in *scanner) {
+// readTable reads the line that begins a table, after its first key: `1,"targets":[{"instance":"…"}…]}`.
+func (d *Decoder) readTable(in *scanner) {
 	if version := in.integer(); version != 1 {
 		in.fail("a newer form than this program reads")
 		return
@@ -138,7 +138,7 @@ func (d *Decoder) start(in *scanner) {
 	d.series, d.targets = 0, d.targets[:0]
 	var targets [][]Label
 	in.key("targets")
-	in.open('[')
+	in.expect('[')
 	for in.more(']') {
 		if len(targets) == maxTargets {
 			in.fail("too many targets")
@@ -146,10 +146,10 @@ func (d *Decoder) start(in *scanner) {
 		}
 		var labels []Label
 		bytes := 0
-		in.open('{')
+		in.expect('{')
 		for in.more('}') {
 			name := in.text()
-			in.open(':')
+			in.expect(':')
 			labels = append(labels, Label{name, in.text()})
 			if bytes += labels[len(labels)-1].bytes(); bytes > maxLabels {
 				in.fail("labels too long")
@@ -157,7 +157,7 @@ func (d *Decoder) start(in *scanner) {
 		}
 		targets = append(targets, labels)
 	}
-	in.end()
+	in.expectEnd()
 	if in.err != nil {
 		return
 	}
@@ -173,11 +173,11 @@ func (d *Decoder) start(in *scanner) {
 	}
 }
 
-// metrics reads a line of metrics' descriptions, after its first key: `[["name","type","help"]…]}`.
-func (d *Decoder) metrics(in *scanner) {
-	in.open('[')
+// readMetrics reads a line of metrics' descriptions, after its first key: `[["name","type","help"]…]}`.
+func (d *Decoder) readMetrics(in *scanner) {
+	in.expect('[')
 	for in.more(']') {
-		in.open('[')
+		in.expect('[')
 		var m Metric
 		for i := 0; in.more(']'); i++ {
 			switch word := in.text(); i {
@@ -193,12 +193,12 @@ func (d *Decoder) metrics(in *scanner) {
 			d.visitor.Metric(m)
 		}
 	}
-	in.end()
+	in.expectEnd()
 }
 
-// define reads a line that defines series, after its first key:
+// readSeries reads a line that defines series, after its first key:
 // `120,"target":0,"series":[["name","label","value"…]…]}`. Their IDs count up from the first number.
-func (d *Decoder) define(in *scanner) {
+func (d *Decoder) readSeries(in *scanner) {
 	from := in.integer()
 	target, t := d.targetOf(in)
 	in.key("series")
@@ -210,13 +210,13 @@ func (d *Decoder) define(in *scanner) {
 		return
 	}
 	id := from
-	in.open('[')
+	in.expect('[')
 	for ; in.more(']'); id++ {
 		if id == MaxSeries {
 			in.fail("too many series")
 			return
 		}
-		in.open('[')
+		in.expect('[')
 		// Series of one name follow each other, and a table may have thousands that nobody wants.
 		if name := in.string(); string(name) != d.name {
 			d.name = string(name)
@@ -230,7 +230,7 @@ func (d *Decoder) define(in *scanner) {
 		bytes := len(d.name)
 		for in.more(']') {
 			label := in.text()
-			in.open(',')
+			in.expect(',')
 			d.labels = append(d.labels, Label{label, in.text()})
 			if bytes += d.labels[len(d.labels)-1].bytes(); bytes > maxLabels {
 				in.fail("labels too long")
@@ -243,7 +243,7 @@ func (d *Decoder) define(in *scanner) {
 			t.wanted = append(t.wanted, wantedSeries{id: id, number: number})
 		}
 	}
-	in.end()
+	in.expectEnd()
 	d.series = max(d.series, id)
 }
 
@@ -260,9 +260,9 @@ func (d *Decoder) targetOf(in *scanner) (int, *source) {
 	return n, &d.targets[n]
 }
 
-// read reads a line with the values of one read of a target, after its first key:
+// readValues reads a line with the values of one read of a target, after its first key:
 // `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` or `1764000000123,"target":0,"failed":1}`.
-func (d *Decoder) read(in *scanner) {
+func (d *Decoder) readValues(in *scanner) {
 	at := int64(in.integer())
 	target, t := d.targetOf(in)
 	if in.err != nil || at <= t.last { // a line may be stored twice
@@ -277,14 +277,14 @@ func (d *Decoder) read(in *scanner) {
 		r.Failed, up = true, 0
 	} else {
 		in.key("i")
-		count := d.changed(in, t)
+		count := d.readChanged(in, t)
 		in.key("v")
-		d.update(in, t, count)
+		d.readNewValues(in, t, count)
 		if in.optionalKey("gone") {
 			d.readEnded(in, t)
 		}
 	}
-	in.end()
+	in.expectEnd()
 	if in.err != nil {
 		return
 	}
@@ -295,19 +295,19 @@ func (d *Decoder) read(in *scanner) {
 	d.visitor.Read(r)
 }
 
-// changed reads the list "i" of the series that changed, and notes the wanted ones among them in d.found. count is the
-// length of the list; -1 if the rest of it was not read, because no wanted series can follow.
-func (d *Decoder) changed(in *scanner, t *source) (count int) {
+// readChanged reads the list "i" of the series that changed, and notes the wanted ones among them in d.found. count is
+// the length of the list; -1 if the rest of it was not read, because no wanted series can follow.
+func (d *Decoder) readChanged(in *scanner, t *source) (count int) {
 	d.found = d.found[:0]
 	next, id := 0, -1
-	in.open('[')
+	in.expect('[')
 	for ; in.more(']'); count++ {
 		if next == len(t.wanted) {
 			in.skipNumbers()
 			return -1
 		}
 		id += in.integer() + 1 // IDs rise: how many lie between them is stored
-		next = t.seek(next, id)
+		next = t.seekWanted(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.found = append(d.found, found{place: count, wanted: next})
 		}
@@ -318,10 +318,10 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	return count
 }
 
-// update reads the list "v" of new values, and adds those of the series in d.found to d.out. count is how many values
-// there must be, -1 if that is not known.
-func (d *Decoder) update(in *scanner, t *source, count int) {
-	in.open('[')
+// readNewValues reads the list "v" of new values, and adds those of the series in d.found to d.out. count is how many
+// values there must be, -1 if that is not known.
+func (d *Decoder) readNewValues(in *scanner, t *source, count int) {
+	in.expect('[')
 	place, next := 0, 0
 	for ; in.more(']'); place++ {
 		switch {
@@ -344,10 +344,10 @@ func (d *Decoder) update(in *scanner, t *source, count int) {
 // readEnded reads the list of series that ended, and keeps those that are wanted.
 func (d *Decoder) readEnded(in *scanner, t *source) {
 	next, id := 0, -1
-	in.open('[')
+	in.expect('[')
 	for in.more(']') {
 		id += in.integer() + 1 // IDs rise: how many lie between them is stored
-		next = t.seek(next, id)
+		next = t.seekWanted(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.out.Ended = append(d.out.Ended, t.wanted[next].number)
 		}

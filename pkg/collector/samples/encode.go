@@ -68,9 +68,9 @@ type list struct {
 // lineBytes is about how long a line of definitions is: readers and the spool handle lines whole.
 const lineBytes = 128 << 10
 
-// add adds an array of words to the list, and returns how many bytes it has written. If the list has no line to
+// addArray adds an array of words to the list, and returns how many bytes it has written. If the list has no line to
 // continue, head begins one; a line that is long enough is ended.
-func (l *list) add(head func(out []byte) []byte, words ...string) (written int) {
+func (l *list) addArray(head func(out []byte) []byte, words ...string) (written int) {
 	before := len(l.out)
 	if l.begin < len(l.out) {
 		l.out = append(l.out, ',')
@@ -79,13 +79,13 @@ func (l *list) add(head func(out []byte) []byte, words ...string) (written int) 
 	}
 	l.out = appendStrings(l.out, words...)
 	if len(l.out)-l.begin >= lineBytes {
-		l.end()
+		l.endLine()
 	}
 	return len(l.out) - before
 }
 
-// end ends the current line.
-func (l *list) end() {
+// endLine ends the current line.
+func (l *list) endLine() {
 	if l.begin < len(l.out) {
 		l.out = append(l.out, "]}\n"...)
 		l.begin = len(l.out)
@@ -159,14 +159,14 @@ func (e *Encoder) Metric(m Metric) (written int) {
 		return 0
 	}
 	e.at.known[m.Name] = true
-	return e.metrics.add(func(out []byte) []byte { return append(out, `{"metrics":[`...) }, m.Name, m.Type, m.Help)
+	return e.metrics.addArray(func(out []byte) []byte { return append(out, `{"metrics":[`...) }, m.Name, m.Type, m.Help)
 }
 
 // Sample adds the value of a series that the table has, by its spelling. known is false if the table does not have it.
 func (e *Encoder) Sample(spelling []byte, value float64) (known bool) {
 	id, known := e.at.ids[string(spelling)]
 	if known {
-		e.sample(id, value)
+		e.recordSample(id, value)
 	}
 	return known
 }
@@ -181,20 +181,20 @@ func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float6
 	for _, l := range labels {
 		words = append(words, l.Name, l.Value)
 	}
-	written = e.added.add(func(out []byte) []byte {
+	written = e.added.addArray(func(out []byte) []byte {
 		out = append(out, `{"from":`...)
 		out = strconv.AppendInt(out, int64(id), 10)
 		out = append(out, `,"target":`...)
 		out = strconv.AppendInt(out, int64(e.number), 10)
 		return append(out, `,"series":[`...)
 	}, words...)
-	e.sample(id, value)
+	e.recordSample(id, value)
 	return written
 }
 
-// sample records a value of the present read, unless it equals the series' last one. If a read has a series twice, the
-// first value counts, as for Prometheus.
-func (e *Encoder) sample(id int32, value float64) {
+// recordSample records a value of the present read, unless it equals the series' last one. If a read has a series
+// twice, the first value counts, as for Prometheus.
+func (e *Encoder) recordSample(id int32, value float64) {
 	s := &e.series[id]
 	if s.read == e.read {
 		return
@@ -213,7 +213,7 @@ func (e *Encoder) sample(id int32, value float64) {
 // End completes the read of a target: it writes the definitions of new series, and one line with the values that
 // changed and the series that are gone.
 func (e *Encoder) End() {
-	e.define()
+	e.writeDefinitions()
 	slices.SortFunc(e.changed, func(a, b change) int { return cmp.Compare(a.id, b.id) })
 	e.beginRead()
 	e.out = append(e.out, `,"i":[`...)
@@ -235,7 +235,7 @@ func (e *Encoder) End() {
 
 // Fail completes a read that failed: no series of the target has a value any more.
 func (e *Encoder) Fail() {
-	e.define()
+	e.writeDefinitions()
 	e.beginRead()
 	e.out = append(e.out, ",\"failed\":1}\n"...)
 	for i := range e.series {
@@ -246,10 +246,10 @@ func (e *Encoder) Fail() {
 	}
 }
 
-// define writes the metrics and series that are new in the read.
-func (e *Encoder) define() {
-	e.metrics.end()
-	e.added.end()
+// writeDefinitions writes the metrics and series that are new in the read.
+func (e *Encoder) writeDefinitions() {
+	e.metrics.endLine()
+	e.added.endLine()
 	e.out = append(append(e.out, e.metrics.out...), e.added.out...)
 	e.metrics.reset()
 	e.added.reset()

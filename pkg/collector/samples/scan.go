@@ -42,8 +42,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// open reads one byte.
-func (s *scanner) open(c byte) {
+// expect reads one byte.
+func (s *scanner) expect(c byte) {
 	if s.peek() != c {
 		s.fail("want " + string(rune(c)))
 		return
@@ -78,10 +78,10 @@ func (s *scanner) more(closing byte) bool {
 
 // firstKey reads the line's first key, which says what the line is.
 func (s *scanner) firstKey() string {
-	s.open('{')
+	s.expect('{')
 	s.inside = false
 	key := s.text()
-	s.open(':')
+	s.expect(':')
 	return key
 }
 
@@ -103,9 +103,9 @@ func (s *scanner) optionalKey(name string) bool {
 	return false
 }
 
-// end reads the end of the line.
-func (s *scanner) end() {
-	s.open('}')
+// expectEnd reads the end of the line.
+func (s *scanner) expectEnd() {
+	s.expect('}')
 	if s.err == nil && s.at != len(s.data) && string(s.data[s.at:]) != "\n" {
 		s.fail("want the end of the line")
 	}

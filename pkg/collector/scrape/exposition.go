@@ -54,7 +54,7 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 			bad++
 		case len(line) == 0:
 		case line[0] == '#':
-			if name, what, text := comment(line); name != "" {
+			if name, what, text := parseComment(line); name != "" {
 				if name != m.Name {
 					flush()
 					m.Name = name
@@ -81,8 +81,8 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 	}
 }
 
-// comment reads "# HELP name text" and "# TYPE name type"; other comments have no name.
-func comment(line []byte) (name, what, text string) {
+// parseComment reads "# HELP name text" and "# TYPE name type"; other comments have no name.
+func parseComment(line []byte) (name, what, text string) {
 	words := strings.SplitN(string(line), " ", 4)
 	if len(words) < 4 || words[0] != "#" || (words[1] != "HELP" && words[1] != "TYPE") {
 		return "", "", ""

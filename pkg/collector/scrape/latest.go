@@ -47,17 +47,17 @@ func (l *latest) setPorts(ports []int) {
 	maps.DeleteFunc(l.answers, func(port int, _ []byte) bool { return !slices.Contains(ports, port) })
 }
 
-// drop removes the answer of a port.
-func (l *latest) drop(port int) {
+// dropAnswer removes the answer of a port.
+func (l *latest) dropAnswer(port int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.answers, port)
 }
 
-// record returns a reader of r that keeps a compressed copy of what is read. After all of it was read, the caller calls
-// done: then the copy becomes the answer of this port, unless all ports' answers would take more than l.max bytes. One
-// answer is recorded at a time.
-func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
+// recordAnswer returns a reader of r that keeps a compressed copy of what is read. After all of it was read, the caller
+// calls done: then the copy becomes the answer of this port, unless all ports' answers would take more than l.max
+// bytes. One answer is recorded at a time.
+func (l *latest) recordAnswer(r io.Reader, port int) (tee io.Reader, done func()) {
 	l.data, l.full, l.port = bytes.Buffer{}, false, port
 	l.writer.Reset(l)
 	return io.TeeReader(r, l.writer), func() {

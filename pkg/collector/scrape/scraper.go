@@ -122,7 +122,7 @@ func (s *Scraper) Close() { s.work.Close() }
 
 // ScrapeOnce reads all endpoints once. An error is logged, and affects only this read.
 func (s *Scraper) ScrapeOnce(ctx context.Context) {
-	err := s.scrape(ctx)
+	err := s.scrapeOnce(ctx)
 	if err == nil {
 		return
 	}
@@ -133,9 +133,9 @@ func (s *Scraper) ScrapeOnce(ctx context.Context) {
 	}
 }
 
-// scrape reads all endpoints of the node once and appends what changed to the spool.
-func (s *Scraper) scrape(ctx context.Context) error {
-	session, node, ports, err := s.endpoints(ctx)
+// scrapeOnce reads all endpoints of the node once and appends what changed to the spool.
+func (s *Scraper) scrapeOnce(ctx context.Context) error {
+	session, node, ports, err := s.findEndpoints(ctx)
 	s.latest.setPorts(ports)
 	if err != nil || len(ports) == 0 {
 		return err
@@ -185,9 +185,9 @@ func partOf(lines []byte) []byte {
 	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
-// endpoints returns the ports to read, and the session and the node whose metrics they serve. There are no ports, and
-// no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet.
-func (s *Scraper) endpoints(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
+// findEndpoints returns the ports to read, and the session and the node whose metrics they serve. There are no ports,
+// and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet.
+func (s *Scraper) findEndpoints(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
 	session, err = s.opts.Running()
 	if err != nil || session == "" {
 		return "", node, nil, err
@@ -199,7 +199,7 @@ func (s *Scraper) endpoints(ctx context.Context) (session string, node rayid.Nod
 		}
 	}
 	if node, err = s.opts.Node(ctx, session); err == nil {
-		found, err = ports(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
+		found, err = metricsPorts(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
 	}
 	switch {
 	case errors.Is(err, errNoTargets):
@@ -240,15 +240,15 @@ func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time
 	defer cancel()
 	began := time.Now()
 	s.encoder.Begin(number, at)
-	body, err := s.client.get(ctx, port)
+	body, err := s.client.getMetrics(ctx, port)
 	if err != nil {
 		s.encoder.Fail()
-		s.latest.drop(port)
-		s.failed(port, err)
+		s.latest.dropAnswer(port)
+		s.recordFailure(port, err)
 		return 0
 	}
 	defer func() { _ = body.Close() }()
-	tee, done := s.latest.record(s.opts.Redact.Exposition(body), port)
+	tee, done := s.latest.recordAnswer(s.opts.Redact.Exposition(body), port)
 	// The other targets keep a part of the series each, whatever this one has.
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
 	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
@@ -265,12 +265,12 @@ func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time
 	}
 	s.taken[number], s.defined = t.taken, t.defined
 	if err != nil {
-		s.latest.drop(port)
-		s.failed(port, err) // the lines before are kept, so only some series have a gap
+		s.latest.dropAnswer(port)
+		s.recordFailure(port, err) // the lines before are kept, so only some series have a gap
 	} else {
 		done()
 	}
-	s.metrics.read(lines, bad, t.dropped, time.Since(began))
+	s.metrics.countRead(lines, bad, t.dropped, time.Since(began))
 	switch {
 	case t.dropped > 0 && t.defined >= t.maxDefined:
 		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d "+
@@ -282,7 +282,7 @@ func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time
 	return t.dropped
 }
 
-func (s *Scraper) failed(port int, err error) {
+func (s *Scraper) recordFailure(port int, err error) {
 	s.metrics.errors.Inc()
 	s.warn(fmt.Errorf("read metrics of port %d: %w", port, err))
 }
@@ -329,7 +329,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 }
 
-func (m *metrics) read(lines, bad, dropped int, took time.Duration) {
+func (m *metrics) countRead(lines, bad, dropped int, took time.Duration) {
 	m.lines.Add(float64(lines))
 	m.bad.Add(float64(bad))
 	m.dropped.Add(float64(dropped))

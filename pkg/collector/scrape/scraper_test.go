@@ -544,7 +544,7 @@ func TestFilesOfTheSession(t *testing.T) {
 		path := filepath.Join(folder, portFile+node.String())
 		must.OK(t, os.RemoveAll(path))
 		must.OK(t, plant(path))
-		if found, err := ports(r.dir, session, node, true, "127.0.0.1"); err == nil {
+		if found, err := metricsPorts(r.dir, session, node, true, "127.0.0.1"); err == nil {
 			t.Errorf("%s: ports %v", name, found)
 		}
 	}
@@ -611,11 +611,11 @@ func TestLatestIsOfTheLastRead(t *testing.T) {
 func TestResetConnections(t *testing.T) {
 	r := newRig(t, Options{})
 	for source := range 5 {
-		r.failed(8080, &net.OpError{Op: "read", Net: "tcp",
+		r.recordFailure(8080, &net.OpError{Op: "read", Net: "tcp",
 			Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000 + source},
 			Addr:   &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, Err: syscall.ECONNRESET})
 	}
-	r.failed(8080, errTooLong)
+	r.recordFailure(8080, errTooLong)
 	if lines := r.log.AllEntries(); len(lines) != 2 || !strings.Contains(lines[0].Message, "connection reset") {
 		t.Errorf("%d lines, want two", len(lines))
 	}

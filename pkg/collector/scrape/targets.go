@@ -39,10 +39,10 @@ const (
 // errNoTargets says that the port of the node's exporter is not known, or not yet.
 var errNoTargets = errors.New("the port of the node's metrics is not known: Ray has not written it yet")
 
-// ports finds the ports of this host that serve metrics of the session: the one of the node's exporter and then, on a
-// head, those of the discovery file that no other node's exporter has. At most maxPorts. errNoTargets says that Ray has
-// not written the exporter's port, or not yet.
-func ports(dir, session string, node rayid.Node, head bool, host string) ([]int, error) {
+// metricsPorts finds the ports of this host that serve metrics of the session: the one of the node's exporter and then,
+// on a head, those of the discovery file that no other node's exporter has. At most maxPorts. errNoTargets says that
+// Ray has not written the exporter's port, or not yet.
+func metricsPorts(dir, session string, node rayid.Node, head bool, host string) ([]int, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("look for metrics: %w", err)
@@ -60,7 +60,7 @@ func ports(dir, session string, node rayid.Node, head bool, host string) ([]int,
 	if err != nil {
 		return nil, err
 	}
-	listed, err := discovered(root, session, host)
+	listed, err := discoveredPorts(root, session, host)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func readPort(root *os.Root, session, name string) (int, error) {
 	return port, nil
 }
 
-// discovered lists the ports in the session's discovery file that are on this host, which is host or the loopback.
+// discoveredPorts lists the ports in the session's discovery file that are on this host, which is host or the loopback.
 // There are none if Ray has not written the file.
-func discovered(root *os.Root, session, host string) ([]int, error) {
+func discoveredPorts(root *os.Root, session, host string) ([]int, error) {
 	data, err := regular.Read(root, filepath.Join(session, discoveryFile), maxDiscoveryFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -174,9 +174,9 @@ func newClient(o Options) *client {
 // errTooLong says that an answer is too long for Options.MaxSeries.
 var errTooLong = errors.New("the answer is too long and its end is left out; raise --metrics-max-series")
 
-// get asks a port for its metrics, at the loopback and, if nobody listens there, at the node's address. The caller
-// closes the body, which ends with an error after c.limit bytes. Any status except 200 is an error.
-func (c *client) get(ctx context.Context, port int) (io.ReadCloser, error) {
+// getMetrics asks a port for its metrics, at the loopback and, if nobody listens there, at the node's address. The
+// caller closes the body, which ends with an error after c.limit bytes. Any status except 200 is an error.
+func (c *client) getMetrics(ctx context.Context, port int) (io.ReadCloser, error) {
 	var failed error
 	for _, host := range c.hosts {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet,

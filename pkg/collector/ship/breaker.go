@@ -33,7 +33,7 @@ func (b *breaker) isOpen() bool {
 	return b.open
 }
 
-// permit is the answer of enter.
+// permit is the answer of requestPermit.
 type permit uint8
 
 const (
@@ -42,10 +42,11 @@ const (
 	probe
 )
 
-// enter says whether an upload may start now: always while the circuit is closed, and as one of the few probes while it
-// is open. The caller reports each upload that may start to leave. due is the time when its stream became due, zero if
-// the stream has failed since its last stored chunk. With atOnce it does not wait between two probes.
-func (b *breaker) enter(now, due time.Time, atOnce bool) permit {
+// requestPermit says whether an upload may start now: always while the circuit is closed, and as one of the few probes
+// while it is open. The caller reports each upload that may start to reportResult. due is the time when its stream
+// became due, zero if the stream has failed since its last stored chunk. With atOnce it does not wait between two
+// probes.
+func (b *breaker) requestPermit(now, due time.Time, atOnce bool) permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
@@ -68,7 +69,7 @@ func (b *breaker) probeTime(due time.Time) time.Time {
 	return b.nextProbe
 }
 
-// result of an upload, for leave.
+// result of an upload, for reportResult.
 type result uint8
 
 const (
@@ -77,9 +78,9 @@ const (
 	neutral          // says nothing about the store
 )
 
-// leave reports the result r of an upload that enter permitted with p. recovered is the number of errors in a row
-// before it, if it succeeded; opened says whether it opened the circuit.
-func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opened bool) {
+// reportResult reports the result r of an upload that requestPermit permitted with p. recovered is the number of errors
+// in a row before it, if it succeeded; opened says whether it opened the circuit.
+func (b *breaker) reportResult(now time.Time, p permit, r result) (recovered int, opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p == probe {
@@ -102,7 +103,7 @@ func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opene
 	return recovered, opened
 }
 
-// nextStart returns when a stream with this due time may start (see enter); zero if it may start now.
+// nextStart returns when a stream with this due time may start (see requestPermit); zero if it may start now.
 func (b *breaker) nextStart(now, due time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -32,18 +32,18 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 	outcome := neutral // for the breaker
 	switch {
 	case err != nil:
-		if cause = s.fault(ctx, j.state, err); cause == storeFault {
+		if cause = s.findFault(ctx, j.state, err); cause == storeFault {
 			outcome = failed
 		}
 	case put:
 		outcome = succeeded
 	}
-	recovered, opened := s.breaker.leave(now, j.permit, outcome)
-	s.metrics.breaker(s.breaker.isOpen())
+	recovered, opened := s.breaker.reportResult(now, j.permit, outcome)
+	s.metrics.setBreakerOpen(s.breaker.isOpen())
 	if err == nil {
 		j.state.notBefore = time.Time{}
 		if put {
-			s.stored(now, j)
+			s.recordStored(now, j)
 		}
 		if recovered > 0 {
 			s.opts.Log.Infof("shipping recovered after %d errors", recovered)
@@ -52,9 +52,9 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 		return put, nil
 	}
 	err = fmt.Errorf("ship %s: %w", j.source.Key(), err)
-	s.failed(now, j, cause, err)
+	s.recordFailure(now, j, cause, err)
 	if cause != noFault {
-		s.metrics.error(j.group.Name, err)
+		s.metrics.countError(j.group.Name, err)
 		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
 	if opened {
@@ -96,7 +96,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool
 			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset,
 				j.state.end)}
 		}
-		key, err := s.put(ctx, j, offset, n, flushing)
+		key, err := s.putChunk(ctx, j, offset, n, flushing)
 		switch {
 		case err == nil:
 			j.source.Shipped(offset + n)
@@ -127,7 +127,7 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	}
 	end := int64(0)
 	if last != nil {
-		end = last.end(j.group, stream, s.lengths)
+		end = last.streamEnd(j.group, stream, s.lengths)
 	}
 	if err := j.source.Resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
@@ -137,9 +137,9 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	return nil
 }
 
-// put stores the chunk of n bytes (uncompressed) at offset of the stream, and returns the chunk's key, also with an
-// error of the store such as os.ErrExist. While flushing, little time is left, so the rate is not limited.
-func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool) (key string, err error) {
+// putChunk stores the chunk of n bytes (uncompressed) at offset of the stream, and returns the chunk's key, also with
+// an error of the store such as os.ErrExist. While flushing, little time is left, so the rate is not limited.
+func (s *Shipper) putChunk(ctx context.Context, j job, offset, n int64, flushing bool) (key string, err error) {
 	stream := j.source.Key()
 	src, err := j.source.Open(offset, n)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 		}
 		body, size = compressed, compressed.Size()
 		now := time.Now() // before the put, because a listing shows only the compressed size
-		s.noteFailed(now, s.lengths.add(now, note{Stream: stream, Offset: offset, Length: n, Size: size}))
+		s.noteFailed(now, s.lengths.addNote(now, note{Stream: stream, Offset: offset, Length: n, Size: size}))
 	}
 	if s.rate != nil && !flushing {
 		if err := s.rate.WaitN(ctx, int(min(size, int64(s.rate.Burst())))); err != nil {
@@ -173,7 +173,7 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 	start := time.Now()
 	err = tooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
 	j.state.upload = upload{bytes: n, sent: n * sent.at.Load() / max(size, 1)}
-	s.metrics.put(j.group.Name, n, size, time.Since(start), err)
+	s.metrics.countPut(j.group.Name, n, size, time.Since(start), err)
 	if err != nil && sent.failed.Load() {
 		err = sourceError{err}
 	}
@@ -214,7 +214,7 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out bytes.Buffer
-	w, err := c.writer(&out, how)
+	w, err := c.encoder(&out, how)
 	if err != nil {
 		return nil, err
 	}
@@ -228,9 +228,9 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 	return bytes.NewReader(out.Bytes()), nil
 }
 
-// writer returns the encoder of a compression, gzip or zstd, which writes to out. Each encoder is made once; c.mu must
+// encoder returns the encoder of a compression, gzip or zstd, which writes to out. Each encoder is made once; c.mu must
 // be held.
-func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
+func (c *compressor) encoder(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
 	if how == layout.Gzip {
 		if c.gzip == nil {
 			c.gzip = gzip.NewWriter(out)

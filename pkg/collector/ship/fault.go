@@ -39,11 +39,11 @@ func (e sourceError) Unwrap() error { return e.error }
 // errSlow is the error of a put that exceeded its time.
 var errSlow = errors.New("the upload is too slow")
 
-// fault finds out what an error of shipping a chunk is to be blamed on: see the package's comment. If the error itself
-// does not show it, what counts is whether another chunk was stored since the same stream last failed: if so, the store
-// works. So a missing right for some keys, or a proxy that breaks connections instead of answering 413, does not delay
-// other streams.
-func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
+// findFault finds out what an error of shipping a chunk is to be blamed on: see the package's comment. If the error
+// itself does not show it, what counts is whether another chunk was stored since the same stream last failed: if so,
+// the store works. So a missing right for some keys, or a proxy that breaks connections instead of answering 413, does
+// not delay other streams.
+func (s *Shipper) findFault(ctx context.Context, st *state, err error) fault {
 	var source sourceError
 	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
 	// A chunk that is longer than the limit could not be cut there: it is one long line.
@@ -67,8 +67,9 @@ func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	return storeFault
 }
 
-// failed records an error of a stream in its state, and decides by what it is blamed on when the stream is tried again.
-func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
+// recordFailure records an error of a stream in its state, and decides by what it is blamed on when the stream is tried
+// again.
+func (s *Shipper) recordFailure(now time.Time, j job, f fault, err error) {
 	st := j.state
 	// Nothing that was remembered is trusted after an error. But a throttled put usually stored nothing, and a listing
 	// would be one more request. If an earlier attempt was stored, the next put finds its key taken and lists then.
@@ -96,13 +97,13 @@ func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	if st.ownErrors >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
 		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
 			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and "+
-				"at the end", advice(err), refusedWait)
+				"at the end", refusalAdvice(err), refusedWait)
 	}
 }
 
-// stored records that a chunk of the stream was stored: the stream's earlier errors are over. The chunk proves a size
-// limit that was found by halving if it is about as large, and then other streams begin with that limit.
-func (s *Shipper) stored(now time.Time, j job) {
+// recordStored records that a chunk of the stream was stored: the stream's earlier errors are over. The chunk proves a
+// size limit that was found by halving if it is about as large, and then other streams begin with that limit.
+func (s *Shipper) recordStored(now time.Time, j job) {
 	st := j.state
 	s.chunks.Add(1)
 	if st.limit.unproven && 2*st.upload.bytes >= st.limit.bytes {
@@ -116,8 +117,8 @@ func (s *Shipper) stored(now time.Time, j job) {
 	st.failures = newFailures()
 }
 
-// advice says what an operator can do about an error that only one object has.
-func advice(err error) string {
+// refusalAdvice says what an operator can do about an error that only one object has.
+func refusalAdvice(err error) string {
 	switch {
 	case errors.Is(err, blob.ErrTooLarge):
 		return "a proxy or the store does not take bodies of this size: allow more there (nginx: client_max_body_size)"

@@ -68,15 +68,15 @@ func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 	for lines.Scan() {
 		var n note
 		if json.Unmarshal(lines.Bytes(), &n) == nil && n.Stream != "" && now.Sub(time.Unix(n.Time, 0)) < noteAge {
-			l.remember(n)
+			l.keepNote(n)
 		}
 	}
 	l.lines, l.torn = leastRewrite, true
-	return l, l.rewrite()
+	return l, l.rewriteFile()
 }
 
-// add adds a note. When it has returned nil, the note survives a crash.
-func (l *lengthLog) add(now time.Time, n note) error {
+// addNote adds a note. When it has returned nil, the note survives a crash.
+func (l *lengthLog) addNote(now time.Time, n note) error {
 	n.Time = now.Unix()
 	line, err := json.Marshal(n)
 	if err != nil {
@@ -84,10 +84,10 @@ func (l *lengthLog) add(now time.Time, n note) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remember(n)
-	l.prune(now)
+	l.keepNote(n)
+	l.pruneNotes(now)
 	if l.lines++; l.lines > l.live+max(leastRewrite, l.live) {
-		if err := l.rewrite(); err == nil {
+		if err := l.rewriteFile(); err == nil {
 			return nil
 		}
 	}
@@ -101,9 +101,9 @@ func (l *lengthLog) add(now time.Time, n note) error {
 // appendLine appends a line to the file and syncs it. A file that was deleted is written anew, with all notes.
 func (l *lengthLog) appendLine(line []byte) error {
 	if l.file != nil && !atomicfile.Names(l.path, l.file) {
-		return l.rewrite() // the file was deleted: all notes, with this one
+		return l.rewriteFile() // the file was deleted: all notes, with this one
 	}
-	if err := l.open(); err != nil {
+	if err := l.openFile(); err != nil {
 		return err
 	}
 	if l.torn {
@@ -116,8 +116,8 @@ func (l *lengthLog) appendLine(line []byte) error {
 	return l.file.Sync()
 }
 
-// open opens the file to append to, unless it is open.
-func (l *lengthLog) open() error {
+// openFile opens the file to append to, unless it is open.
+func (l *lengthLog) openFile() error {
 	if l.file != nil {
 		return nil
 	}
@@ -129,10 +129,10 @@ func (l *lengthLog) open() error {
 	return nil
 }
 
-// remember keeps a note in memory. A chunk may be tried several times, with other lengths. The notes of all tries of
+// keepNote keeps a note in memory. A chunk may be tried several times, with other lengths. The notes of all tries of
 // the stream's newest chunk are kept, and those of the chunk before it: that is the last stored one if none of these
 // tries succeeds. Older notes of the stream are dropped.
-func (l *lengthLog) remember(n note) {
+func (l *lengthLog) keepNote(n note) {
 	before := int64(-1)
 	for _, m := range l.notes[n.Stream] {
 		if m.Offset < n.Offset {
@@ -150,9 +150,9 @@ func (l *lengthLog) remember(n note) {
 	l.notes[n.Stream] = append(kept, n)
 }
 
-// prune looks every pruneEvery for streams that have not grown for noteAge, and drops their notes. If more than
+// pruneNotes looks every pruneEvery for streams that have not grown for noteAge, and drops their notes. If more than
 // maxNoted streams have notes, it drops those of the oldest tenth at once.
-func (l *lengthLog) prune(now time.Time) {
+func (l *lengthLog) pruneNotes(now time.Time) {
 	if now.Sub(l.pruned) < pruneEvery && len(l.notes) <= maxNoted {
 		return
 	}
@@ -170,9 +170,9 @@ func (l *lengthLog) prune(now time.Time) {
 	maps.DeleteFunc(l.notes, func(stream string, tries []note) bool { return newest(tries) <= oldest })
 }
 
-// length returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note of
-// it. Of several tries with the same size the shortest counts: bytes may then be stored twice, but none is left out.
-func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok bool) {
+// lengthOf returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note
+// of it. Of several tries with the same size the shortest counts: bytes may then be stored twice, but none is left out.
+func (l *lengthLog) lengthOf(stream string, offset, size int64) (length int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range l.notes[stream] {
@@ -183,8 +183,8 @@ func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok 
 	return length, ok
 }
 
-// rewrite replaces the file by one with a line for each note that is kept. If it fails, the file stays as it was.
-func (l *lengthLog) rewrite() error {
+// rewriteFile replaces the file by one with a line for each note that is kept. If it fails, the file stays as it was.
+func (l *lengthLog) rewriteFile() error {
 	lines := 0
 	err := atomicfile.WriteFunc(l.path, func(w *bufio.Writer) error {
 		encoder := json.NewEncoder(w)
@@ -207,5 +207,5 @@ func (l *lengthLog) rewrite() error {
 		_ = l.file.Close()
 	}
 	l.file, l.torn, l.lines, l.live = nil, false, lines, lines
-	return l.open()
+	return l.openFile()
 }

@@ -58,7 +58,7 @@ func TestNotesAge(t *testing.T) {
 	l := must.Get(openLengthLog(t.TempDir(), now))(t)
 	for hour := range 24 * 10 {
 		for i := range 2 {
-			must.OK(t, l.add(now.Add(time.Duration(hour)*time.Hour),
+			must.OK(t, l.addNote(now.Add(time.Duration(hour)*time.Hour),
 				note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
 		}
 	}
@@ -68,7 +68,7 @@ func TestNotesAge(t *testing.T) {
 	if l.lines > 2*len(l.notes)+leastRewrite {
 		t.Errorf("%d lines of %d notes", l.lines, len(l.notes))
 	}
-	if _, ok := l.length("239-1", 0, 1); !ok {
+	if _, ok := l.lengthOf("239-1", 0, 1); !ok {
 		t.Error("the last note is forgotten")
 	}
 }
@@ -77,8 +77,8 @@ func TestNotesAge(t *testing.T) {
 func TestNotesAreBounded(t *testing.T) {
 	l := &lengthLog{notes: make(map[string][]note)}
 	for i := range 2*maxNoted + 7 {
-		l.remember(note{Stream: fmt.Sprint(i), Time: int64(i)})
-		l.prune(time.Unix(int64(i), 0))
+		l.keepNote(note{Stream: fmt.Sprint(i), Time: int64(i)})
+		l.pruneNotes(time.Unix(int64(i), 0))
 	}
 	if n := len(l.notes); n > maxNoted || n < maxNoted/2 {
 		t.Errorf("%d streams are remembered", n)
@@ -92,13 +92,13 @@ func TestNotesAreBounded(t *testing.T) {
 func TestTornLine(t *testing.T) {
 	dir, now := t.TempDir(), time.Unix(1_800_000_000, 0)
 	l := must.Get(openLengthLog(dir, now))(t)
-	must.OK(t, l.add(now, note{Stream: "a", Length: 5, Size: 1}))
+	must.OK(t, l.addNote(now, note{Stream: "a", Length: 5, Size: 1}))
 	must.Get(l.file.WriteString(`{"whole":"torn`))(t)
 	l.torn = true // as the failed write would have said
-	must.OK(t, l.add(now, note{Stream: "b", Length: 7, Size: 1}))
+	must.OK(t, l.addNote(now, note{Stream: "b", Length: 7, Size: 1}))
 	again := must.Get(openLengthLog(dir, now))(t)
-	a, _ := again.length("a", 0, 1)
-	if b, _ := again.length("b", 0, 1); a != 5 || b != 7 {
+	a, _ := again.lengthOf("a", 0, 1)
+	if b, _ := again.lengthOf("b", 0, 1); a != 5 || b != 7 {
 		t.Errorf("lengths %d and %d", a, b)
 	}
 }
@@ -109,11 +109,11 @@ func TestTornLine(t *testing.T) {
 func TestEndOfShortCompressedChunk(t *testing.T) {
 	lengths := &lengthLog{notes: map[string][]note{}}
 	first := tail{offset: 0, size: 20, compression: layout.Zstd} // of 7 bytes
-	first.add(7, 5, layout.Plain)
+	first.addChunk(7, 5, layout.Plain)
 	later := tail{offset: 7, size: 5, compression: layout.Plain}
-	later.add(0, 20, layout.Zstd)
+	later.addChunk(0, 20, layout.Zstd)
 	for name, listed := range map[string]tail{"in order": first, "by key": later} {
-		if end := listed.end(&Group{}, "a", lengths); end != 12 {
+		if end := listed.streamEnd(&Group{}, "a", lengths); end != 12 {
 			t.Errorf("%s: the end is %d, want 12", name, end)
 		}
 	}
@@ -124,7 +124,7 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 func TestStreamsAskedForAgain(t *testing.T) {
 	logs := &Group{Logs: true}
 	const node = "log/lab_default/session_1/00000000000000000000000000000000000000000000000000000001/"
-	if got := logs.folder(node + "logs/a"); got != node {
+	if got := logs.listingPrefix(node + "logs/a"); got != node {
 		t.Fatalf("the folder is %q", got)
 	}
 	store := &storetest.Store{}
@@ -147,7 +147,7 @@ func TestStreamsAskedForAgain(t *testing.T) {
 		found := must.Get(l.lastChunk(t.Context(), logs, node+ask.stream, false))(t)
 		end := int64(-1)
 		if found != nil {
-			end = found.end(logs, node+ask.stream, &lengthLog{})
+			end = found.streamEnd(logs, node+ask.stream, &lengthLog{})
 		}
 		if _, lists := store.Requests(); end != int64(ask.end) || lists != ask.lists {
 			t.Errorf("question %d, %s: the end is %d after %d listings, want %d after %d", i, ask.stream, end, lists,
@@ -176,7 +176,7 @@ func TestListingsOfPastSessions(t *testing.T) {
 		}
 		must.OK(t, store.Create(t.Context(), layout.LogChunkKey(log(0), 2, layout.Plain), strings.NewReader("345")))
 		tail := must.Get(l.lastChunk(t.Context(), logs, log(0), false))(t)
-		if tail == nil || tail.end(logs, log(0), &lengthLog{}) != 5 {
+		if tail == nil || tail.streamEnd(logs, log(0), &lengthLog{}) != 5 {
 			t.Errorf("the log ends at %+v", tail)
 		}
 		if _, lists := store.Requests(); lists != sessions+1 {

@@ -52,8 +52,8 @@ func newMetrics(o Options) *metrics {
 	}
 }
 
-// put counts a try to store a chunk: raw are its bytes, sent those of its object. err is nil if it was stored.
-func (m *metrics) put(group string, raw, sent int64, took time.Duration, err error) {
+// countPut counts a try to store a chunk: raw are its bytes, sent those of its object. err is nil if it was stored.
+func (m *metrics) countPut(group string, raw, sent int64, took time.Duration, err error) {
 	m.puts.WithLabelValues(group).Inc()
 	m.seconds.Observe(took.Seconds())
 	if err == nil {
@@ -63,7 +63,7 @@ func (m *metrics) put(group string, raw, sent int64, took time.Duration, err err
 	}
 }
 
-func (m *metrics) breaker(open bool) {
+func (m *metrics) setBreakerOpen(open bool) {
 	value := 0.0
 	if open {
 		value = 1
@@ -71,7 +71,7 @@ func (m *metrics) breaker(open bool) {
 	m.open.Set(value)
 }
 
-func (m *metrics) error(group string, err error) {
+func (m *metrics) countError(group string, err error) {
 	m.errors.WithLabelValues(group, errorKind(err)).Inc()
 }
 

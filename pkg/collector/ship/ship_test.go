@@ -422,7 +422,7 @@ func TestFolder(t *testing.T) {
 		"log/lab_default/s/node_events/11dd-2026-11-20-23": "",
 		"": "",
 	} {
-		if got := (&Group{Logs: true}).folder(stream); got != want {
+		if got := (&Group{Logs: true}).listingPrefix(stream); got != want {
 			t.Errorf("folder(%q) = %q", stream, got)
 		}
 	}
@@ -439,7 +439,7 @@ func TestTakenJob(t *testing.T) {
 	for _, want := range []struct{ taken, left []int64 }{{[]int64{2}, []int64{0, 1, 3, 4}},
 		{[]int64{3}, []int64{0, 1, 4}}, {[]int64{4}, []int64{0, 1}}, {nil, []int64{0, 1}}} {
 		var taken, left []int64
-		if j, ok := w.take(t.Context()); ok {
+		if j, ok := w.takeJob(t.Context()); ok {
 			taken = append(taken, j.n)
 		}
 		for _, j := range w.jobs {

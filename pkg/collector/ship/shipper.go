@@ -24,7 +24,7 @@
 //
 // # What an error means
 //
-// Every error has one of four causes (see fault):
+// Every error has one of four causes (see findFault):
 //
 //	source  The bytes cannot be read. The stream waits, with backoff. Nothing else is affected.
 //	store   The store is down, throttles, or is closed to this collector. After five such errors in a row the circuit breaker
@@ -197,8 +197,8 @@ func (s *Shipper) Close(ctx context.Context) {
 	<-s.done
 }
 
-// stopping reports whether the shipper was told to stop.
-func (s *Shipper) stopping() bool {
+// isStopping reports whether the shipper was told to stop.
+func (s *Shipper) isStopping() bool {
 	select {
 	case <-s.stop:
 		return true
@@ -214,10 +214,10 @@ func (s *Shipper) stopping() bool {
 func (s *Shipper) run(ctx context.Context) {
 	w := &workers{shipper: s}
 	defer w.wait.Wait()
-	for !s.stopping() {
+	for !s.isStopping() {
 		now := time.Now()
-		jobs, next := s.due(now)
-		w.fill(ctx, jobs)
+		jobs, next := s.dueJobs(now)
+		w.replaceJobs(ctx, jobs)
 		if probe := s.nextProbe(now, jobs); !probe.IsZero() && (next.IsZero() || probe.Before(next)) {
 			next = probe
 		}
@@ -268,12 +268,12 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (mayHaveMore, clo
 // that were due and could not be shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
 	now := time.Now()
-	jobs, next := s.due(now)
+	jobs, next := s.dueJobs(now)
 	if len(jobs) == 0 {
 		return 0, next, nil
 	}
 	w := &workers{shipper: s}
-	w.fill(ctx, jobs)
+	w.replaceJobs(ctx, jobs)
 	w.wait.Wait()
 	if err = errors.Join(w.errs...); err == nil {
 		err = ctx.Err()
@@ -292,27 +292,27 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	w := &workers{shipper: s, flushing: true, ended: make(chan struct{}, 1)}
 	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		working := w.working()
-		jobs := s.pending(time.Now())
+		working := w.anyRunning()
+		jobs := s.allJobs(time.Now())
 		if !working && len(jobs) == 0 {
 			return nil
 		}
 		if ctx.Err() != nil {
 			w.wait.Wait()
-			if jobs = s.pending(time.Now()); len(jobs) == 0 {
+			if jobs = s.allJobs(time.Now()); len(jobs) == 0 {
 				return nil
 			}
-			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), describe(jobs),
-				ctx.Err())
+			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs),
+				describeJobs(jobs), ctx.Err())
 		}
-		w.fill(ctx, jobs)
-		w.await(ctx, &retry)
+		w.replaceJobs(ctx, jobs)
+		w.awaitShipped(ctx, &retry)
 	}
 }
 
-// await waits until a worker has ended that has shipped something: then more may be pending. If none does, it returns
-// at the time of the next retry, or when ctx ends.
-func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
+// awaitShipped waits until a worker has ended that has shipped something: then more may be pending. If none does, it
+// returns at the time of the next retry, or when ctx ends.
+func (w *workers) awaitShipped(ctx context.Context, retry *backoff.Backoff) {
 	timer := time.NewTimer(retry.Next())
 	defer timer.Stop()
 	for {
@@ -330,8 +330,8 @@ func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
 	}
 }
 
-// describe lists the keys of streams that are left, each with its last error, for an error's text: ten at most.
-func describe(left []job) string {
+// describeJobs lists the keys of streams that are left, each with its last error, for an error's text: ten at most.
+func describeJobs(left []job) string {
 	const maxNames = 10
 	var out strings.Builder
 	for i, j := range left[:min(len(left), maxNames)] {

@@ -72,9 +72,9 @@ func (g *Group) parseKey(key string) (stream string, offset int64, c layout.Comp
 	return stream, offset, c
 }
 
-// folder returns the prefix of all streams that are listed together with this one. For a log that is its key up to and
-// including the folder of its node, whose name is the node's ID. "" means that the stream is listed alone.
-func (g *Group) folder(stream string) string {
+// listingPrefix returns the prefix of all streams that are listed together with this one. For a log that is its key up
+// to and including the folder of its node, whose name is the node's ID. "" means that the stream is listed alone.
+func (g *Group) listingPrefix(stream string) string {
 	if !g.Logs {
 		return ""
 	}
@@ -97,8 +97,8 @@ type tail struct {
 	othersEnd    int64
 }
 
-// add takes in a chunk, in any order: if it is later than the last one so far, that becomes one of the others.
-func (t *tail) add(offset, size int64, c layout.Compression) {
+// addChunk takes in a chunk, in any order: if it is later than the last one so far, that becomes one of the others.
+func (t *tail) addChunk(offset, size int64, c layout.Compression) {
 	if offset >= t.offset {
 		offset, t.offset = t.offset, offset
 		size, t.size = t.size, size
@@ -109,15 +109,15 @@ func (t *tail) add(offset, size int64, c layout.Compression) {
 	}
 }
 
-// end returns the offset at which the stream continues after its last chunk. If that chunk is compressed and there is
-// no note of its length, it is another collector's chunk, or one that compaction joined. Then a log continues one byte
-// after the chunk's offset, because its file has the same bytes there. Lines of the spool are others than those in the
-// chunk and must not take their place: their stream continues in the next region.
-func (t *tail) end(g *Group, stream string, lengths *lengthLog) int64 {
+// streamEnd returns the offset at which the stream continues after its last chunk. If that chunk is compressed and
+// there is no note of its length, it is another collector's chunk, or one that compaction joined. Then a log continues
+// one byte after the chunk's offset, because its file has the same bytes there. Lines of the spool are others than
+// those in the chunk and must not take their place: their stream continues in the next region.
+func (t *tail) streamEnd(g *Group, stream string, lengths *lengthLog) int64 {
 	if t.compression == layout.Plain {
 		return max(t.othersEnd, t.offset+t.size)
 	}
-	if length, ok := lengths.length(stream, t.offset, t.size); ok {
+	if length, ok := lengths.lengthOf(stream, t.offset, t.size); ok {
 		return t.offset + length
 	}
 	if g.Logs {
@@ -154,7 +154,7 @@ func newListings(store blob.Lister) *listings {
 // folder is asked for, the whole folder is listed, and each other stream in it is answered once from that listing. With
 // fresh, only the stream is listed, in any case.
 func (l *listings) lastChunk(ctx context.Context, g *Group, stream string, fresh bool) (*tail, error) {
-	prefix := g.folder(stream)
+	prefix := g.listingPrefix(stream)
 	if prefix == "" || fresh {
 		return l.listStream(ctx, g, stream)
 	}
@@ -219,7 +219,7 @@ func (l *listings) listFolder(ctx context.Context, g *Group, prefix string) (map
 		id := maphash.String(l.seed, stream)
 		t, known := tails[id]
 		if known {
-			t.add(offset, object.Size, c)
+			t.addChunk(offset, object.Size, c)
 		} else {
 			t = tail{offset: offset, size: object.Size, compression: c}
 		}

@@ -115,9 +115,9 @@ const (
 	spoolBlock = 1 << 20
 )
 
-// due returns the jobs that are due, the longest waiting first, and when the next of the others becomes due.
-func (s *Shipper) due(now time.Time) (jobs []job, next time.Time) {
-	jobs = slices.DeleteFunc(s.jobs(now), func(j job) bool {
+// dueJobs returns the jobs that are due, the longest waiting first, and when the next of the others becomes due.
+func (s *Shipper) dueJobs(now time.Time) (jobs []job, next time.Time) {
+	jobs = slices.DeleteFunc(s.nextJobs(now), func(j job) bool {
 		waits := j.due.After(now)
 		if waits && (next.IsZero() || j.due.Before(next)) {
 			next = j.due
@@ -128,31 +128,31 @@ func (s *Shipper) due(now time.Time) (jobs []job, next time.Time) {
 	return jobs, next
 }
 
-// pending returns all jobs, due or not, the shortest first.
-func (s *Shipper) pending(now time.Time) []job {
-	jobs := s.jobs(now)
+// allJobs returns all jobs, due or not, the shortest first.
+func (s *Shipper) allJobs(now time.Time) []job {
+	jobs := s.nextJobs(now)
 	slices.SortStableFunc(jobs, shortestFirst)
 	return jobs
 }
 
-// jobs returns the next chunk of each source that has one, due or not, in the sources' order.
-func (s *Shipper) jobs(now time.Time) (jobs []job) {
+// nextJobs returns the next chunk of each source that has one, due or not, in the sources' order.
+func (s *Shipper) nextJobs(now time.Time) (jobs []job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.opts.Groups {
 		group := &s.opts.Groups[i]
 		for _, source := range group.Sources() {
-			if j, ok := s.job(now, group, source); ok {
+			if j, ok := s.nextJob(now, group, source); ok {
 				jobs = append(jobs, j)
 			}
 		}
 	}
-	s.prune(now)
+	s.forgetIdle(now)
 	return jobs
 }
 
-// job returns the next chunk of a source. ok is false if it has none, or if one is being shipped.
-func (s *Shipper) job(now time.Time, group *Group, source Source) (next job, ok bool) {
+// nextJob returns the next chunk of a source. ok is false if it has none, or if one is being shipped.
+func (s *Shipper) nextJob(now time.Time, group *Group, source Source) (next job, ok bool) {
 	st := s.states[source.Key()]
 	if st != nil && st.busy {
 		return job{}, false
@@ -196,8 +196,8 @@ func shortestFirst(a, b job) int {
 	return cmp.Compare(a.n, b.n)
 }
 
-// prune forgets streams that no longer grow, such as those of past hours.
-func (s *Shipper) prune(now time.Time) {
+// forgetIdle forgets streams that no longer grow, such as those of past hours.
+func (s *Shipper) forgetIdle(now time.Time) {
 	if len(s.states) < leastStates {
 		return
 	}

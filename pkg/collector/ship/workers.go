@@ -47,23 +47,23 @@ type workers struct {
 // maxErrors is the maximum number of errors that a pass returns.
 const maxErrors = 10
 
-// fill replaces the waiting jobs, and starts workers for them.
-func (w *workers) fill(ctx context.Context, jobs []job) {
+// replaceJobs replaces the waiting jobs, and starts workers for them.
+func (w *workers) replaceJobs(ctx context.Context, jobs []job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs = slices.Clone(jobs)
 	for range min(w.shipper.opts.Concurrency-w.running, len(jobs)) {
 		w.running++
-		w.wait.Go(func() { w.work(ctx) })
+		w.wait.Go(func() { w.runWorker(ctx) })
 	}
 }
 
-// work is one worker: it takes jobs and ships a chunk of each until no waiting job may start. While flushing, it ships
-// all chunks of a stream before it takes the next job. In the end it says what it shipped, and wakes the shipper.
-func (w *workers) work(ctx context.Context) {
+// runWorker is one worker: it takes jobs and ships a chunk of each until no waiting job may start. While flushing, it
+// ships all chunks of a stream before it takes the next job. In the end it says what it shipped, and wakes the shipper.
+func (w *workers) runWorker(ctx context.Context) {
 	s := w.shipper
 	shipped, anyFailed := 0, false
-	for j, ok := w.take(ctx); ok; j, ok = w.take(ctx) {
+	for j, ok := w.takeJob(ctx); ok; j, ok = w.takeJob(ctx) {
 		for {
 			put, err := s.shipChunk(ctx, j, w.flushing)
 			if put {
@@ -71,13 +71,13 @@ func (w *workers) work(ctx context.Context) {
 			}
 			// Otherwise streams that have waited longer come first.
 			if err == nil && put && w.flushing && ctx.Err() == nil {
-				j.permit = s.breaker.enter(time.Now(), j.freshDue, true)
+				j.permit = s.breaker.requestPermit(time.Now(), j.freshDue, true)
 				if j.permit != denied {
 					continue
 				}
 			}
 			anyFailed = anyFailed || err != nil
-			w.release(j, err)
+			w.releaseJob(j, err)
 			break
 		}
 	}
@@ -94,8 +94,8 @@ func (w *workers) work(ctx context.Context) {
 	}
 }
 
-// working says whether any worker runs.
-func (w *workers) working() bool {
+// anyRunning says whether any worker runs.
+func (w *workers) anyRunning() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.running > 0
@@ -110,19 +110,19 @@ func (w *workers) takeShipped() int {
 	return shipped
 }
 
-// take removes the next job that may start from the waiting ones, for the caller to ship and release; false if there is
-// none, or the shipper is being closed. The job has the breaker's permit.
-func (w *workers) take(ctx context.Context) (next job, ok bool) {
+// takeJob removes the next job that may start from the waiting ones, for the caller to ship and give back (releaseJob);
+// false if there is none, or the shipper is being closed. The job has the breaker's permit.
+func (w *workers) takeJob(ctx context.Context) (next job, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.shipper
-	for ctx.Err() == nil && (w.flushing || !s.stopping()) {
-		i := w.choose()
+	for ctx.Err() == nil && (w.flushing || !s.isStopping()) {
+		i := w.chooseJob()
 		if i < 0 {
 			break
 		}
 		j := w.jobs[i]
-		if j.permit = s.breaker.enter(time.Now(), j.freshDue, w.flushing); j.permit == denied {
+		if j.permit = s.breaker.requestPermit(time.Now(), j.freshDue, w.flushing); j.permit == denied {
 			break
 		}
 		if last := len(w.jobs) - 1; i == last {
@@ -133,7 +133,7 @@ func (w *workers) take(ctx context.Context) (next job, ok bool) {
 			w.jobs = w.jobs[1:]
 		}
 		if !s.occupy(j.state) {
-			s.breaker.leave(time.Now(), j.permit, neutral)
+			s.breaker.reportResult(time.Now(), j.permit, neutral)
 			continue // a worker took the stream while the jobs were collected
 		}
 		if j.suspect {
@@ -147,10 +147,10 @@ func (w *workers) take(ctx context.Context) (next job, ok bool) {
 	return job{}, false
 }
 
-// choose returns the index of the job that is to start next, -1 if none may. While the circuit is open that is the best
-// probe. Otherwise it is the first job that leaves enough workers for others: suspect jobs get half of the workers, and
-// large ones all but one. If a crowd waits, every second job is the newest one.
-func (w *workers) choose() int {
+// chooseJob returns the index of the job that is to start next, -1 if none may. While the circuit is open that is the
+// best probe. Otherwise it is the first job that leaves enough workers for others: suspect jobs get half of the
+// workers, and large ones all but one. If a crowd waits, every second job is the newest one.
+func (w *workers) chooseJob() int {
 	if w.shipper.breaker.isOpen() {
 		best := -1
 		for i, j := range w.jobs {
@@ -187,8 +187,9 @@ func probeOrder(a, b job) int {
 	return b.due.Compare(a.due) // the last to become due: the first may have waited since before the store failed
 }
 
-// release gives back a job that take returned, after it was shipped or failed with err: its stream is no longer busy.
-func (w *workers) release(j job, err error) {
+// releaseJob gives back a job that take returned, after it was shipped or failed with err: its stream is no longer
+// busy.
+func (w *workers) releaseJob(j job, err error) {
 	w.mu.Lock()
 	if j.suspect {
 		w.suspects--
@@ -205,7 +206,7 @@ func (w *workers) release(j job, err error) {
 	w.shipper.mu.Unlock()
 }
 
-// occupy gives the caller a state until release; false if another worker has it.
+// occupy gives the caller a state until releaseJob; false if another worker has it.
 func (s *Shipper) occupy(st *state) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,8 +76,8 @@ var batches = sync.Pool{New: func() any {
 
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// free empties the batch and returns it to the pool. It must not be used any more.
-func (b *batch) free() {
+// recycle empties the batch and returns it to the pool. It must not be used any more.
+func (b *batch) recycle() {
 	if cap(b.events) > keepEvents {
 		return
 	}
@@ -91,10 +91,10 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
-// scan finds all events of the body, and for each the stream that it belongs to. find returns the destination of events
-// that name a session. It returns nil, or why the whole body is refused: it is no JSON array, has too many events, or
-// events whose destination is not known yet. Events of several lines are put on one, in place.
-func (b *batch) scan(body []byte, now time.Time, find func(session string) (Destination, error)) *refusal {
+// scanBody finds all events of the body, and for each the stream that it belongs to. find returns the destination of
+// events that name a session. It returns nil, or why the whole body is refused: it is no JSON array, has too many
+// events, or events whose destination is not known yet. Events of several lines are put on one, in place.
+func (b *batch) scanBody(body []byte, now time.Time, find func(session string) (Destination, error)) *refusal {
 	b.body = body
 	// Consecutive events mostly belong to one stream, so the last stream is compared before the maps are asked.
 	var last stream
@@ -108,7 +108,7 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 				fmt.Sprintf("more than %d events in one batch; send smaller batches", maxEvents))
 		}
 		if lastIndex < 0 || !bytes.Equal(e.Session, lastSession) {
-			destination, err := b.destination(e.Session, find)
+			destination, err := b.findDestination(e.Session, find)
 			if err != nil {
 				session := string(e.Session) // before the scan goes on
 				refusal := b.refuse(http.StatusServiceUnavailable, "session",
@@ -137,7 +137,7 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 		}
 		st := stream{destination: last.destination, hour: at.Unix() / 3600, job: e.Job, hasJob: e.HasJob}
 		if st != last || lastIndex < 0 {
-			last, lastIndex = st, b.stream(st, now)
+			last, lastIndex = st, b.indexOfStream(st, now)
 		}
 		if b.streams[lastIndex] != st {
 			b.misplaced.crowded++
@@ -170,9 +170,9 @@ func (b *batch) refuse(status int, reason, text string) *refusal {
 	return r
 }
 
-// destination returns the index in b.destinations of where events that name a session are stored. Names that are no
+// findDestination returns the index in b.destinations of where events that name a session are stored. Names that are no
 // session's, and those beyond maxSessions, count as none.
-func (b *batch) destination(name []byte, find func(session string) (Destination, error)) (int32, error) {
+func (b *batch) findDestination(name []byte, find func(session string) (Destination, error)) (int32, error) {
 	if index, ok := b.destinationIndex[string(name)]; ok {
 		return index, nil
 	}
@@ -195,9 +195,9 @@ func (b *batch) destination(name []byte, find func(session string) (Destination,
 	return index, nil
 }
 
-// stream returns the index of a stream in b.streams, to which it is added if it is new. If the batch has too many
-// streams, it is that of the session's events without a job, of the present hour.
-func (b *batch) stream(st stream, now time.Time) int32 {
+// indexOfStream returns the index of a stream in b.streams, to which it is added if it is new. If the batch has too
+// many streams, it is that of the session's events without a job, of the present hour.
+func (b *batch) indexOfStream(st stream, now time.Time) int32 {
 	if index, ok := b.streamIndex[st]; ok {
 		return index
 	}

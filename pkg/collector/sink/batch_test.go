@@ -109,12 +109,12 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	says.Equal(t, r.Unplaced(now.Add(time.Minute)), "no folder", "lasting")
-	r.accepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
+	r.forgetAccepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
 	if err := r.Err(); err == nil ||
 		err.Error() != "2 batches of events were refused and not accepted later: no folder" {
 		t.Errorf("%v", err)
 	}
-	r.accepted(map[string]int32{"b": 0, "a": 1})
+	r.forgetAccepted(map[string]int32{"b": 0, "a": 1})
 	must.OK(t, r.Err())
 	for i := range 10_000 {
 		r.Add(fmt.Sprint("session ", i), fmt.Sprint("reason ", i), now)
@@ -139,6 +139,6 @@ func TestWhatCountsAsRefused(t *testing.T) {
 		{refusal{status: 408, reason: "slow"}, false},
 		{refusal{status: 415, reason: "content_type"}, false},
 	} {
-		says.Equal(t, test.refusal.lost(), test.lost, "%+v", test.refusal)
+		says.Equal(t, test.refusal.losesEvents(), test.lost, "%+v", test.refusal)
 	}
 }

@@ -102,12 +102,12 @@ func BenchmarkScan(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		copy(again, body) // what scan gives becomes lines in place
+		copy(again, body) // what scanBody gives becomes lines in place
 		batch := newBatch()
-		if p := batch.scan(again, now, find); p != nil {
+		if p := batch.scanBody(again, now, find); p != nil {
 			b.Fatal(p.text)
 		}
 		batch.linesByStream(func(d Destination, _ stream) string { return d.Session })
-		batch.free()
+		batch.recycle()
 	}
 }

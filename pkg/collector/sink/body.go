@@ -51,9 +51,9 @@ var (
 	errBusy     = errors.New("no memory is free")
 )
 
-// read reads a request's body completely and decompresses it if needed. It returns the body, which the caller releases,
-// or why it is refused: it is too large or too slow, cannot be read, or there is no memory for it now.
-func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) {
+// readBody reads a request's body completely and decompresses it if needed. It returns the body, which the caller
+// releases, or why it is refused: it is too large or too slow, cannot be read, or there is no memory for it now.
+func (m *bodies) readBody(w http.ResponseWriter, r *http.Request) (*body, *refusal) {
 	if r.ContentLength > m.max {
 		return nil, m.tooLarge()
 	}
@@ -62,27 +62,27 @@ func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) 
 	if compressed {
 		size = -1
 	}
-	b := m.begin(r.Context(), size)
+	b := m.newBody(r.Context(), size)
 	if b == nil {
-		return nil, busy()
+		return nil, busyRefusal()
 	}
 	p := newPace(w, r.Body)
 	var err error
 	if compressed {
-		err = m.inflate(b, p)
+		err = m.readGzip(b, p)
 	} else {
-		err = m.fill(b, p, size)
+		err = m.fillBody(b, p, size)
 	}
 	if err == nil {
-		p.end()
+		p.removeDeadline()
 		return b, nil
 	}
-	m.release(b)
+	m.releaseBody(b)
 	switch {
 	case errors.Is(err, errTooLarge):
 		return nil, m.tooLarge()
 	case errors.Is(err, errBusy):
-		return nil, busy()
+		return nil, busyRefusal()
 	case errors.Is(err, errSlow):
 		w.Header().Set("Connection", "close")
 		return nil, &refusal{status: http.StatusRequestTimeout, reason: "slow",
@@ -99,14 +99,14 @@ func (m *bodies) tooLarge() *refusal {
 			"(RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)", m.max)}
 }
 
-func busy() *refusal {
+func busyRefusal() *refusal {
 	return &refusal{status: http.StatusServiceUnavailable, reason: "busy", retryAfter: retrySoon,
 		text: "too many events are being taken at once; send them again"}
 }
 
-// reserve reserves n bytes of the bodies' memory. It is false if they do not become free within memoryWait, or if too
-// many others wait for memory.
-func (m *bodies) reserve(ctx context.Context, n int64) bool {
+// reserveMemory reserves n bytes of the bodies' memory. It is false if they do not become free within memoryWait, or if
+// too many others wait for memory.
+func (m *bodies) reserveMemory(ctx context.Context, n int64) bool {
 	if m.memory.TryAcquire(n) {
 		m.taken.Add(n)
 		return true
@@ -125,22 +125,22 @@ func (m *bodies) reserve(ctx context.Context, n int64) bool {
 	return true
 }
 
-// begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it
+// newBody returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it
 // announces, -1 if none.
-func (m *bodies) begin(ctx context.Context, size int64) *body {
+func (m *bodies) newBody(ctx context.Context, size int64) *body {
 	if size < 0 {
 		size = m.max
 	}
 	first := min(firstBytes, size)
-	if !m.reserve(ctx, first) {
+	if !m.reserveMemory(ctx, first) {
 		return nil
 	}
-	return &body{bytes: m.spares.get(first), taken: first}
+	return &body{bytes: m.spares.getBuffer(first), taken: first}
 }
 
-// grow lets a body have growth times as many bytes as it has now, up to limit, and returns how many. The error is
+// growBody lets a body have growth times as many bytes as it has now, up to limit, and returns how many. The error is
 // errBusy if there is no memory for them: it does not wait, because requests that hold some could deadlock.
-func (m *bodies) grow(b *body, limit int64) (size int64, err error) {
+func (m *bodies) growBody(b *body, limit int64) (size int64, err error) {
 	size = min(growth*int64(len(b.bytes)), limit)
 	more := min(size, m.max) - b.taken
 	if !m.memory.TryAcquire(more) {
@@ -154,9 +154,9 @@ func (m *bodies) grow(b *body, limit int64) (size int64, err error) {
 	return size, nil
 }
 
-// fill reads the next size bytes of r into the body, or all of r if size is -1. The error is errTooLarge if there are
-// more than m.max bytes.
-func (m *bodies) fill(b *body, r io.Reader, size int64) error {
+// fillBody reads the next size bytes of r into the body, or all of r if size is -1. The error is errTooLarge if there
+// are more than m.max bytes.
+func (m *bodies) fillBody(b *body, r io.Reader, size int64) error {
 	limit := size
 	if size < 0 {
 		limit = m.max + 1 // one byte more than allowed shows that there is more
@@ -170,7 +170,7 @@ func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 			return errTooLarge
 		case have == space:
 			var err error
-			if space, err = m.grow(b, limit); err != nil {
+			if space, err = m.growBody(b, limit); err != nil {
 				return err
 			}
 		}
@@ -190,8 +190,8 @@ func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 	}
 }
 
-// inflate reads a body that is compressed with gzip.
-func (m *bodies) inflate(b *body, r io.Reader) error {
+// readGzip reads a body that is compressed with gzip.
+func (m *bodies) readGzip(b *body, r io.Reader) error {
 	z, ok := m.gzips.Get().(*gzip.Reader)
 	if !ok {
 		z = new(gzip.Reader)
@@ -200,15 +200,15 @@ func (m *bodies) inflate(b *body, r io.Reader) error {
 	if err := z.Reset(r); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
-	if err := m.fill(b, z, -1); err != nil {
+	if err := m.fillBody(b, z, -1); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
 	return nil
 }
 
-// release releases the body's memory.
-func (m *bodies) release(b *body) {
-	m.spares.put(b.bytes)
+// releaseBody releases the body's memory.
+func (m *bodies) releaseBody(b *body) {
+	m.spares.putBuffer(b.bytes)
 	m.memory.Release(b.taken)
 	m.taken.Add(-b.taken)
 }
@@ -233,14 +233,14 @@ const (
 func newSpares() *spares {
 	s := &spares{ready: make(chan []byte, maxSpares)}
 	s.idle = time.AfterFunc(keepFor, func() {
-		for s.take() != nil {
+		for s.takeAny() != nil {
 		}
 	})
 	return s
 }
 
-// take returns an empty buffer that was kept; nil if there is none.
-func (s *spares) take() []byte {
+// takeAny returns an empty buffer that was kept; nil if there is none.
+func (s *spares) takeAny() []byte {
 	select {
 	case spare := <-s.ready:
 		return spare
@@ -249,16 +249,16 @@ func (s *spares) take() []byte {
 	}
 }
 
-// get returns an empty buffer that holds n bytes.
-func (s *spares) get(n int64) []byte {
-	if spare := s.take(); int64(cap(spare)) >= n {
+// getBuffer returns an empty buffer that holds n bytes.
+func (s *spares) getBuffer(n int64) []byte {
+	if spare := s.takeAny(); int64(cap(spare)) >= n {
 		return spare
 	}
 	return newBuffer(n)
 }
 
-// put keeps a buffer that is no longer read, unless it is too large or there are enough. An empty body has none.
-func (s *spares) put(buffer []byte) {
+// putBuffer keeps a buffer that is no longer read, unless it is too large or there are enough. An empty body has none.
+func (s *spares) putBuffer(buffer []byte) {
 	if cap(buffer) == 0 || cap(buffer) > maxSpare {
 		return
 	}
@@ -297,7 +297,7 @@ type pace struct {
 func newPace(w http.ResponseWriter, body io.Reader) *pace {
 	now := time.Now()
 	p := &pace{body: body, control: http.NewResponseController(w), due: now.Add(slowGrace), last: now.Add(readTimeout)}
-	p.limit()
+	p.setDeadline()
 	return p
 }
 
@@ -320,12 +320,12 @@ func (p *pace) Read(b []byte) (int, error) {
 			p.due = latest
 		}
 	}
-	p.limit()
+	p.setDeadline()
 	return n, err
 }
 
-// limit ends a read at the time due. If a writer has no deadlines, the server's own applies.
-func (p *pace) limit() { _ = p.control.SetReadDeadline(p.due) }
+// setDeadline ends a read at the time due. If a writer has no deadlines, the server's own applies.
+func (p *pace) setDeadline() { _ = p.control.SetReadDeadline(p.due) }
 
-// end removes the limit, because the connection is reused for other requests.
-func (p *pace) end() { _ = p.control.SetReadDeadline(time.Time{}) }
+// removeDeadline removes the limit, because the connection is reused for other requests.
+func (p *pace) removeDeadline() { _ = p.control.SetReadDeadline(time.Time{}) }

@@ -163,27 +163,27 @@ func TestSpares(t *testing.T) {
 		s := newSpares()
 		defer s.idle.Stop()
 		for range 100 {
-			s.put(make([]byte, 1<<20))
-			s.put(make([]byte, 0, maxSpare+1))
+			s.putBuffer(make([]byte, 1<<20))
+			s.putBuffer(make([]byte, 0, maxSpare+1))
 		}
 		time.Sleep(keepFor - time.Second)
 		for range maxSpares {
-			if spare := s.take(); len(spare) != 0 || cap(spare) != 1<<20 {
+			if spare := s.takeAny(); len(spare) != 0 || cap(spare) != 1<<20 {
 				t.Errorf("%d bytes of %d", len(spare), cap(spare))
 			}
 		}
-		if s.take() != nil {
+		if s.takeAny() != nil {
 			t.Error("one more is kept")
 		}
-		s.put(make([]byte, 1<<20))
+		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor - time.Second)
-		if got := s.get(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
+		if got := s.getBuffer(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
 			t.Errorf("%d bytes of %d, want room for 2 MiB", len(got), cap(got))
 		}
-		s.put(nil) // an empty body's
-		s.put(make([]byte, 1<<20))
+		s.putBuffer(nil) // an empty body's
+		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor + time.Second)
-		if s.take() != nil {
+		if s.takeAny() != nil {
 			t.Error("kept though no body came")
 		}
 	})
@@ -194,17 +194,17 @@ func TestSpares(t *testing.T) {
 func TestAnnouncedBodies(t *testing.T) {
 	const size = 1 << 20
 	m := newBodies(3 * size)
-	m.spares.put(make([]byte, size))
-	one, two := m.begin(t.Context(), size-100), m.begin(t.Context(), size-100)
+	m.spares.putBuffer(make([]byte, size))
+	one, two := m.newBody(t.Context(), size-100), m.newBody(t.Context(), size-100)
 	if one == nil || one.taken != firstBytes || two == nil || two.taken != firstBytes {
 		t.Fatalf("%+v, %+v", one, two)
 	}
-	must.OK(t, m.fill(one, strings.NewReader(strings.Repeat("x", size-100)), size-100))
+	must.OK(t, m.fillBody(one, strings.NewReader(strings.Repeat("x", size-100)), size-100))
 	if len(one.bytes) != size-100 || one.taken != size-100 || cap(one.bytes) != size {
 		t.Errorf("%d bytes, of %d, take %d", len(one.bytes), cap(one.bytes), one.taken)
 	}
-	m.release(one)
-	m.release(two)
+	m.releaseBody(one)
+	m.releaseBody(two)
 	if n := m.taken.Load(); n != 0 || !m.memory.TryAcquire(m.max) {
 		t.Errorf("%d bytes are still taken", n)
 	}

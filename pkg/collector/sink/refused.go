@@ -47,9 +47,9 @@ func (r *Refused) Add(session, why string, now time.Time) {
 	r.sessions[session] = refused
 }
 
-// accepted forgets the refusals of the sessions whose events a batch had, and those that no session caused: the agents
-// have sent these batches again before this one.
-func (r *Refused) accepted(sessions map[string]int32) {
+// forgetAccepted forgets the refusals of the sessions whose events a batch had, and those that no session caused: the
+// agents have sent these batches again before this one.
+func (r *Refused) forgetAccepted(sessions map[string]int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.sessions) == 0 {

@@ -101,9 +101,9 @@ type refusal struct {
 	session    string        // that it is refused for; "": for something else
 }
 
-// lost says whether Ray's events are lost unless it sends the batch again. Other requests are no batches, or the client
-// broke them off.
-func (p *refusal) lost() bool {
+// losesEvents says whether Ray's events are lost unless it sends the batch again. Other requests are no batches, or the
+// client broke them off.
+func (p *refusal) losesEvents() bool {
 	return p.status == http.StatusServiceUnavailable || p.reason == "malformed" || p.reason == "too_large"
 }
 
@@ -120,14 +120,14 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The server reads the rest of a body that the handler leaves unread. If a writer has no deadlines, the server's
 	// own applies.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(slowGrace))
-	n, p := s.take(w, r)
-	s.metrics.batch(time.Since(start), p)
+	n, p := s.takeBatch(w, r)
+	s.metrics.countBatch(time.Since(start), p)
 	if p == nil {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, "{\"accepted\": %d}\n", n) // the events are kept even if the client is gone
 		return
 	}
-	if p.lost() {
+	if p.losesEvents() {
 		s.opts.Refused.Add(p.session, p.text, time.Now())
 	}
 	if p.retryAfter > 0 {
@@ -137,32 +137,32 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, p.text, p.status)
 }
 
-// take reads a batch and appends it to the spool. It returns how many events the batch has, or why it is refused.
+// takeBatch reads a batch and appends it to the spool. It returns how many events the batch has, or why it is refused.
 // Without a refusal the whole batch is on disk.
-func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refusal) {
+func (s *Sink) takeBatch(w http.ResponseWriter, r *http.Request) (events int, p *refusal) {
 	if p := checkHead(r); p != nil {
 		return 0, p
 	}
-	body, p := s.bodies.read(w, r)
+	body, p := s.bodies.readBody(w, r)
 	if p != nil {
 		return 0, p
 	}
-	defer s.bodies.release(body)
+	defer s.bodies.releaseBody(body)
 	b := newBatch()
-	defer b.free()
-	if p := b.scan(body.bytes, time.Now(), s.opts.Find); p != nil {
+	defer b.recycle()
+	if p := b.scanBody(body.bytes, time.Now(), s.opts.Find); p != nil {
 		return 0, p
 	}
 	for _, e := range b.events {
 		s.opts.Redact.JSON(body.bytes[e.start:e.end])
 	}
-	if p := s.append(r.Context(), b); p != nil {
+	if p := s.appendBatch(r.Context(), b); p != nil {
 		p.events = len(b.events)
 		return 0, p
 	}
-	s.metrics.accept(b, len(body.bytes))
+	s.metrics.countAccepted(b, len(body.bytes))
 	if len(b.events) > 0 {
-		s.opts.Refused.accepted(b.destinationIndex)
+		s.opts.Refused.forgetAccepted(b.destinationIndex)
 	}
 	return len(b.events), nil
 }
@@ -184,8 +184,8 @@ func checkHead(r *http.Request) *refusal {
 	}
 }
 
-// append appends the batch to the spool, and returns nil or why it is refused.
-func (s *Sink) append(ctx context.Context, b *batch) *refusal {
+// appendBatch appends the batch to the spool, and returns nil or why it is refused.
+func (s *Sink) appendBatch(ctx context.Context, b *batch) *refusal {
 	err := s.opts.Spool.Append(ctx, b.linesByStream(func(d Destination, st stream) string {
 		ref := s.session
 		ref.Name = d.Session
@@ -258,8 +258,9 @@ func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"code"})
 }
 
-// batch counts a batch by the status of its answer, which is 200 without a refusal (p is nil), and how long it took.
-func (m *metrics) batch(took time.Duration, p *refusal) {
+// countBatch counts a batch by the status of its answer, which is 200 without a refusal (p is nil), and how long it
+// took.
+func (m *metrics) countBatch(took time.Duration, p *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200
 	if p != nil {
@@ -272,8 +273,8 @@ func (m *metrics) batch(took time.Duration, p *refusal) {
 	m.batches.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// accept counts a batch that was accepted. bytes is the size of its body.
-func (m *metrics) accept(b *batch, bytes int) {
+// countAccepted counts a batch that was accepted. bytes is the size of its body.
+func (m *metrics) countAccepted(b *batch, bytes int) {
 	m.accepted.Add(float64(len(b.events)))
 	m.bytes.Add(float64(bytes))
 	m.unknown.Add(float64(b.unknown))

@@ -94,7 +94,7 @@ func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryN
 // takeDetail requests the details of one node or job if they are due. Once it has ended, they are requested until they
 // are stored once more, which is noted in the session's state. There is a limit of URLs for each session.
 func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, final bool) {
-	if ctx.Err() != nil || !t.due(e, final) {
+	if ctx.Err() != nil || !t.isDue(e, final) {
 		return
 	}
 	// A URL that was asked before, by this process (next) or an earlier one (URLs), has its place already.
@@ -107,7 +107,7 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 		}
 		return
 	}
-	_, done := t.take(ctx, s, e, final)
+	_, done := t.takeAnswer(ctx, s, e, final)
 	if u := s.URLs[e.url]; u != nil && e.ended && done {
 		u.Ended, s.dirty = true, true
 	}

@@ -16,7 +16,7 @@ import (
 // JSON is hashed as it is. An answer beyond the bounds of package answer is an *answer.Refusal.
 func digest(r io.ReadSeeker, v volatile) (string, error) {
 	d := digester{volatile: v, in: answer.NewReader(r)}
-	sum, err := d.value()
+	sum, err := d.hashValue()
 	if err == nil {
 		if _, extra := d.in.Token(); extra != io.EOF {
 			err = errNotJSON
@@ -35,7 +35,7 @@ func digest(r io.ReadSeeker, v volatile) (string, error) {
 		if _, err := io.Copy(text, r); err != nil {
 			return "", err
 		}
-		sum = mix(text.Sum64(), 1)
+		sum = mixHashes(text.Sum64(), 1)
 	}
 	return strconv.FormatUint(sum, 16), nil
 }
@@ -47,15 +47,15 @@ type digester struct {
 	in       *answer.Reader
 }
 
-// value hashes the next value. It is recursive; the reader bounds the depth.
-func (d *digester) value() (uint64, error) {
+// hashValue hashes the next value. It is recursive; the reader bounds the depth.
+func (d *digester) hashValue() (uint64, error) {
 	token, err := d.in.Token()
 	if err != nil {
 		return 0, err
 	}
 	delim, ok := token.(json.Delim)
 	if !ok {
-		return d.leaf(token), nil
+		return d.hashToken(token), nil
 	}
 	sum := uint64(delim)
 	for d.in.More() {
@@ -69,37 +69,37 @@ func (d *digester) value() (uint64, error) {
 				return 0, errNotJSON
 			}
 		}
-		element, err := d.value()
+		element, err := d.hashValue()
 		if err != nil {
 			return 0, err
 		}
 		switch {
 		case delim == '[':
-			sum = mix(sum, element)
+			sum = mixHashes(sum, element)
 		case d.volatile.keys[name]: // its value does not count
-			sum += d.leaf(name)
+			sum += d.hashToken(name)
 		default:
-			sum += mix(d.leaf(name), element) // a sum does not depend on the order
+			sum += mixHashes(d.hashToken(name), element) // a sum does not depend on the order
 		}
 	}
 	if _, err := d.in.Token(); err != nil {
 		return 0, err
 	}
-	return mix(sum, uint64(delim)), nil
+	return mixHashes(sum, uint64(delim)), nil
 }
 
-// leaf hashes a token with its type.
-func (d *digester) leaf(token json.Token) uint64 {
+// hashToken hashes a token with its type.
+func (d *digester) hashToken(token json.Token) uint64 {
 	if s, ok := token.(string); ok && d.volatile.text != nil {
 		token = d.volatile.text(s)
 	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%T %v", token, token)
-	return mix(h.Sum64(), 0)
+	return mixHashes(h.Sum64(), 0)
 }
 
-// mix combines two hashes, in this order. The constants are those of splitmix64.
-func mix(a, b uint64) uint64 {
+// mixHashes combines two hashes, in this order. The constants are those of splitmix64.
+func mixHashes(a, b uint64) uint64 {
 	x := a + 0x9e3779b97f4a7c15 + b*0xbf58476d1ce4e5b9
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -25,8 +25,8 @@ type endpoint struct {
 	volatile volatile
 }
 
-// pause returns the time until the next request to an endpoint whose last answer took this long.
-func (e endpoint) pause(took time.Duration) time.Duration {
+// pauseAfter returns the time until the next request to an endpoint whose last answer took this long.
+func (e endpoint) pauseAfter(took time.Duration) time.Duration {
 	if e.costly {
 		return min(100*took, 2*time.Minute)
 	}
@@ -68,7 +68,7 @@ var periodic = []endpoint{
 	{url: "/events"},
 	{url: "/api/cluster_status", volatile: clusterFigures},
 	{url: "/api/cluster_status?format=1", volatile: volatile{text: statusText}},
-	{url: "/api/component_activities", volatile: keys("timestamp", "last_activity_at", "lastActivityAt")},
+	{url: "/api/component_activities", volatile: volatileKeys("timestamp", "last_activity_at", "lastActivityAt")},
 	{url: "/api/prometheus/sd"},
 }
 
@@ -79,7 +79,7 @@ type volatile struct {
 	text func(string) string
 }
 
-func keys(names ...string) volatile {
+func volatileKeys(names ...string) volatile {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
 		m[n] = true
@@ -87,8 +87,8 @@ func keys(names ...string) volatile {
 	return volatile{keys: m}
 }
 
-func (v volatile) and(names ...string) volatile {
-	more := keys(names...)
+func (v volatile) addKeys(names ...string) volatile {
+	more := volatileKeys(names...)
 	for k := range v.keys {
 		more.keys[k] = true
 	}
@@ -98,7 +98,7 @@ func (v volatile) and(names ...string) volatile {
 var (
 	// figures are the hardware figures and counters of nodes, workers and actors (ray/dashboard/modules/reporter, and
 	// ray.rpc.CoreWorkerStats).
-	figures = keys(
+	figures = volatileKeys(
 		"now", "cpu", "mem", "hostMem", "cgroupMem", "shm", "loadAvg", "disk", "diskIo", "diskIoSpeed", "network",
 		"networkSpeed",
 		"cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats", "process_stats",
@@ -114,13 +114,13 @@ var (
 		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
 	)
 	// summaryFigures include the workers of a node: they are in the answer about that node.
-	summaryFigures = figures.and("workers", "nodeLogicalResources")
-	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime",
+	summaryFigures = figures.addKeys("workers", "nodeLogicalResources")
+	clusterFigures = volatileKeys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime",
 		"nonTerminatedNodesTime", "usage", "usageByNode", "idleTimeMap",
 		"mostDelayedHeartbeats", "nodeActivities")
 	// datasetFigures are the counters of a running dataset. Its progress and state do not belong here: they end with
 	// the dataset.
-	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes",
+	datasetFigures = volatileKeys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes",
 		"ray_data_cpu_usage_cores",
 		"ray_data_gpu_usage_cores", "ray_data_memory_usage_bytes", "queued_blocks")
 )

@@ -389,7 +389,7 @@ func TestFiguresThatAreNotKept(t *testing.T) {
 		o.Series = func(context.Context, string, time.Time, []byte) error { return full }
 	})
 	before := testutil.ToFloat64(r.metrics.errors)
-	r.sample(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(liveFigures)))(t))
+	r.spoolFigures(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(liveFigures)))(t))
 	if n := testutil.ToFloat64(r.metrics.errors) - before; n != 1 {
 		t.Errorf("counted %v errors", n)
 	}

@@ -58,7 +58,7 @@ func (f *nodeFigures) UnmarshalJSON(data []byte) error {
 func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 	err = answer.Each(r, []string{"data", "summary"}, "nodes", answer.MaxNodes, func(f nodeFigures) error {
 		if id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID); err == nil {
-			nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.sample(id)})
+			nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.toSample(id)})
 		}
 		return nil
 	})
@@ -68,9 +68,9 @@ func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 	return nodes, nil
 }
 
-// sample returns a node's hardware figures as a row of its series. Figures that Ray does not answer are 0. Pairs are
+// toSample returns a node's hardware figures as a row of its series. Figures that Ray does not answer are 0. Pairs are
 // used and total, or read and written, or received and sent.
-func (f nodeFigures) sample(id rayid.Node) layout.Sample {
+func (f nodeFigures) toSample(id rayid.Node) layout.Sample {
 	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
 	if len(f.Mem) >= 4 {
 		s.Mem = [2]int64{int64(f.Mem[3]), int64(f.Mem[0])}
@@ -94,8 +94,8 @@ func (f nodeFigures) sample(id rayid.Node) layout.Sample {
 	return s
 }
 
-// lines encodes samples as JSON Lines.
-func lines(samples []layout.Sample) ([]byte, error) {
+// encodeLines encodes samples as JSON Lines.
+func encodeLines(samples []layout.Sample) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	for _, s := range samples {
@@ -106,9 +106,9 @@ func lines(samples []layout.Sample) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sample spools the hardware figures of the living nodes. An error is logged and counted: the next round has newer
-// ones.
-func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode) {
+// spoolFigures spools the hardware figures of the living nodes. An error is logged and counted: the next round has
+// newer ones.
+func (t *Taker) spoolFigures(ctx context.Context, s *sessionState, nodes []summaryNode) {
 	var samples []layout.Sample
 	for _, n := range nodes {
 		if n.alive && n.sample.Time > 0 {
@@ -118,7 +118,7 @@ func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode
 	if len(samples) == 0 {
 		return
 	}
-	data, err := lines(samples)
+	data, err := encodeLines(samples)
 	if err == nil {
 		err = t.opts.Series(ctx, s.Session, time.Now().UTC().Truncate(time.Hour), data)
 	}

@@ -55,7 +55,7 @@ func openState(dir, session string) (*sessionState, error) {
 	for _, file := range left {
 		_ = os.Remove(file)
 	}
-	data, err := regular.ReadFile(s.path(), maxState)
+	data, err := regular.ReadFile(s.statePath(), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -74,7 +74,7 @@ func openState(dir, session string) (*sessionState, error) {
 	return s, nil
 }
 
-func (s *sessionState) path() string { return filepath.Join(s.dir, "state.json") }
+func (s *sessionState) statePath() string { return filepath.Join(s.dir, "state.json") }
 
 // keptPath returns the path of the kept answer of a URL.
 func (s *sessionState) keptPath(url string) string {
@@ -82,8 +82,8 @@ func (s *sessionState) keptPath(url string) string {
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:8])+".body")
 }
 
-// drop removes the kept answer of a URL.
-func (s *sessionState) drop(url string) {
+// dropKept removes the kept answer of a URL.
+func (s *sessionState) dropKept(url string) {
 	if u := s.URLs[url]; u != nil && u.Kept != 0 {
 		u.Kept, u.KeptBytes, s.dirty = 0, 0, true
 		_ = os.Remove(s.keptPath(url))
@@ -100,14 +100,14 @@ func (s *sessionState) newFile() (*os.File, error) {
 	return os.CreateTemp(s.dir, "answer-*.tmp")
 }
 
-// save writes the state, if it has changed.
-func (s *sessionState) save() error {
+// saveState writes the state, if it has changed.
+func (s *sessionState) saveState() error {
 	if !s.dirty {
 		return nil
 	}
 	data, err := json.Marshal(s)
 	if err == nil {
-		err = atomicfile.Write(s.path(), data)
+		err = atomicfile.Write(s.statePath(), data)
 	}
 	if err != nil {
 		return fmt.Errorf("write the state of snapshots: %w", err)

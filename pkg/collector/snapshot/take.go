@@ -13,16 +13,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. final
-// says that no round follows. stored says that a new answer was stored. done says that nothing has to be tried again:
-// the answer is stored, or equal to the stored one, or the dashboard has none. The hardware figures in an answer are
-// spooled at once, so the answer itself is only stored when something else changed, and at the end.
-func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
+// takeAnswer requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it.
+// final says that no round follows. stored says that a new answer was stored. done says that nothing has to be tried
+// again: the answer is stored, or equal to the stored one, or the dashboard has none. The hardware figures in an answer
+// are spooled at once, so the answer itself is only stored when something else changed, and at the end.
+func (t *Taker) takeAnswer(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
-	file, err := t.fetch(ctx, e.url)
+	file, err := t.fetchToFile(ctx, e.url)
 	var status *statusError
 	absent := errors.As(err, &status) && status.Status == http.StatusNotFound // there is no answer
-	t.schedule(e, start, err != nil && !absent && ctx.Err() == nil)
+	t.scheduleNext(e, start, err != nil && !absent && ctx.Err() == nil)
 	if isRefusal(err) {
 		t.reportFailure(ctx, e.url, err)
 		return false, false
@@ -49,7 +49,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	}
 	if listed.nodes != nil { // whether the store takes the answer or not: figures are spooled
 		t.opts.Nodes(s.Session, len(listed.nodes))
-		t.sample(ctx, s, listed.nodes)
+		t.spoolFigures(ctx, s, listed.nodes)
 	}
 	if listed.offset != "" {
 		t.opts.Zone(s.Session, listed.offset)
@@ -57,7 +57,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	taken := time.Now()
 	stored, keep, err := t.storeIfChanged(ctx, s, e, file, taken, final)
 	if keep {
-		err = errors.Join(err, t.keep(s, e.url, file, taken))
+		err = errors.Join(err, t.keepForLater(s, e.url, file, taken))
 	}
 	// After a failure the details are left to a later round; the final round is the last.
 	if err == nil || (final && !isRefusal(err)) {
@@ -70,10 +70,10 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 
-// schedule says when a URL may be asked again, after a request that began at start. If it failed for a node or job that
-// has ended, that is ever later: Ray may never answer for it again.
-func (t *Taker) schedule(e endpoint, start time.Time, failed bool) {
-	pause := e.pause(time.Since(start))
+// scheduleNext says when a URL may be asked again, after a request that began at start. If it failed for a node or job
+// that has ended, that is ever later: Ray may never answer for it again.
+func (t *Taker) scheduleNext(e endpoint, start time.Time, failed bool) {
+	pause := e.pauseAfter(time.Since(start))
 	if failed && e.ended {
 		t.failures[e.url]++
 		pause = max(pause, failurePause(t.failures[e.url], t.opts.Interval))
@@ -89,9 +89,9 @@ func failurePause(failures int, interval time.Duration) time.Duration {
 	return min(interval/2<<min(failures-1, 5), max(maxInterval, interval))
 }
 
-// fetch writes an answer to a new file in the session's folder, which the caller closes and removes. Matches of
+// fetchToFile writes an answer to a new file in the session's folder, which the caller closes and removes. Matches of
 // --redact are overwritten. An answer of more than answer.MaxBytes is an *answer.Refusal.
-func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
+func (t *Taker) fetchToFile(ctx context.Context, url string) (*os.File, error) {
 	body, err := t.opts.Client.Get(ctx, url)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 		u = &urlState{}
 	} else if u.Digest == sum {
 		if !e.hardware {
-			s.drop(e.url) // an older answer that differed and could not be stored is out of date
+			s.dropKept(e.url) // an older answer that differed and could not be stored is out of date
 		}
 		return false, e.hardware, nil
 	}
@@ -138,21 +138,24 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 	if err != nil {
 		return false, false, err
 	}
-	if !t.fits(s, size, final) || (!final && u.Stored > 0 && taken.Sub(time.UnixMilli(u.Stored)).Abs() < t.gap(s)) {
+	if !t.mayStore(s, size, final) {
 		return false, true, nil
 	}
-	if err := t.store(ctx, s, e.url, u, file, taken); err != nil {
+	if age := taken.Sub(time.UnixMilli(u.Stored)).Abs(); !final && u.Stored > 0 && age < t.storeInterval(s) {
+		return false, true, nil
+	}
+	if err := t.storeAnswer(ctx, s, e.url, u, file, taken); err != nil {
 		return false, true, err
 	}
 	s.URLs[e.url] = u
 	u.Digest = sum
-	s.drop(e.url)
+	s.dropKept(e.url)
 	return true, false, nil
 }
 
-// keep moves the file of an answer to the URL's place on disk, where it waits to be stored, and replaces an earlier
-// one. The error says that all waiting answers of the session would be larger than Options.MaxBytes.
-func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time) error {
+// keepForLater moves the file of an answer to the URL's place on disk, where it waits to be stored, and replaces an
+// earlier one. The error says that all waiting answers of the session would be larger than Options.MaxBytes.
+func (t *Taker) keepForLater(s *sessionState, url string, file *os.File, taken time.Time) error {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -179,24 +182,24 @@ func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time
 	return nil
 }
 
-// fits says whether an answer may be stored now. The last 1 % of the session's bytes is reserved for its end.
-func (t *Taker) fits(s *sessionState, size int64, final bool) bool {
+// mayStore says whether an answer may be stored now. The last 1 % of the session's bytes is reserved for its end.
+func (t *Taker) mayStore(s *sessionState, size int64, final bool) bool {
 	if final {
 		return s.Bytes+size <= t.opts.MaxBytes
 	}
 	return s.Bytes+size < t.opts.MaxBytes-t.opts.MaxBytes/100
 }
 
-// gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the
-// session's bytes are used, of which some must be left (see fits).
-func (t *Taker) gap(s *sessionState) time.Duration {
+// storeInterval returns the time between two versions of a URL: the rounds' interval at first, and longer the more of
+// the session's bytes are used, of which some must be left (see mayStore).
+func (t *Taker) storeInterval(s *sessionState) time.Duration {
 	left := 1 - float64(s.Bytes)/float64(t.opts.MaxBytes)
 	return time.Duration(float64(t.opts.Interval) * 0.9 / (left * left))
 }
 
-// store stores an answer under the URL's key or, if that is taken, under the key of a later version. taken is when the
-// dashboard gave the answer.
-func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File,
+// storeAnswer stores an answer under the URL's key or, if that is taken, under the key of a later version. taken is
+// when the dashboard gave the answer.
+func (t *Taker) storeAnswer(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File,
 	taken time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

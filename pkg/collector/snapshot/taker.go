@@ -128,7 +128,7 @@ func (t *Taker) Close() { t.work.Close() }
 // Round requests all URLs that are due, once, and sets the time until the next round: as long as nothing changes,
 // rounds become rarer. That the dashboard does not answer is logged once.
 func (t *Taker) Round(ctx context.Context) {
-	changed, err := t.round(ctx, false)
+	changed, err := t.runRound(ctx, false)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -156,11 +156,11 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// round requests every URL that is due; final says that no round follows. changed says that a new answer was stored.
+// runRound requests every URL that is due; final says that no round follows. changed says that a new answer was stored.
 // The error says that nothing could be requested: the dashboard does not answer, its session is not of this node, or
 // the disk fails.
-func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
-	session, version, err := t.identify(ctx)
+func (t *Taker) runRound(ctx context.Context, final bool) (changed bool, err error) {
+	session, version, err := t.requestSession(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -177,13 +177,13 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 	t.named = named
 	s := t.session
 	defer func() {
-		if saveErr := s.save(); saveErr != nil {
+		if saveErr := s.saveState(); saveErr != nil {
 			t.opts.Log.WithError(saveErr).Warn("snapshots may be stored twice after a restart")
 		}
 	}()
 	ask := func(e endpoint) {
-		if ctx.Err() == nil && t.due(e, final) {
-			stored, _ := t.take(ctx, s, e, final)
+		if ctx.Err() == nil && t.isDue(e, final) {
+			stored, _ := t.takeAnswer(ctx, s, e, final)
 			changed = changed || stored
 		}
 	}
@@ -201,8 +201,8 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 	return changed, nil
 }
 
-// identify requests the dashboard's session and its version of Ray.
-func (t *Taker) identify(ctx context.Context) (session, rayVersion string, err error) {
+// requestSession requests the dashboard's session and its version of Ray.
+func (t *Taker) requestSession(ctx context.Context) (session, rayVersion string, err error) {
 	session, rayVersion, err = t.opts.Client.Version(ctx)
 	if err != nil {
 		return "", "", err
@@ -220,7 +220,7 @@ func (t *Taker) checkSession(ctx context.Context) error {
 	if time.Since(t.named) < leastRestart {
 		return nil
 	}
-	session, _, err := t.identify(ctx)
+	session, _, err := t.requestSession(ctx)
 	switch {
 	case err != nil:
 		return nil
@@ -255,8 +255,8 @@ func (t *Taker) beginSession(ctx context.Context, session string) error {
 	return nil
 }
 
-// due says whether to request a URL in this round. The final round requests all URLs whose answers can have changed.
-func (t *Taker) due(e endpoint, final bool) bool {
+// isDue says whether to request a URL in this round. The final round requests all URLs whose answers can have changed.
+func (t *Taker) isDue(e endpoint, final bool) bool {
 	if u := t.session.URLs[e.url]; u != nil && (u.Ended || (e.once && u.Stored > 0)) {
 		return false
 	}
@@ -265,7 +265,7 @@ func (t *Taker) due(e endpoint, final bool) bool {
 
 // Final takes the last snapshots of the session. Finish must follow.
 func (t *Taker) Final(ctx context.Context) {
-	if _, err := t.round(ctx, true); err != nil {
+	if _, err := t.runRound(ctx, true); err != nil {
 		t.opts.Log.WithError(err).Debug("the dashboard no longer answers; its last answers are stored")
 	}
 }
@@ -313,20 +313,20 @@ func (t *Taker) storeKept(ctx context.Context, s *sessionState) error {
 		}
 		file, err := regular.OpenFile(s.keptPath(url))
 		if errors.Is(err, fs.ErrNotExist) {
-			s.drop(url)
+			s.dropKept(url)
 			continue
 		}
 		if err == nil {
-			err = t.store(ctx, s, url, u, file, time.UnixMilli(u.Kept))
+			err = t.storeAnswer(ctx, s, url, u, file, time.UnixMilli(u.Kept))
 			_ = file.Close()
 		}
 		if err != nil {
 			failed = err
 			continue
 		}
-		s.drop(url)
+		s.dropKept(url)
 	}
-	return errors.Join(failed, s.save())
+	return errors.Join(failed, s.saveState())
 }
 
 type metrics struct {

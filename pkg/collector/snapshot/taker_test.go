@@ -306,8 +306,8 @@ func TestEndOfSession(t *testing.T) {
 	}
 }
 
-// TestNumbersOfPython: figures that are NaN or infinite keep neither the other figures nor the nodes' details from being
-// stored, and are no changes of an answer.
+// TestNumbersOfPython: figures that are NaN or infinite keep neither the other figures nor the nodes' details from
+// being stored, and are no changes of an answer.
 func TestNumbersOfPython(t *testing.T) {
 	answers := golden(t)
 	r := newRig(t, answers)
@@ -501,7 +501,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	v := keys("skip").and("now")
+	v := volatileKeys("skip").addKeys("now")
 	same := [][2]string{
 		{`{"a":1,"skip":{"x":[1,2]},"now":1}`, `{"a":1,"skip":7,"now":2}`},
 		{`{"a":1,"b":{"c":[1],"d":2}}`, `{"b":{"d":2,"c":[1]},"a":1}`},
@@ -541,9 +541,9 @@ func TestCostlyAnswersRest(t *testing.T) {
 		time.Second:           100 * time.Second,
 		10 * time.Second:      2 * time.Minute,
 	} {
-		says.Equal(t, e.pause(took), want, "after an answer that took %s, left alone for", took)
+		says.Equal(t, e.pauseAfter(took), want, "after an answer that took %s, left alone for", took)
 	}
-	if got := (endpoint{}).pause(time.Second); got != 0 {
+	if got := (endpoint{}).pauseAfter(time.Second); got != 0 {
 		t.Errorf("left alone for %s, want none", got)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	blocks, err := split(batch)
+	blocks, err := splitBatch(batch)
 	if err != nil {
 		return fmt.Errorf("append to spool: %w", err)
 	}
@@ -74,9 +74,9 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	return nil
 }
 
-// split checks a batch, and cuts it into blocks with checksums. A block has whole lines of one stream: at most
+// splitBatch checks a batch, and cuts it into blocks with checksums. A block has whole lines of one stream: at most
 // blockBytes, or a single longer line. The data is not copied.
-func split(batch []Lines) (blocks []newBlock, err error) {
+func splitBatch(batch []Lines) (blocks []newBlock, err error) {
 	var b *newBlock
 	for _, lines := range batch {
 		if lines.Stream == "" || len(lines.Stream) > maxKeyBytes {
@@ -132,10 +132,10 @@ func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, part int64) (
 	case part > 1 && s.used+size+segmentHead > min(s.opts.MaxBytes, s.used+s.disk.free(s.dir))/part:
 		return nil, ErrFull
 	}
-	if err := s.assign(blocks); err != nil {
+	if err := s.assignOffsets(blocks); err != nil {
 		return nil, err
 	}
-	now := s.clock()
+	now := s.steadyNow()
 	at, err := s.writeRecord(blocks, now)
 	if err != nil {
 		return nil, ifDiskFull(err)
@@ -166,16 +166,16 @@ func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	return size + int64(tableBytes), tableBytes
 }
 
-// assign gives each block its stream, which it makes if needed, and its local offset. The offsets are not used again
-// even if the batch fails, so no two lines ever have the same offset. The error wraps ErrFull if there are too many
-// streams.
-func (s *Spool) assign(blocks []newBlock) error {
+// assignOffsets gives each block its stream, which it makes if needed, and its local offset. The offsets are not used
+// again even if the batch fails, so no two lines ever have the same offset. The error wraps ErrFull if there are too
+// many streams.
+func (s *Spool) assignOffsets(blocks []newBlock) error {
 	if len(s.streams)+len(blocks) > maxStreams {
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		if b.stream = s.stream(b.key); b.stream == nil {
+		if b.stream = s.findOrMakeStream(b.key); b.stream == nil {
 			return fmt.Errorf("%d different streams wait: %w", maxStreams, ErrFull)
 		}
 		b.start = b.stream.next
@@ -189,7 +189,7 @@ func (s *Spool) assign(blocks []newBlock) error {
 func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err error) {
 	size, _ := recordSize(blocks)
 	if s.active != nil && s.active.size+size > s.opts.segmentBytes && s.active.size > segmentHead {
-		s.seal()
+		s.sealActive()
 	}
 	if s.active == nil {
 		if s.active, err = s.newSegment(); err != nil {
@@ -220,9 +220,9 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 		err := fmt.Errorf("write segment: %w", err)
 		if cut := seg.file.Truncate(seg.size); cut != nil {
 			if seg.synced < seg.size {
-				s.commit.dirty(seg)
+				s.commit.addSegment(seg)
 			}
-			s.seal()
+			s.sealActive()
 			err = errors.Join(err, fmt.Errorf("cut segment: %w", cut))
 		}
 		return 0, err
@@ -232,8 +232,8 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 	s.used += size
 	seg.live += data
 	for i := range blocks {
-		seg.add(blocks[i].stream)
+		seg.addStream(blocks[i].stream)
 	}
-	s.commit.dirty(seg)
+	s.commit.addSegment(seg)
 	return at, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // commit is a group of batches that become durable together: all that were appended while the previous commit was being
 // synced. So concurrent batches share one fsync, and none waits for more than two. Exactly one commit is open at a time
-// (Spool.commit); finish makes it durable and opens the next. Its fields are guarded by the spool's mu.
+// (Spool.commit); makeDurable syncs it and opens the next. Its fields are guarded by the spool's mu.
 type commit struct {
 	segments []*segment // written to
 	spans    []newSpan  // published when the commit is durable, because what is shipped must survive a power loss
@@ -25,7 +25,7 @@ type newSpan struct {
 	span   span
 }
 
-func (c *commit) dirty(seg *segment) {
+func (c *commit) addSegment(seg *segment) {
 	if !slices.Contains(c.segments, seg) {
 		c.segments = append(c.segments, seg)
 	}
@@ -68,7 +68,7 @@ func (s *Spool) makeDurable(c *commit) error {
 	s.mu.Lock()
 	if err != nil {
 		err = ifDiskFull(fmt.Errorf("sync segment: %w", err))
-		s.abandon(c, err)
+		s.abandonUnsynced(c, err)
 	} else {
 		for i, seg := range c.segments {
 			seg.synced = sizes[i]
@@ -76,20 +76,20 @@ func (s *Spool) makeDurable(c *commit) error {
 				s.logError("close segment", seg.closeFile())
 			}
 		}
-		s.complete(c, nil)
+		s.finishCommit(c, nil)
 	}
-	s.collect()
+	s.collectShipped()
 	s.mu.Unlock()
 	return err
 }
 
-// complete ends a commit. Without an error the streams get its spans, which can be shipped from now on; with an error
-// the spans are dropped. s.mu is held.
-func (s *Spool) complete(c *commit, err error) {
+// finishCommit ends a commit. Without an error the streams get its spans, which can be shipped from now on; with an
+// error the spans are dropped. s.mu is held.
+func (s *Spool) finishCommit(c *commit, err error) {
 	c.done, c.err = true, err
 	for _, p := range c.spans {
 		if err == nil {
-			p.stream.publish(p.span)
+			p.stream.addSpan(p.span)
 		} else {
 			p.span.segment.live -= p.span.n
 		}
@@ -100,10 +100,10 @@ func (s *Spool) complete(c *commit, err error) {
 	c.spans = nil
 }
 
-// abandon gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and report
-// success for the next one. So nothing written since the last good fsync counts, and the files are not written to
-// again. The batches of this commit and of the next one, which has begun, fail.
-func (s *Spool) abandon(c *commit, err error) {
+// abandonUnsynced gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and
+// report success for the next one. So nothing written since the last good fsync counts, and the files are not written
+// to again. The batches of this commit and of the next one, which has begun, fail.
+func (s *Spool) abandonUnsynced(c *commit, err error) {
 	next := s.commit
 	s.commit = &commit{}
 	for _, seg := range append(c.segments, next.segments...) {
@@ -128,6 +128,6 @@ func (s *Spool) abandon(c *commit, err error) {
 		log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not " +
 			"answered yet")
 	}
-	s.complete(c, err)
-	s.complete(next, err)
+	s.finishCommit(c, err)
+	s.finishCommit(next, err)
 }

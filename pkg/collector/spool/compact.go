@@ -16,7 +16,7 @@ func (s *Spool) compact() {
 	defer s.compacting.Unlock()
 	for {
 		s.mu.Lock()
-		seg := s.sparse()
+		seg := s.sparseSegment()
 		s.mu.Unlock()
 		if seg == nil {
 			return
@@ -28,9 +28,9 @@ func (s *Spool) compact() {
 	}
 }
 
-// sparse returns the oldest segment that is worth moving, of which at most a quarter is unshipped; nil if there is none
-// or the spool has room. s.mu is held.
-func (s *Spool) sparse() (oldest *segment) {
+// sparseSegment returns the oldest segment that is worth moving, of which at most a quarter is unshipped; nil if there
+// is none or the spool has room. s.mu is held.
+func (s *Spool) sparseSegment() (oldest *segment) {
 	if s.used <= s.opts.MaxBytes/2 || s.closed { // there is room: the segment goes as a whole later
 		return nil
 	}
@@ -73,10 +73,10 @@ func (s *Spool) moveUnshipped(seg *segment) error {
 	}
 	if err == nil {
 		for st := range seg.streams {
-			st.repoint(seg, to, at)
+			st.moveSpans(seg, to, at)
 		}
 	}
-	s.collect()
+	s.collectShipped()
 	s.mu.Unlock()
 	s.deleteDead()
 	return err
@@ -114,7 +114,7 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 	}
 	defer func() { err = errors.Join(err, w.file.Close()) }()
 	for covered := sp.start; covered < sp.end(); {
-		b, at, err := w.next()
+		b, at, err := w.nextBlock()
 		if err != nil {
 			return nil, noEOF(err)
 		}
@@ -132,8 +132,8 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 	return to, nil
 }
 
-// repoint makes the stream's spans in one segment point to their copies in another segment.
-func (st *Stream) repoint(from, to *segment, at int64) {
+// moveSpans makes the stream's spans in one segment point to their copies in another segment.
+func (st *Stream) moveSpans(from, to *segment, at int64) {
 	for i := range st.spans {
 		if sp := &st.spans[i]; sp.segment == from {
 			from.live -= sp.n

@@ -25,7 +25,7 @@ func (s *Spool) die() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	_ = s.positions.close()
+	_ = s.positions.closeFile()
 	_ = s.lock.Close()
 }
 

@@ -36,9 +36,9 @@ func (s *Spool) load() error {
 		st.next += restartGap // no line from now on gets the offset of one that was damaged
 	}
 	for id := range stale {
-		s.positions.forget(id)
+		s.positions.freeSlot(id)
 	}
-	s.collect()
+	s.collectShipped()
 	s.deleteDead()
 	if found > 0 {
 		s.log.Infof("spool: %d segments with %d bytes of events are left from before", len(s.segments), s.used)
@@ -57,7 +57,7 @@ func (st *Stream) goOnFrom(p position) {
 	if p.tried > p.mapping.local {
 		st.tried = []int64{p.tried}
 	}
-	st.release(p.mapping.local)
+	st.releaseBefore(p.mapping.local)
 }
 
 // loadSegments loads all segments in the order in which they were written. found is how many files there are, with
@@ -114,7 +114,7 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	s.segments[seg] = struct{}{}
 	s.used += seg.size
 	for _, e := range l.spans {
-		e.stream.restore(e.streamID, e.span)
+		e.stream.restoreSpan(e.streamID, e.span)
 	}
 	if l.foreign != nil {
 		seg.damaged = true // so the file is set aside instead of deleted
@@ -168,8 +168,8 @@ func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	return s.quarantine(aside)
 }
 
-// restore adds a span that was found on disk; orderSpans puts all of them in order.
-func (st *Stream) restore(streamID uint64, sp span) {
+// restoreSpan adds a span that was found on disk; orderSpans puts all of them in order.
+func (st *Stream) restoreSpan(streamID uint64, sp span) {
 	if st.segments == 0 {
 		st.id = streamID
 	}
@@ -177,7 +177,7 @@ func (st *Stream) restore(streamID uint64, sp span) {
 		// A key gets a new ID only when everything of the previous one is shipped.
 		st.id, st.spans = streamID, nil
 	}
-	sp.segment.add(st)
+	sp.segment.addStream(st)
 	st.spans = append(st.spans, sp)
 }
 
@@ -192,7 +192,7 @@ func (st *Stream) orderSpans() {
 			continue
 		}
 		sp.segment.live += sp.n
-		st.publish(sp)
+		st.addSpan(sp)
 	}
 	if n := len(found); n > 0 {
 		st.next = found[n-1].end()
@@ -222,13 +222,13 @@ func (l *loader) addRecords() (end int64, err error) {
 	if l.window.size < at {
 		return 0, nil
 	}
-	if magic, err := l.window.bytes(0, len(segmentMagic)); err != nil {
+	if magic, err := l.window.readBytes(0, len(segmentMagic)); err != nil {
 		return 0, err
 	} else if string(magic) != segmentMagic {
 		l.segment.damaged = true
 	}
 	for at < l.window.size {
-		rec, err := l.window.record(at)
+		rec, err := l.window.readRecord(at)
 		if errors.Is(err, errDamaged) {
 			next, err := l.window.findRecord(at + 1)
 			if err != nil {
@@ -269,7 +269,7 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 	// The record's table of blocks is in the window's memory. It stays valid in the loop, which reads the blocks' data
 	// from the file and not through the window.
 	for b, at := range rec.blocks() {
-		sum, err := checksum(l.window.file, at, b.n, l.buf)
+		sum, err := checksumAt(l.window.file, at, b.n, l.buf)
 		if err != nil {
 			return false, err
 		}
@@ -278,12 +278,12 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 			continue
 		}
 		key := string(b.key)
-		if err := l.check(key); err != nil {
+		if err := l.checkStream(key); err != nil {
 			l.spool.metrics.foreign.Inc()
 			l.foreign = err
 			continue
 		}
-		st := l.spool.stream(key)
+		st := l.spool.findOrMakeStream(key)
 		if st == nil {
 			return false, fmt.Errorf("more than %d streams", maxStreams)
 		}
@@ -293,8 +293,8 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 	return intact, nil
 }
 
-// check calls Options.Check, unless the stream is known to be good.
-func (l *loader) check(key string) error {
+// checkStream calls Options.Check, unless the stream is known to be good.
+func (l *loader) checkStream(key string) error {
 	if l.spool.opts.Check == nil || l.spool.streams[key] != nil {
 		return nil
 	}

@@ -125,7 +125,7 @@ func (k *positions) save(list []position) error {
 			}
 		}
 		var index int64
-		if index, err = k.write(p); err != nil {
+		if index, err = k.writeSlot(p); err != nil {
 			break
 		}
 		written = append(written, slot{p, index})
@@ -149,10 +149,10 @@ func (k *positions) save(list []position) error {
 	return nil
 }
 
-// write writes a position into a free slot, or a new one behind all others, and returns its index. The slot with the
-// stream's earlier position stays as it is.
-func (k *positions) write(p position) (index int64, err error) {
-	if err := k.open(); err != nil {
+// writeSlot writes a position into a free slot, or a new one behind all others, and returns its index. The slot with
+// the stream's earlier position stays as it is.
+func (k *positions) writeSlot(p position) (index int64, err error) {
+	if err := k.openFile(); err != nil {
 		return 0, err
 	}
 	index = k.slots
@@ -172,10 +172,10 @@ func (k *positions) write(p position) (index int64, err error) {
 	return index, nil
 }
 
-// open opens the file of positions unless it is open, and creates it if it does not exist. If it was deleted while it
-// was open, all saved positions are gone, and a new file begins. The file has reservedSlots free slots from the
+// openFile opens the file of positions unless it is open, and creates it if it does not exist. If it was deleted while
+// it was open, all saved positions are gone, and a new file begins. The file has reservedSlots free slots from the
 // beginning, so that positions can be saved on a full disk.
-func (k *positions) open() error {
+func (k *positions) openFile() error {
 	if k.file != nil {
 		if atomicfile.Names(k.path, k.file) {
 			return nil
@@ -200,8 +200,8 @@ func (k *positions) open() error {
 	return nil
 }
 
-// forget frees the slot of a stream that has nothing left to ship.
-func (k *positions) forget(streamID uint64) {
+// freeSlot frees the slot of a stream that has nothing left to ship.
+func (k *positions) freeSlot(streamID uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s, ok := k.live[streamID]; ok {
@@ -210,8 +210,8 @@ func (k *positions) forget(streamID uint64) {
 	}
 }
 
-// close closes the file, if it is open.
-func (k *positions) close() error {
+// closeFile closes the file, if it is open.
+func (k *positions) closeFile() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file == nil {

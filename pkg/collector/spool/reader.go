@@ -85,14 +85,14 @@ func (r *reader) seekBlock(offset int64) error {
 	}
 	r.span = sp.start
 	for {
-		b, at, err := r.walk.next()
+		b, at, err := r.walk.nextBlock()
 		if err != nil {
 			return noEOF(err)
 		}
 		if b.start <= offset && offset < b.start+b.n {
 			// The bytes before the offset are read only for the checksum.
 			before := offset - b.start
-			sum, err := checksum(r.walk.file, at, before, make([]byte, min(before, windowBytes)))
+			sum, err := checksumAt(r.walk.file, at, before, make([]byte, min(before, windowBytes)))
 			if err != nil {
 				return noEOF(err)
 			}
@@ -122,7 +122,7 @@ func (s *Spool) dropDamaged(st *Stream, seg *segment, start, n int64) {
 		seg.path)
 	s.mu.Lock()
 	st.dropBytes(start, n)
-	s.collect()
+	s.collectShipped()
 	s.mu.Unlock()
 	s.deleteDead()
 }
@@ -145,9 +145,9 @@ func (s *Spool) loseSegment(seg *segment) bool {
 		}
 	}
 	if seg == s.active {
-		s.seal()
+		s.sealActive()
 	}
-	s.collect()
+	s.collectShipped()
 	s.metrics.damaged.Inc()
 	s.log.Errorf("spool: %s was deleted: %d bytes of data that were not stored yet are lost", seg.path, n)
 	return true
@@ -186,8 +186,8 @@ func (s *Spool) openWalk(seg *segment, st *Stream, at int64) (*walk, error) {
 	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), at: at}, nil
 }
 
-// next returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
-func (w *walk) next() (next block, dataAt int64, err error) {
+// nextBlock returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
+func (w *walk) nextBlock() (next block, dataAt int64, err error) {
 	for len(w.found) == 0 {
 		if behind, ok := w.segment.skip[w.at]; ok { // a part without readable records
 			w.at = behind
@@ -195,7 +195,7 @@ func (w *walk) next() (next block, dataAt int64, err error) {
 		if w.at >= w.window.size {
 			return block{}, 0, io.EOF
 		}
-		rec, err := w.window.record(w.at)
+		rec, err := w.window.readRecord(w.at)
 		if err != nil {
 			return block{}, 0, err
 		}

@@ -128,8 +128,8 @@ func newWindow(f io.ReaderAt, size int64) *window {
 	return &window{file: f, size: size, buf: make([]byte, 0, windowBytes)}
 }
 
-// bytes returns the n bytes at offset, which must lie within the file. They are valid until the next call.
-func (w *window) bytes(offset int64, n int) ([]byte, error) {
+// readBytes returns the n bytes at offset, which must lie within the file. They are valid until the next call.
+func (w *window) readBytes(offset int64, n int) ([]byte, error) {
 	if offset < w.at || offset+int64(n) > w.at+int64(len(w.buf)) {
 		if n > cap(w.buf) {
 			w.buf = make([]byte, 0, n)
@@ -143,14 +143,14 @@ func (w *window) bytes(offset int64, n int) ([]byte, error) {
 	return w.buf[offset-w.at:][:n], nil
 }
 
-// record reads the header and the table of the record at offset; the data of its blocks is not read. If there is no
+// readRecord reads the header and the table of the record at offset; the data of its blocks is not read. If there is no
 // complete record, the error wraps errDamaged; other errors come from the disk. The record's table is valid until the
 // window is used again.
-func (w *window) record(offset int64) (record, error) {
+func (w *window) readRecord(offset int64) (record, error) {
 	if offset < 0 || w.size-offset < headerBytes {
 		return record{}, fmt.Errorf("record at byte %d: the file ends: %w", offset, errDamaged)
 	}
-	h, err := w.bytes(offset, headerBytes)
+	h, err := w.readBytes(offset, headerBytes)
 	if err != nil {
 		return record{}, err
 	}
@@ -167,7 +167,7 @@ func (w *window) record(offset int64) (record, error) {
 			errDamaged)
 	}
 	r.end = r.dataAt + int64(dataBytes)
-	if r.table, err = w.bytes(offset+headerBytes, int(tableBytes)); err != nil {
+	if r.table, err = w.readBytes(offset+headerBytes, int(tableBytes)); err != nil {
 		return record{}, err
 	}
 	if crc32.Checksum(r.table, castagnoli) != checksum || !isTable(r.table, dataBytes) {
@@ -176,8 +176,8 @@ func (w *window) record(offset int64) (record, error) {
 	return r, nil
 }
 
-// checksum returns the checksum of n bytes at offset, which it reads through buf.
-func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
+// checksumAt returns the checksum of n bytes at offset, which it reads through buf.
+func checksumAt(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	var sum uint32
 	for n > 0 {
 		b := buf[:min(int64(len(buf)), n)]
@@ -194,14 +194,14 @@ func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 // continues there after damage.
 func (w *window) findRecord(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
-		b, err := w.bytes(offset, 4)
+		b, err := w.readBytes(offset, 4)
 		if err != nil {
 			return 0, err
 		}
 		if string(b) != recordMagic {
 			continue
 		}
-		if _, err := w.record(offset); err == nil {
+		if _, err := w.readRecord(offset); err == nil {
 			return offset, nil
 		} else if !errors.Is(err, errDamaged) {
 			return 0, err

@@ -43,8 +43,8 @@ func parseSegmentName(name string) (sequence uint64, ok bool) {
 // segmentHead is the bytes before the first record.
 const segmentHead = int64(len(segmentMagic))
 
-// add records that the stream has blocks in the segment.
-func (g *segment) add(st *Stream) {
+// addStream records that the stream has blocks in the segment.
+func (g *segment) addStream(st *Stream) {
 	if _, ok := g.streams[st]; !ok {
 		g.streams[st] = struct{}{}
 		st.segments++
@@ -79,9 +79,9 @@ func (s *Spool) newSegment() (*segment, error) {
 	return seg, nil
 }
 
-// seal ends the active segment. The next batch begins a new one. If not all of it is synced yet, the commit that syncs
-// the rest closes its file.
-func (s *Spool) seal() {
+// sealActive ends the active segment. The next batch begins a new one. If not all of it is synced yet, the commit that
+// syncs the rest closes its file.
+func (s *Spool) sealActive() {
 	seg := s.active
 	s.active = nil
 	seg.sealed = true
@@ -100,15 +100,15 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// collect moves completely shipped segments from s.segments to s.dead, for deleteDead. If all of the active segment is
-// shipped, it is sealed and moved too, so an idle spool is empty. s.mu is held.
-func (s *Spool) collect() {
+// collectShipped moves completely shipped segments from s.segments to s.dead, for deleteDead. If all of the active
+// segment is shipped, it is sealed and moved too, so an idle spool is empty. s.mu is held.
+func (s *Spool) collectShipped() {
 	for seg := range s.segments {
 		if seg.live > 0 || seg.synced < seg.size {
 			continue
 		}
 		if seg == s.active {
-			s.seal()
+			s.sealActive()
 		}
 		delete(s.segments, seg)
 		s.dead = append(s.dead, seg)
@@ -128,7 +128,7 @@ func (s *Spool) deleteDead() {
 	for _, seg := range dead {
 		for st := range seg.streams {
 			if st.segments > 0 && st.mapped {
-				moved = append(moved, st.position())
+				moved = append(moved, st.nextPosition())
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (s *Spool) deleteDead() {
 		s.used -= seg.size
 		for st := range seg.streams {
 			if st.segments == 0 {
-				s.positions.forget(st.id)
+				s.positions.freeSlot(st.id)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestCompactionEnds(t *testing.T) {
 	b, known := newStore(), map[string]bool{}
 	for range 8 {
 		for _, stream := range []string{"a", "b"} {
-			must.Get(shipOne(s.stream(stream), b, 100, known, kept))(t)
+			must.Get(shipOne(s.findOrMakeStream(stream), b, 100, known, kept))(t)
 		}
 	}
 	if segments > 2 {
@@ -95,7 +95,7 @@ func TestDeletedFiles(t *testing.T) {
 				if _, err := Open(dir, testOptions()); err == nil {
 					t.Error("the folder belongs to two")
 				}
-				if _, err := shipOne(s.stream("a"), b, 1<<20, map[string]bool{}, lost); err != nil &&
+				if _, err := shipOne(s.findOrMakeStream("a"), b, 1<<20, map[string]bool{}, lost); err != nil &&
 					!errors.Is(err, errDamaged) {
 					t.Error(err)
 				}
@@ -133,8 +133,8 @@ func TestClockThatIsSet(t *testing.T) {
 		must.OK(t, st.Resume(0))
 		st.Shipped(1 << 20)
 	}
-	ahead := must.Get(split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))(t)
-	must.OK(t, s.assign(ahead))
+	ahead := must.Get(splitBatch([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))(t)
+	must.OK(t, s.assignOffsets(ahead))
 	// as by a clock that is a day ahead
 	if _, err := s.writeRecord(ahead, time.Now().Add(24*time.Hour).UnixNano()); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestOlderPositionIsNotSaved(t *testing.T) {
 	mustAppend(t, s, line("a", 1), line("a", 2))
 	st := s.Streams()[0]
 	must.OK(t, st.Resume(0))
-	older := st.position()
+	older := st.nextPosition()
 	must.Get(shipOne(st, b, 1<<20, map[string]bool{}, lost))(t)
 	must.OK(t, s.positions.save([]position{older}))
 	s.die()

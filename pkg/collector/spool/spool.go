@@ -118,7 +118,7 @@ type Spool struct {
 	lock      *os.File
 	positions *positions
 	metrics   *metrics
-	opened    time.Time // see clock
+	opened    time.Time // see steadyNow
 	notify    chan struct{}
 
 	compacting sync.Mutex // held while segments are compacted
@@ -130,7 +130,7 @@ type Spool struct {
 	dead     []*segment    // everything shipped, to be deleted
 	active   *segment      // appended to; nil: the next batch begins one
 	sequence uint64        // of the next segment
-	taken    uint64        // positions so far: see position
+	taken    uint64        // positions so far: see nextPosition
 	used     int64         // bytes of all segments
 	commit   *commit       // the open one: see commit
 	table    []byte        // scratch of writeRecord
@@ -238,7 +238,7 @@ func (s *Spool) Close() error {
 	if s.active != nil {
 		err = errors.Join(err, s.active.closeFile())
 	}
-	return errors.Join(err, s.positions.close(), s.lock.Close())
+	return errors.Join(err, s.positions.closeFile(), s.lock.Close())
 }
 
 // Notify returns a channel that receives when there is something new to ship.
@@ -277,21 +277,21 @@ func (s *Spool) Waiting(wanted func(key string) bool) (bytes int64, oldest time.
 	if bytes == 0 {
 		return 0, time.Time{}
 	}
-	return bytes, s.time(first)
+	return bytes, s.toTime(first)
 }
 
-// clock returns the time in Unix ns as if the machine's clock had not been set since the spool was opened. Lines that
-// arrived before it was set back would otherwise wait until it has caught up.
-func (s *Spool) clock() int64 { return s.opened.UnixNano() + int64(time.Since(s.opened)) }
+// steadyNow returns the time in Unix ns as if the machine's clock had not been set since the spool was opened. Lines
+// that arrived before it was set back would otherwise wait until it has caught up.
+func (s *Spool) steadyNow() int64 { return s.opened.UnixNano() + int64(time.Since(s.opened)) }
 
-// time is a time of clock, with a monotonic reading: what compares it with time.Now is not misled by a clock that was
-// set either.
-func (s *Spool) time(arrived int64) time.Time {
+// toTime is a time of steadyNow, with a monotonic reading: what compares it with time.Now is not misled by a clock that
+// was set either.
+func (s *Spool) toTime(arrived int64) time.Time {
 	return s.opened.Add(time.Duration(arrived - s.opened.UnixNano()))
 }
 
-// stream finds or creates the stream of a key; nil if there are too many.
-func (s *Spool) stream(key string) *Stream {
+// findOrMakeStream finds or creates the stream of a key; nil if there are too many.
+func (s *Spool) findOrMakeStream(key string) *Stream {
 	if st := s.streams[key]; st != nil {
 		return st
 	}

@@ -71,9 +71,9 @@ func (st *Stream) localOffset(stored int64) int64 {
 	return st.mapping.local + stored - st.mapping.stored
 }
 
-// publish adds a span after the others. A small one that follows the last span without a gap, in the same segment and
+// addSpan adds a span after the others. A small one that follows the last span without a gap, in the same segment and
 // soon after it, is joined with that.
-func (st *Stream) publish(sp span) {
+func (st *Stream) addSpan(sp span) {
 	if n := len(st.spans); n > 0 {
 		last := &st.spans[n-1]
 		if last.segment == sp.segment && last.end() == sp.start && last.last <= sp.at && last.n+sp.n <= blockBytes &&
@@ -99,8 +99,8 @@ func (st *Stream) closeGap() {
 	st.shipped = first
 }
 
-// release drops everything before a local offset, because it is stored.
-func (st *Stream) release(offset int64) {
+// releaseBefore drops everything before a local offset, because it is stored.
+func (st *Stream) releaseBefore(offset int64) {
 	for len(st.spans) > 0 && st.spans[0].start < offset {
 		sp := &st.spans[0]
 		n := min(sp.n, offset-sp.start)
@@ -139,10 +139,10 @@ func (st *Stream) dropBytes(start, n int64) {
 	st.closeGap()
 }
 
-// position returns the stream's progress as it is saved on disk, and counts it: of two positions the later one is
+// nextPosition returns the stream's progress as it is saved on disk, and counts it: of two positions the later one is
 // saved. Of the chunks tried it has only the last, since a slot has place for one: after a crash an earlier one that
 // was stored is not recognized, and its lines are stored twice.
-func (st *Stream) position() position {
+func (st *Stream) nextPosition() position {
 	st.spool.taken++
 	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)},
 		taken: st.spool.taken}
@@ -170,7 +170,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		}
 		n += sp.n
 	}
-	start, arrived := st.shipped, s.time(st.spans[0].arrived)
+	start, arrived := st.shipped, s.toTime(st.spans[0].arrived)
 	offset = st.storedOffset(start)
 	s.mu.Unlock()
 	if n > limit && limit < blockBytes { // a span has at most blockBytes, or one line, which cannot be cut
@@ -234,7 +234,7 @@ func (st *Stream) Resume(stored int64) error {
 		st.mapping, st.mapped = mapping{local: st.shipped, stored: stored}, true
 	case local == st.shipped:
 	case slices.Contains(st.tried, local):
-		st.release(local)
+		st.releaseBefore(local)
 	default:
 		s.metrics.rebased.Inc()
 		s.log.WithField("key", st.key).Warnf(
@@ -242,7 +242,7 @@ func (st *Stream) Resume(stored int64) error {
 				"here, or objects were deleted or joined", stored, st.storedOffset(st.shipped))
 		st.mapping, st.tried = mapping{local: st.shipped, stored: stored}, nil
 	}
-	s.collect()
+	s.collectShipped()
 	s.mu.Unlock()
 	s.deleteDead()
 	return nil
@@ -265,7 +265,7 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	if start == st.shipped {
 		st.tried = slices.DeleteFunc(st.tried, func(end int64) bool { return end == start+n })
 		st.tried = append(st.tried[max(0, len(st.tried)-maxTried):], start+n)
-		p := st.position()
+		p := st.nextPosition()
 		s.mu.Unlock()
 		// The position is saved before a byte is sent. If saving fails, the chunk may be stored twice after a crash.
 		// That is better than not storing it because of a bad disk.
@@ -311,8 +311,8 @@ func (st *Stream) Shipped(end int64) {
 	if n := len(st.spans); n > 0 {
 		last = st.spans[n-1].end()
 	}
-	st.release(min(st.localOffset(end), last))
-	s.collect()
+	st.releaseBefore(min(st.localOffset(end), last))
+	s.collectShipped()
 	s.mu.Unlock()
 	s.deleteDead()
 	s.compact()

@@ -58,8 +58,8 @@ type Session struct {
 	Open func() *metrics.Database
 }
 
-// ran says whether a session may have samples between mint and maxt (Unix milliseconds).
-func (s Session) ran(mint, maxt int64) bool {
+// mayHaveSamples says whether a session may have samples between mint and maxt (Unix milliseconds).
+func (s Session) mayHaveSamples(mint, maxt int64) bool {
 	return (s.Start.IsZero() || s.Start.Add(-slack).UnixMilli() <= maxt) &&
 		(s.End.IsZero() || s.End.Add(slack).UnixMilli() >= mint)
 }
@@ -117,7 +117,7 @@ func New(opts Options) *API {
 // Answer answers a request for a path below /api/v1/, such as query or label/job/values, in its turn and within the
 // time for a query. scope says which sessions the caller may query.
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
-	answer := route(path)
+	answer := answererOf(path)
 	if answer == nil {
 		writeError(w, &apiError{http.StatusNotFound, "not_found",
 			fmt.Errorf("/api/v1/%s does not exist here; there are query, query_range, series, labels, "+
@@ -141,7 +141,7 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 		}
 		timeout = min(timeout, d)
 	}
-	ctx, done, err := a.start(r.Context(), scope.For, timeout)
+	ctx, done, err := a.takeSlot(r.Context(), scope.For, timeout)
 	if err != nil {
 		writeError(w, asAPIError(err))
 		return
@@ -175,8 +175,8 @@ var (
 		errors.New("the query took long while others waited: ask for less, or try again later")}
 )
 
-// start waits for a slot and bounds the time.
-func (a *API) start(ctx context.Context, name string, timeout time.Duration) (context.Context, func(), error) {
+// takeSlot waits for a slot and bounds the time.
+func (a *API) takeSlot(ctx context.Context, name string, timeout time.Duration) (context.Context, func(), error) {
 	working, done, err := a.slots.Take(ctx, name, a.opts.Wait)
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, nil, errBusy
@@ -198,8 +198,8 @@ func causeOf(ctx context.Context, err error) error {
 
 type answerer func(context.Context, *request) (*result, error)
 
-// route returns the handler of a path below api/v1; nil if there is none.
-func route(path string) answerer {
+// answererOf returns the handler of a path below api/v1; nil if there is none.
+func answererOf(path string) answerer {
 	switch path {
 	case "query":
 		return instant
@@ -239,8 +239,8 @@ type result struct {
 	close    func()
 }
 
-// time returns the time in a parameter, otherwise if there is none.
-func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
+// readTime returns the time in a parameter, otherwise if there is none.
+func (q *request) readTime(name string, otherwise time.Time) (time.Time, error) {
 	text := q.form.Get(name)
 	if text == "" {
 		return otherwise, nil
@@ -254,22 +254,22 @@ func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
 
 // instant answers /query: a query at one time.
 func instant(ctx context.Context, q *request) (*result, error) {
-	at, err := q.time("time", q.scope.Now)
+	at, err := q.readTime("time", q.scope.Now)
 	if err != nil {
 		return nil, err
 	}
-	if q.queryable.plan, err = q.api.plan(q.form.Get("query"), at, at, 0); err != nil {
+	if q.queryable.plan, err = q.api.newPlan(q.form.Get("query"), at, at, 0); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.form.Get("query"), at)
-	return q.run(ctx, query, err)
+	return q.execute(ctx, query, err)
 }
 
 // queryRange answers query_range: the values of an expression at each step from start to end. Ranges that make no
 // sense, or have too many steps, are refused.
 func queryRange(ctx context.Context, q *request) (*result, error) {
-	start, startErr := q.time("start", time.Time{})
-	end, endErr := q.time("end", time.Time{})
+	start, startErr := q.readTime("start", time.Time{})
+	end, endErr := q.readTime("end", time.Time{})
 	if err := errors.Join(startErr, endErr); err != nil {
 		return nil, err
 	}
@@ -286,15 +286,15 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	if q.queryable.plan, err = q.api.plan(q.form.Get("query"), start, end, step); err != nil {
+	if q.queryable.plan, err = q.api.newPlan(q.form.Get("query"), start, end, step); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.form.Get("query"), start, end, step)
-	return q.run(ctx, query, err)
+	return q.execute(ctx, query, err)
 }
 
-// run executes a query. err is what making the query returned.
-func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {
+// execute executes a query. err is what making the query returned.
+func (q *request) execute(ctx context.Context, query promql.Query, err error) (*result, error) {
 	if err != nil {
 		return nil, badData("query", err)
 	}
@@ -306,11 +306,11 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 	return &result{value: got.Value, query: q.form.Get("query"), warnings: got.Warnings, close: query.Close}, nil
 }
 
-// selection returns a querier for the time of a request for series, labels or label values, and the matchers of each of
-// its selectors (match[]). Without selectors that is one empty list of matchers, which matches all series.
-func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
-	start, startErr := q.time("start", time.UnixMilli(0))
-	end, endErr := q.time("end", time.UnixMilli(q.queryable.until))
+// querierAndMatchers returns a querier for the time of a request for series, labels or label values, and the matchers
+// of each of its selectors (match[]). Without selectors that is one empty list of matchers, which matches all series.
+func (q *request) querierAndMatchers() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
+	start, startErr := q.readTime("start", time.UnixMilli(0))
+	end, endErr := q.readTime("end", time.UnixMilli(q.queryable.until))
 	if err := errors.Join(startErr, endErr); err != nil {
 		return nil, nil, err
 	}
@@ -331,8 +331,8 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 	return querier, matchers, err
 }
 
-// number reads a number that is not negative.
-func (q *request) number(name string, otherwise int) (int, error) {
+// readCount reads a number that is not negative.
+func (q *request) readCount(name string, otherwise int) (int, error) {
 	text := q.form.Get(name)
 	if text == "" {
 		return otherwise, nil
@@ -344,9 +344,9 @@ func (q *request) number(name string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// cut shortens a list to the requested limit; 0 means none.
-func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, error) {
-	limit, err := q.number("limit", 0)
+// cutToLimit shortens a list to the requested limit; 0 means none.
+func cutToLimit[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, error) {
+	limit, err := q.readCount("limit", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +362,7 @@ func seriesOf(ctx context.Context, q *request) (*result, error) {
 	if len(q.form["match[]"]) == 0 {
 		return nil, badData("match[]", errors.New("name the series"))
 	}
-	querier, matchers, err := q.selection()
+	querier, matchers, err := q.querierAndMatchers()
 	if err != nil {
 		return nil, err
 	}
@@ -383,12 +383,12 @@ func seriesOf(ctx context.Context, q *request) (*result, error) {
 	}
 	slices.SortFunc(found, labels.Compare)
 	found = slices.CompactFunc(found, func(a, b labels.Labels) bool { return labels.Equal(a, b) })
-	found, err = cut(q, found, &warnings)
+	found, err = cutToLimit(q, found, &warnings)
 	return &result{data: found, warnings: warnings}, err
 }
 
 func labelNames(ctx context.Context, q *request) (*result, error) {
-	return q.gather(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.answerTexts(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return querier.LabelNames(ctx, nil, m...)
 	})
 }
@@ -401,15 +401,15 @@ func labelValues(ctx context.Context, q *request, name string) (*result, error) 
 	if !model.UTF8Validation.IsValidLabelName(name) {
 		return nil, badData("name", fmt.Errorf("%q is not a label name", name))
 	}
-	return q.gather(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.answerTexts(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return querier.LabelValues(ctx, name, nil, m...)
 	})
 }
 
-// gather answers with the texts that list returns for each of the request's selectors, sorted and each once.
-func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations,
+// answerTexts answers with the texts that list returns for each of the request's selectors, sorted and each once.
+func (q *request) answerTexts(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations,
 	error)) (*result, error) {
-	querier, matchers, err := q.selection()
+	querier, matchers, err := q.querierAndMatchers()
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +424,7 @@ func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string
 		warnings.Merge(more)
 	}
 	slices.Sort(all)
-	all, err = cut(q, slices.Compact(all), &warnings)
+	all, err = cutToLimit(q, slices.Compact(all), &warnings)
 	return &result{data: all, warnings: warnings}, err
 }
 
@@ -438,8 +438,8 @@ type described struct {
 // metadata answers metadata: types and help texts of metrics, by name, of the newest maxSessions sessions.
 func metadata(ctx context.Context, q *request) (*result, error) {
 	metric := q.form.Get("metric") // "": all
-	limit, limitErr := q.number("limit", math.MaxInt)
-	limitPerMetric, perErr := q.number("limit_per_metric", math.MaxInt)
+	limit, limitErr := q.readCount("limit", math.MaxInt)
+	limitPerMetric, perErr := q.readCount("limit_per_metric", math.MaxInt)
 	if err := errors.Join(limitErr, perErr); err != nil {
 		return nil, err
 	}

@@ -419,7 +419,7 @@ func TestMoment(t *testing.T) {
 // TestBusy: a query that finds no slot in time is refused, and asked to come back.
 func TestBusy(t *testing.T) {
 	api := newAPI(Options{Concurrent: 1, Wait: 50 * time.Millisecond})
-	_, done, err := api.start(t.Context(), "another", time.Minute)
+	_, done, err := api.takeSlot(t.Context(), "another", time.Minute)
 	must.OK(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
 	w := httptest.NewRecorder()
@@ -442,7 +442,7 @@ func TestTurns(t *testing.T) {
 		var ended atomic.Int64
 		for range 6 { // of a namespace whose metrics take long
 			go func() {
-				ctx, done, err := api.start(t.Context(), "a", 30*time.Second)
+				ctx, done, err := api.takeSlot(t.Context(), "a", 30*time.Second)
 				if err != nil {
 					t.Error(err)
 					return
@@ -456,7 +456,7 @@ func TestTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		_, done, err := api.start(t.Context(), "b", time.Second)
+		_, done, err := api.takeSlot(t.Context(), "b", time.Second)
 		if err != nil || time.Since(began) > 15*time.Second || ended.Load() == 0 {
 			t.Errorf("after %s, %d ended: %v", time.Since(began), ended.Load(), err)
 		}

@@ -59,8 +59,8 @@ type cost struct {
 	exact, shared bool
 }
 
-// labels returns the bytes of all labels.
-func (c *cost) labels() float64 { return c.stored + c.series*c.writtenLabels() }
+// allLabelBytes returns the bytes of all labels.
+func (c *cost) allLabelBytes() float64 { return c.stored + c.series*c.writtenLabels() }
 
 // writtenLabels returns the bytes of the labels in one series that the expression wrote.
 func (c *cost) writtenLabels() (bytes float64) {
@@ -70,17 +70,17 @@ func (c *cost) writtenLabels() (bytes float64) {
 	return bytes
 }
 
-// longest returns the bytes of the longest value of a label.
-func (c *cost) longest(name string) float64 {
+// longestValue returns the bytes of the longest value of a label.
+func (c *cost) longestValue(name string) float64 {
 	n := c.written[name]
 	for _, s := range c.from {
-		n = max(n, s.longest(name, c.exact))
+		n = max(n, s.longestValue(name, c.exact))
 	}
 	return n
 }
 
-// largest returns the bytes of the largest series' labels.
-func (c *cost) largest() float64 {
+// largestLabels returns the bytes of the largest series' labels.
+func (c *cost) largestLabels() float64 {
 	n := 0.0
 	for _, s := range c.from {
 		n = max(n, s.largest)
@@ -88,15 +88,15 @@ func (c *cost) largest() float64 {
 	return n + c.writtenLabels()
 }
 
-// subset is the result of an operator or a function that returns some of the series.
-func (c *cost) subset() *cost {
-	result := c.relabeled()
+// subsetCost is the result of an operator or a function that returns some of the series.
+func (c *cost) subsetCost() *cost {
+	result := c.relabeledCost()
 	result.shared, result.values = true, c.values
 	return result
 }
 
-// grouped returns the groups that a grouping makes at most: no more, and none larger, than there are series.
-func (c *cost) grouped(by grouping) groups {
+// groupsAtMost returns the groups that a grouping makes at most: no more, and none larger, than there are series.
+func (c *cost) groupsAtMost(by grouping) groups {
 	if c.groups == nil {
 		return groups{c.series, c.series}
 	}
@@ -110,18 +110,18 @@ type grouping struct {
 	names []string
 }
 
-// has reports whether series are grouped by a label.
-func (g grouping) has(name string) bool { return slices.Contains(g.names, name) == g.on }
+// groupsBy reports whether series are grouped by a label.
+func (g grouping) groupsBy(name string) bool { return slices.Contains(g.names, name) == g.on }
 
 // hasAll reports whether series are grouped by all labels of another grouping.
 func (g grouping) hasAll(other grouping) bool {
 	switch {
 	case other.on:
-		return !slices.ContainsFunc(other.names, func(name string) bool { return !g.has(name) })
+		return !slices.ContainsFunc(other.names, func(name string) bool { return !g.groupsBy(name) })
 	case g.on:
 		return false // the other one has all labels that are not named
 	}
-	return !slices.ContainsFunc(g.names, other.has)
+	return !slices.ContainsFunc(g.names, other.groupsBy)
 }
 
 // groups are those that a grouping puts series into: at most so many, with at most so many series in the largest.
@@ -130,26 +130,26 @@ type groups struct{ number, largest float64 }
 // unknownGroups are groups of which nothing is known: as many and as large as there are series.
 var unknownGroups = groups{math.Inf(1), math.Inf(1)}
 
-// relabeled is the result of an operator or a function that makes the labels of its operand again, with or without the
-// name.
-func (c *cost) relabeled() *cost {
+// relabeledCost is the result of an operator or a function that makes the labels of its operand again, with or without
+// the name.
+func (c *cost) relabeledCost() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
 // withLabel is the result of a function that writes a label, name, of at most so many bytes. In series that the
 // function's expression does not match, the label stays as it was.
 func (c *cost) withLabel(name string, bytes float64) *cost {
-	result := c.relabeled()
+	result := c.relabeledCost()
 	result.values, result.written = c.values, make(map[string]float64, len(c.written)+1)
 	maps.Copy(result.written, c.written)
 	result.written[name] = max(bytes, c.written[name])
-	added := c.longest(name) == 0 // the series did not have the label
+	added := c.longestValue(name) == 0 // the series did not have the label
 	result.groups = func(by grouping) groups {
 		switch {
-		case !by.has(name):
-			return c.grouped(by)
+		case !by.groupsBy(name):
+			return c.groupsAtMost(by)
 		case added: // it only splits groups
-			return groups{number: math.Inf(1), largest: c.grouped(by).largest}
+			return groups{number: math.Inf(1), largest: c.groupsAtMost(by).largest}
 		}
 		return unknownGroups
 	}
@@ -159,33 +159,33 @@ func (c *cost) withLabel(name string, bytes float64) *cost {
 // writeLongest says that each series has these labels, with values of an operand.
 func (c *cost) writeLongest(operand *cost, names []string) {
 	for _, name := range names {
-		c.written[name] = operand.longest(name)
+		c.written[name] = operand.longestValue(name)
 	}
 }
 
-// signatures returns the bytes that matching takes for the operand's series: of the labels they are matched by (with
-// ignoring at most all), and of each series itself.
-func (c *cost) signatures(m *parser.VectorMatching) float64 {
-	bytes := c.labels()
+// signatureBytes returns the bytes that matching takes for the operand's series: of the labels they are matched by
+// (with ignoring at most all), and of each series itself.
+func (c *cost) signatureBytes(m *parser.VectorMatching) float64 {
+	bytes := c.allLabelBytes()
 	if m.On {
 		labelsBytes := 0.0
 		for _, name := range m.MatchingLabels {
-			labelsBytes += float64(len(name)+labelBytes) + c.longest(name)
+			labelsBytes += float64(len(name)+labelBytes) + c.longestValue(name)
 		}
 		bytes = min(bytes, c.series*labelsBytes)
 	}
 	return bytes + c.series*nodeBytes
 }
 
-// union is the result of the operator or: at most the series of both sides.
-func union(left, right *cost) *cost {
+// unionCost is the result of the operator or: at most the series of both sides.
+func unionCost(left, right *cost) *cost {
 	c := &cost{
 		series: left.series + right.series, stored: left.stored + right.stored,
 		from:    slices.Concat(left.from, right.from),
 		written: make(map[string]float64, len(left.written)+len(right.written)),
 		exact:   left.exact || right.exact, shared: true,
 		groups: func(by grouping) groups {
-			a, b := left.grouped(by), right.grouped(by)
+			a, b := left.groupsAtMost(by), right.groupsAtMost(by)
 			return groups{a.number + b.number, a.largest + b.largest}
 		},
 	}

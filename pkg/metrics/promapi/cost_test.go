@@ -190,16 +190,16 @@ func TestLongLabels(t *testing.T) {
 func TestGroupsOnce(t *testing.T) {
 	var s selected
 	for i := range 10_000 {
-		s.add([]series{{labels: labels.FromStrings("__name__", "m", "l", fmt.Sprint(i))}})
+		s.addSeries([]series{{labels: labels.FromStrings("__name__", "m", "l", fmt.Sprint(i))}})
 	}
 	by := grouping{names: []string{"x"}}
 	want := groups{number: 10_000, largest: 1}
-	says.Equal(t, s.groups(by), want, "groups")
-	if bytes := storetest.Allocated(func() { says.Equal(t, s.groups(by), want, "groups again") }); bytes > 10_000 {
+	says.Equal(t, s.countGroups(by), want, "groups")
+	if bytes := storetest.Allocated(func() { says.Equal(t, s.countGroups(by), want, "groups again") }); bytes > 10_000 {
 		t.Errorf("grouping again takes %d bytes", bytes)
 	}
-	s.add([]series{{labels: labels.FromStrings("__name__", "n", "l", "0")}})
-	says.Equal(t, s.groups(by), groups{number: 10_000, largest: 2}, "groups with another series")
+	s.addSeries([]series{{labels: labels.FromStrings("__name__", "n", "l", "0")}})
+	says.Equal(t, s.countGroups(by), groups{number: 10_000, largest: 2}, "groups with another series")
 }
 
 // TestQueryWork: what the engine does for one series without a look at the context is bounded.

@@ -27,27 +27,27 @@ const maxAnnotations = 10
 func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
 	w.Header().Set("Content-Type", "application/json")
 	e := &encoder{w: bufio.NewWriterSize(&endingWriter{ctx, w}, 64<<10)}
-	e.text(`{"status":"success","data":`)
+	e.writeText(`{"status":"success","data":`)
 	switch data := r.data.(type) {
 	case nil:
-		e.value(r.value)
+		e.writeValue(r.value)
 	case []labels.Labels: // the lists may be long
-		e.list(len(data), func(i int) { e.json(data[i]) })
+		e.writeList(len(data), func(i int) { e.writeJSON(data[i]) })
 	case []string:
-		e.list(len(data), func(i int) { e.json(data[i]) })
+		e.writeList(len(data), func(i int) { e.writeJSON(data[i]) })
 	default:
-		e.json(data)
+		e.writeJSON(data)
 	}
 	warnings, infos := r.warnings.AsStrings(r.query, maxAnnotations, maxAnnotations)
 	if len(warnings) > 0 {
-		e.text(`,"warnings":`)
-		e.json(warnings)
+		e.writeText(`,"warnings":`)
+		e.writeJSON(warnings)
 	}
 	if len(infos) > 0 {
-		e.text(`,"infos":`)
-		e.json(infos)
+		e.writeText(`,"infos":`)
+		e.writeJSON(infos)
 	}
-	e.text("}\n")
+	e.writeText("}\n")
 	_ = e.w.Flush() // an error means that the client has left
 }
 
@@ -65,9 +65,9 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-func (e *encoder) text(s string) { _, _ = e.w.WriteString(s) }
+func (e *encoder) writeText(s string) { _, _ = e.w.WriteString(s) }
 
-func (e *encoder) json(v any) {
+func (e *encoder) writeJSON(v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		data = []byte("null") // cannot happen: strings, maps and lists always marshal
@@ -75,54 +75,55 @@ func (e *encoder) json(v any) {
 	_, _ = e.w.Write(data)
 }
 
-// value writes the result of a query with its type: a matrix, a vector, a scalar or a string, in Prometheus's forms.
-func (e *encoder) value(v parser.Value) {
-	e.text(`{"resultType":"` + string(v.Type()) + `","result":`)
+// writeValue writes the result of a query with its type: a matrix, a vector, a scalar or a string, in Prometheus's
+// forms.
+func (e *encoder) writeValue(v parser.Value) {
+	e.writeText(`{"resultType":"` + string(v.Type()) + `","result":`)
 	switch v := v.(type) {
 	case promql.Matrix:
-		e.list(len(v), func(i int) {
-			e.metric(v[i].Metric)
-			e.text(`,"values":`)
-			e.list(len(v[i].Floats), func(j int) { e.point(v[i].Floats[j].T, v[i].Floats[j].F) })
-			e.text("}")
+		e.writeList(len(v), func(i int) {
+			e.writeMetric(v[i].Metric)
+			e.writeText(`,"values":`)
+			e.writeList(len(v[i].Floats), func(j int) { e.writePoint(v[i].Floats[j].T, v[i].Floats[j].F) })
+			e.writeText("}")
 		})
 	case promql.Vector:
-		e.list(len(v), func(i int) {
-			e.metric(v[i].Metric)
-			e.text(`,"value":`)
-			e.point(v[i].T, v[i].F)
-			e.text("}")
+		e.writeList(len(v), func(i int) {
+			e.writeMetric(v[i].Metric)
+			e.writeText(`,"value":`)
+			e.writePoint(v[i].T, v[i].F)
+			e.writeText("}")
 		})
 	case promql.Scalar:
-		e.point(v.T, v.V)
+		e.writePoint(v.T, v.V)
 	case promql.String:
 		e.buf = append(appendTime(append(e.buf[:0], '['), v.T), ',')
 		_, _ = e.w.Write(e.buf)
-		e.json(v.V)
-		e.text("]")
+		e.writeJSON(v.V)
+		e.writeText("]")
 	}
-	e.text("}")
+	e.writeText("}")
 }
 
-// list writes an array of n elements, each by item.
-func (e *encoder) list(n int, item func(int)) {
-	e.text("[")
+// writeList writes an array of n elements, each by item.
+func (e *encoder) writeList(n int, item func(int)) {
+	e.writeText("[")
 	for i := range n {
 		if i > 0 {
-			e.text(",")
+			e.writeText(",")
 		}
 		item(i)
 	}
-	e.text("]")
+	e.writeText("]")
 }
 
-func (e *encoder) metric(l labels.Labels) {
-	e.text(`{"metric":`)
-	e.json(l)
+func (e *encoder) writeMetric(l labels.Labels) {
+	e.writeText(`{"metric":`)
+	e.writeJSON(l)
 }
 
-// point writes the value at a time as Prometheus does.
-func (e *encoder) point(t int64, v float64) {
+// writePoint writes the value at a time as Prometheus does.
+func (e *encoder) writePoint(t int64, v float64) {
 	e.buf = append(appendTime(append(e.buf[:0], '['), t), `,"`...)
 	format := byte('f')
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

@@ -25,8 +25,8 @@ type moments struct{ span, step float64 }
 
 func (m moments) count() float64 { return math.Floor(m.span/m.step) + 1 }
 
-// of returns the moments of a subquery that is evaluated for each of these.
-func (m moments) of(n *parser.SubqueryExpr) moments {
+// ofSubquery returns the moments of a subquery that is evaluated for each of these.
+func (m moments) ofSubquery(n *parser.SubqueryExpr) moments {
 	step := noStep
 	if n.Step > 0 {
 		step = n.Step
@@ -43,26 +43,26 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	case *parser.StepInvariantExpr:
 		return e.costOf(n.Expr, at)
 	case *parser.VectorSelector:
-		return e.selector(n)
+		return e.selectorCost(n)
 	case *parser.MatrixSelector:
 		return e.costOf(n.VectorSelector, at)
 	case *parser.SubqueryExpr:
-		return e.costOf(n.Expr, at.of(n))
+		return e.costOf(n.Expr, at.ofSubquery(n))
 	case *parser.UnaryExpr:
 		operand := e.costOf(n.Expr, at)
-		return evaluated(operand.relabeled(), 0, 0, operand)
+		return completeCost(operand.relabeledCost(), 0, 0, operand)
 	case *parser.AggregateExpr:
-		return e.aggregation(n, at)
+		return e.aggregationCost(n, at)
 	case *parser.Call:
-		return e.call(n, at)
+		return e.callCost(n, at)
 	case *parser.BinaryExpr:
-		return e.binary(n, at)
+		return e.binaryCost(n, at)
 	}
 	return &cost{} // a number or a text
 }
 
-// selector returns the cost of a selector: that of the series that it found.
-func (e *evaluation) selector(n *parser.VectorSelector) *cost {
+// selectorCost returns the cost of a selector: that of the series that it found.
+func (e *evaluation) selectorCost(n *parser.VectorSelector) *cost {
 	s := e.selected[n]
 	if s == nil {
 		return &cost{}
@@ -70,33 +70,33 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	size := s.count * seriesBytes
 	c := &cost{peak: size, size: size, series: s.count, stored: s.bytes, from: []*selected{s}, exact: e.exact}
 	if e.exact {
-		c.groups, c.values = s.groups, s.values
+		c.groups, c.values = s.countGroups, s.countValues
 	}
 	return c
 }
 
-// evaluated completes the cost c of a node, of which series and labels are known: it sets peak and size, in bytes.
+// completeCost completes the cost c of a node, of which series and labels are known: it sets peak and size, in bytes.
 // points is how many values memory is allocated for in each series, 0 if the values are an operand's. own are the bytes
 // that the node takes while it is evaluated, besides its operands and its result. operands are in the order in which
 // they are evaluated.
-func evaluated(c *cost, points, own float64, operands ...*cost) *cost {
+func completeCost(c *cost, points, own float64, operands ...*cost) *cost {
 	held := 0.0 // by the operands that are evaluated
 	for _, o := range operands {
 		c.peak = max(c.peak, held+o.peak)
 		held += o.size
 	}
-	c.size = c.series*(seriesBytes+min(points, maxRoom)*pointBytes) + c.labels()
+	c.size = c.series*(seriesBytes+min(points, maxRoom)*pointBytes) + c.allLabelBytes()
 	peak := held + c.size + own + c.series*nodeBytes
 	if c.shared { // they are in the operand's
-		peak -= c.labels()
+		peak -= c.allLabelBytes()
 	}
 	c.peak = max(c.peak, peak)
 	return c
 }
 
-// aggregation returns the cost of an aggregation, such as sum by (job), whose result has a series of each group. topk
-// and the like have some of the operand's series.
-func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
+// aggregationCost returns the cost of an aggregation, such as sum by (job), whose result has a series of each group.
+// topk and the like have some of the operand's series.
+func (e *evaluation) aggregationCost(n *parser.AggregateExpr, at moments) *cost {
 	steps := at.count()
 	operand := e.costOf(n.Expr, at)
 	parameter := &cost{}
@@ -105,13 +105,13 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return evaluated(operand.subset(), steps, 0, parameter, operand)
+		return completeCost(operand.subsetCost(), steps, 0, parameter, operand)
 	case parser.COUNT_VALUES:
 		return e.countValues(n, operand, steps)
 	}
 	// The other ones, such as sum, make one series of each group.
 	by := grouping{!n.Without, n.Grouping}
-	c := &cost{series: operand.grouped(by).number, written: make(map[string]float64), exact: e.exact}
+	c := &cost{series: operand.groupsAtMost(by).number, written: make(map[string]float64), exact: e.exact}
 	c.groups = func(other grouping) groups {
 		if other.hasAll(by) { // no two series of the result have the same values of these labels
 			return groups{number: math.Inf(1), largest: 1}
@@ -119,32 +119,33 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 		return unknownGroups
 	}
 	if n.Without { // their labels are others of the operand's; otherwise those that are named
-		c.stored, c.written, c.from = min(operand.stored, c.series*operand.largest()), operand.written, operand.from
+		c.stored = min(operand.stored, c.series*operand.largestLabels())
+		c.written, c.from = operand.written, operand.from
 	} else {
 		c.writeLongest(operand, n.Grouping)
 	}
-	return evaluated(c, steps, operand.series*labelBytes, parameter, operand)
+	return completeCost(c, steps, operand.series*labelBytes, parameter, operand)
 }
 
 // countValues returns the cost of count_values, which makes a series of each value in a group; a label has the value.
 func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps float64) *cost {
 	series := min(operand.series*steps, e.maxSamples)
 	if operand.values != nil {
-		series = min(series, operand.grouped(grouping{!n.Without, n.Grouping}).number*operand.values())
+		series = min(series, operand.groupsAtMost(grouping{!n.Without, n.Grouping}).number*operand.values())
 	}
-	name := text(n.Param)
+	name := stringLiteral(n.Param)
 	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from, exact: e.exact}
 	if n.Without {
-		c.stored = series * operand.largest()
+		c.stored = series * operand.largestLabels()
 	} else {
 		c.writeLongest(operand, n.Grouping)
 	}
-	return evaluated(c, steps, 0, operand)
+	return completeCost(c, steps, 0, operand)
 }
 
-// call returns the cost of a call of a function. Its result usually has the series of the first argument that is a
+// callCost returns the cost of a call of a function. Its result usually has the series of the first argument that is a
 // vector, without their names.
-func (e *evaluation) call(n *parser.Call, at moments) *cost {
+func (e *evaluation) callCost(n *parser.Call, at moments) *cost {
 	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
 	vector := &cost{} // the first vector
@@ -157,8 +158,8 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 		}
 		e.addRange(n.Func.Name, arg, steps)
 	}
-	c := vector.relabeled()
-	own, points := 0.0, steps // as evaluated takes them
+	c := vector.relabeledCost()
+	own, points := 0.0, steps // as completeCost takes them
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
 		points = 0 // the engine counts their values
 	}
@@ -172,9 +173,9 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 			c, points = labelJoin(vector, n.Args), 0
 		}
 	case "sort", "sort_desc", "last_over_time", "first_over_time":
-		c = vector.subset()
+		c = vector.subsetCost()
 	case "histogram_quantile", "histogram_fraction":
-		own = 2*vector.labels() + vector.series*warningBytes
+		own = 2*vector.allLabelBytes() + vector.series*warningBytes
 	case "rate", "increase":
 		own = vector.series * warningBytes
 	case "absent", "absent_over_time", "scalar", "vector", "time":
@@ -183,13 +184,14 @@ func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	if vector.series == 0 {
 		c.series = 1
 	}
-	return evaluated(c, points, own, operands...)
+	return completeCost(c, points, own, operands...)
 }
 
 // labelReplace is the result of label_replace(vector, label, replacement, source, expression).
 func (e *evaluation) labelReplace(vector *cost, args parser.Expressions) *cost {
-	label, replacement, source := text(args[1]), text(args[2]), vector.longest(text(args[3]))
-	e.add(vector.series * (source + 1) * regexpWork * expressionSteps(text(args[4])))
+	label, replacement := stringLiteral(args[1]), stringLiteral(args[2])
+	source := vector.longestValue(stringLiteral(args[3]))
+	e.addWork(vector.series * (source + 1) * regexpWork * expressionSteps(stringLiteral(args[4])))
 	return vector.withLabel(label, float64(len(replacement))+float64(strings.Count(replacement, "$"))*source)
 }
 
@@ -197,9 +199,9 @@ func (e *evaluation) labelReplace(vector *cost, args parser.Expressions) *cost {
 func labelJoin(vector *cost, args parser.Expressions) *cost {
 	bytes := 0.0
 	for _, source := range args[3:] {
-		bytes += float64(len(text(args[2]))) + vector.longest(text(source))
+		bytes += float64(len(stringLiteral(args[2]))) + vector.longestValue(stringLiteral(source))
 	}
-	return vector.withLabel(text(args[1]), bytes)
+	return vector.withLabel(stringLiteral(args[1]), bytes)
 }
 
 // addRange adds the work of a function on one series: at each step it goes through the values of its range, if arg is
@@ -208,11 +210,11 @@ func (e *evaluation) addRange(function string, arg parser.Expr, steps float64) {
 	window := 0.0
 	switch n := arg.(type) {
 	case *parser.SubqueryExpr:
-		window = moments{}.of(n).count()
+		window = moments{}.ofSubquery(n).count()
 	case *parser.MatrixSelector:
 		if s := e.selected[n.VectorSelector.(*parser.VectorSelector)]; s != nil {
 			if window = e.maxSamples; e.exact {
-				window = s.reads()
+				window = s.mostReads()
 			}
 		}
 	}
@@ -220,11 +222,11 @@ func (e *evaluation) addRange(function string, arg parser.Expr, steps float64) {
 	if function == "quantile_over_time" {
 		work *= sortWork
 	}
-	e.add(work)
+	e.addWork(work)
 }
 
-// add counts work for one series.
-func (e *evaluation) add(work float64) { e.work = max(e.work, work) }
+// addWork counts work for one series.
+func (e *evaluation) addWork(work float64) { e.work = max(e.work, work) }
 
 // expressionSteps returns about how many steps a regular expression takes for each letter.
 func expressionSteps(expression string) float64 {
@@ -232,30 +234,30 @@ func expressionSteps(expression string) float64 {
 	if err != nil {
 		return 1 // the engine refuses it
 	}
-	return float64(size(tree, maxProgram))
+	return float64(programSize(tree, maxProgram))
 }
 
-// binary returns the cost of an operator with two operands. If only one is a vector, the result has its series; of two,
-// series are matched by their labels, which takes memory for their signatures and for the pairs.
-func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
+// binaryCost returns the cost of an operator with two operands. If only one is a vector, the result has its series; of
+// two, series are matched by their labels, which takes memory for their signatures and for the pairs.
+func (e *evaluation) binaryCost(n *parser.BinaryExpr, at moments) *cost {
 	steps := at.count()
 	left, right := e.costOf(n.LHS, at), e.costOf(n.RHS, at)
 	vectors := n.LHS.Type() == parser.ValueTypeVector && n.RHS.Type() == parser.ValueTypeVector
 	switch {
 	case !vectors && n.LHS.Type() == parser.ValueTypeVector:
-		return evaluated(left.relabeled(), steps, 0, left, right)
+		return completeCost(left.relabeledCost(), steps, 0, left, right)
 	case !vectors && n.RHS.Type() == parser.ValueTypeVector:
-		return evaluated(right.relabeled(), steps, 0, left, right)
+		return completeCost(right.relabeledCost(), steps, 0, left, right)
 	case !vectors:
-		return evaluated(&cost{series: 1}, steps, 0, left, right)
+		return completeCost(&cost{series: 1}, steps, 0, left, right)
 	}
 	var c *cost
 	pairs := 0.0 // bytes for matching pairs of series
 	switch m := n.VectorMatching; {
 	case n.Op == parser.LAND, n.Op == parser.LUNLESS:
-		c = left.subset()
+		c = left.subsetCost()
 	case n.Op == parser.LOR:
-		c = union(left, right)
+		c = unionCost(left, right)
 	case m.Card == parser.CardOneToOne:
 		c, pairs = oneToOne(m, left, right, steps)
 	case m.Card == parser.CardOneToMany:
@@ -263,21 +265,21 @@ func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	default:
 		c, pairs = manyToOne(m, left, right, steps)
 	}
-	own := left.signatures(n.VectorMatching) + right.signatures(n.VectorMatching) + pairs
-	return evaluated(c, steps, own, left, right)
+	own := left.signatureBytes(n.VectorMatching) + right.signatureBytes(n.VectorMatching) + pairs
+	return completeCost(c, steps, own, left, right)
 }
 
 // oneToOne is the result of an operator, such as +, that matches each series with at most one of the other side at each
 // step. pairs are the bytes that the engine keeps for the pairs that matched at any step: the labels of both series,
 // and those of the result, which are the left one's.
 func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *cost, pairs float64) {
-	c = left.relabeled()
+	c = left.relabeledCost()
 	c.series = min(left.series, right.series*left.partners(m, steps))
 	if m.On || len(m.MatchingLabels) > 0 {
 		c.groups = nil
 	}
 	rights := right.partners(m, steps)
-	pairs = 2*left.labels()*rights + right.labels()*left.partners(m, steps) + left.series*rights*nodeBytes
+	pairs = 2*left.allLabelBytes()*rights + right.allLabelBytes()*left.partners(m, steps) + left.series*rights*nodeBytes
 	return c, pairs
 }
 
@@ -286,27 +288,27 @@ func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *co
 // for oneToOne.
 func manyToOne(m *parser.VectorMatching, many, one *cost, steps float64) (c *cost, pairs float64) {
 	ones := one.partners(m, steps)
-	c = many.relabeled()
+	c = many.relabeledCost()
 	c.groups = nil
 	if len(m.Include) > 0 { // each pair may have a result of its own
 		c.series, c.stored = many.series*ones, many.stored*ones
 		c.written = make(map[string]float64, len(many.written)+len(m.Include))
 		maps.Copy(c.written, many.written)
 		for _, name := range m.Include {
-			c.written[name] = max(c.written[name], one.longest(name))
+			c.written[name] = max(c.written[name], one.longestValue(name))
 		}
 	}
-	return c, 2*many.labels()*ones + many.series*ones*(one.largest()+nodeBytes)
+	return c, 2*many.allLabelBytes()*ones + many.series*ones*(one.largestLabels()+nodeBytes)
 }
 
 // partners returns how many series of this side one of the other side may match at all steps together. At one step it
 // matches at most one: more with the same labels are an error.
 func (c *cost) partners(m *parser.VectorMatching, steps float64) float64 {
-	return min(c.grouped(grouping{m.On, m.MatchingLabels}).largest, steps)
+	return min(c.groupsAtMost(grouping{m.On, m.MatchingLabels}).largest, steps)
 }
 
-// text is the value of a string literal, which may be in parentheses; "" if e is none.
-func text(e parser.Expr) string {
+// stringLiteral is the value of a string literal, which may be in parentheses; "" if e is none.
+func stringLiteral(e parser.Expr) string {
 	for {
 		switch expr := e.(type) {
 		case *parser.ParenExpr:

@@ -58,7 +58,7 @@ func checkExpressions(queries ...string) error {
 			if err != nil {
 				continue // not an expression, or the parser says so
 			}
-			if left -= size(tree, left); left <= 0 {
+			if left -= programSize(tree, left); left <= 0 {
 				return errExpressions
 			}
 		}
@@ -66,14 +66,14 @@ func checkExpressions(queries ...string) error {
 	return nil
 }
 
-// size returns about how many steps the program of a regular expression has, at most limit.
-func size(re *syntax.Regexp, limit int) int {
+// programSize returns about how many steps the program of a regular expression has, at most limit.
+func programSize(re *syntax.Regexp, limit int) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
 		n += len(re.Rune) / 4
 	}
 	for _, sub := range re.Sub {
-		if n += size(sub, limit); n >= limit {
+		if n += programSize(sub, limit); n >= limit {
 			return limit
 		}
 	}

@@ -23,9 +23,9 @@ type plan struct {
 	charged    float64 // of the memory that it takes
 }
 
-// plan checks a query that is to be evaluated from start to end at every step, or once if step is 0, and returns what
-// is needed to tell its memory while its series are read.
-func (a *API) plan(query string, start, end time.Time, step time.Duration) (*plan, error) {
+// newPlan checks a query that is to be evaluated from start to end at every step, or once if step is 0, and returns
+// what is needed to tell its memory while its series are read.
+func (a *API) newPlan(query string, start, end time.Time, step time.Duration) (*plan, error) {
 	if err := checkExpressions(query); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if !alone && len(p.selectors) > 0 {
 		return p, nil
 	}
-	bytes, err := p.memory(exactly) // as far as that can be told before series are read
+	bytes, err := p.engineMemory(exactly) // as far as that can be told before series are read
 	if err == nil && bytes > maxAlone {
 		err = errQueryLabels
 	}
@@ -78,9 +78,9 @@ const (
 	exactly precision = true
 )
 
-// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that
-// the query takes too much time.
-func (p *plan) memory(how precision) (bytes float64, err error) {
+// engineMemory returns how many bytes the engine takes at most. The error says that this is too much for any query, or
+// that the query takes too much time.
+func (p *plan) engineMemory(how precision) (bytes float64, err error) {
 	e := &evaluation{exact: how == exactly, selected: p.selected, maxSamples: p.maxSamples}
 	c := e.costOf(p.expression, p.at)
 	switch {
@@ -103,12 +103,12 @@ func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error
 		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
 	}
 	for i, set := range sets {
-		p.selected[p.selectors[i]].add(set.series)
+		p.selected[p.selectors[i]].addSeries(set.series)
 	}
 	var err error
 	for _, how := range []precision{roughly, exactly} {
 		var bytes float64
-		if bytes, err = p.memory(how); err != nil {
+		if bytes, err = p.engineMemory(how); err != nil {
 			continue
 		}
 		more := max(0, bytes-p.charged)
@@ -134,8 +134,8 @@ type selected struct {
 	groupsOf  map[string]groups
 }
 
-// add adds series, and measures their labels.
-func (s *selected) add(found []series) {
+// addSeries adds series, and measures their labels.
+func (s *selected) addSeries(found []series) {
 	s.count += float64(len(found))
 	s.series = append(s.series, found...)
 	s.longestOf, s.groupsOf = nil, nil
@@ -146,8 +146,8 @@ func (s *selected) add(found []series) {
 	}
 }
 
-// reads returns how often the series was read that was read most often.
-func (s *selected) reads() float64 {
+// mostReads returns how often the series was read that was read most often.
+func (s *selected) mostReads() float64 {
 	n := 0
 	for _, f := range s.series {
 		n = max(n, f.Reads())
@@ -155,9 +155,9 @@ func (s *selected) reads() float64 {
 	return float64(n)
 }
 
-// longest returns how many bytes the longest value of a label has; if it need not be exact, a number that no value
+// longestValue returns how many bytes the longest value of a label has; if it need not be exact, a number that no value
 // exceeds.
-func (s *selected) longest(name string, exact bool) float64 {
+func (s *selected) longestValue(name string, exact bool) float64 {
 	if !exact {
 		return s.largest
 	}
@@ -175,10 +175,10 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns how many groups an aggregation or a match puts the series into, and how large the largest is. A
+// countGroups returns how many groups an aggregation or a match puts the series into, and how large the largest is. A
 // metric's name does not tell groups apart. The result is kept, because a chain of operators asks for the same ones
 // repeatedly.
-func (s *selected) groups(by grouping) groups {
+func (s *selected) countGroups(by grouping) groups {
 	names := slices.Sorted(slices.Values(by.names))
 	key := fmt.Sprintf("%t %q", by.on, names)
 	if g, known := s.groupsOf[key]; known {
@@ -203,8 +203,8 @@ func (s *selected) groups(by grouping) groups {
 	return s.groupsOf[key]
 }
 
-// values returns how many different values the series have, infinity if they are maxValues or more.
-func (s *selected) values() float64 {
+// countValues returns how many different values the series have, infinity if they are maxValues or more.
+func (s *selected) countValues() float64 {
 	values := make(map[uint64]struct{})
 	for _, f := range s.series {
 		f.Values(func(v float64) bool {

@@ -50,14 +50,14 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	return set
 }
 
-// read reads the series of all sets that were selected so far, at once, and counts their memory. An error, or what is
-// damaged, is what the sets then return.
-func (q *querier) read(ctx context.Context) {
+// readSets reads the series of all sets that were selected so far, at once, and counts their memory. An error, or what
+// is damaged, is what the sets then return.
+func (q *querier) readSets(ctx context.Context) {
 	sets := q.selected
 	q.selected = nil
 	selections := make([]metrics.Selection, len(sets))
 	for i, set := range sets {
-		selections[i] = q.selection(set.mint, set.maxt, set.matchers)
+		selections[i] = q.selectionOf(set.mint, set.maxt, set.matchers)
 	}
 	database := q.open()
 	found, damaged, err := database.Select(ctx, q.memory, selections...)
@@ -93,7 +93,7 @@ func (q *querier) setSeries(ctx context.Context, database *metrics.Database, set
 	set.series = make([]series, len(found))
 	bytes := int64(0)
 	for i, f := range found {
-		shown := q.labels(f)
+		shown := q.shownLabels(f)
 		set.series[i] = series{f, shown, set.mint, set.maxt}
 		if q.nextBegan > 0 {
 			bytes += f.EndAt(q.nextBegan)
@@ -108,9 +108,9 @@ func (q *querier) setSeries(ctx context.Context, database *metrics.Database, set
 	return q.memory.Add(database, bytes)
 }
 
-// selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may
-// get the label here.
-func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metrics.Selection {
+// selectionOf returns what to request from the database. Matchers of sessionLabel are evaluated here, because series
+// may get the label here.
+func (q *querier) selectionOf(mint, maxt int64, matchers []*labels.Matcher) metrics.Selection {
 	if q.session != "" {
 		matchers = slices.DeleteFunc(slices.Clone(matchers),
 			func(m *labels.Matcher) bool { return m.Name == sessionLabel })
@@ -155,7 +155,7 @@ func (q *querier) filterBySession(ctx context.Context, found []*metrics.Series,
 	return found, cmp.Or(failed, context.Cause(ctx))
 }
 
-func (q *querier) labels(s *metrics.Series) labels.Labels {
+func (q *querier) shownLabels(s *metrics.Series) labels.Labels {
 	l := s.Labels()
 	if q.session == "" || l.Has(sessionLabel) {
 		return l
@@ -166,7 +166,7 @@ func (q *querier) labels(s *metrics.Series) labels.Labels {
 // LabelValues implements storage.LabelQuerier.
 func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints,
 	matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
+	return q.gatherTexts(ctx, matchers, func(l labels.Labels, see func(string)) {
 		if v := l.Get(name); v != "" {
 			see(v)
 		}
@@ -176,19 +176,19 @@ func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.Label
 // LabelNames implements storage.LabelQuerier.
 func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string,
 	annotations.Annotations, error) {
-	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
+	return q.gatherTexts(ctx, matchers, func(l labels.Labels, see func(string)) {
 		l.Range(func(l labels.Label) { see(l.Name) })
 	})
 }
 
-// gather returns, sorted, the different texts that eachText calls see with for the labels of the series that match.
-// Only these texts are held in memory, not the series.
-func (q *querier) gather(
+// gatherTexts returns, sorted, the different texts that eachText calls see with for the labels of the series that
+// match. Only these texts are held in memory, not the series.
+func (q *querier) gatherTexts(
 	ctx context.Context, matchers []*labels.Matcher, eachText func(l labels.Labels, see func(string)),
 ) ([]string, annotations.Annotations, error) {
 	database, reading := q.open(), *q.memory
 	reading.Copies = false // the series are not held beside those of other sessions
-	found, damaged, err := database.Select(ctx, &reading, q.selection(q.mint, q.maxt, matchers))
+	found, damaged, err := database.Select(ctx, &reading, q.selectionOf(q.mint, q.maxt, matchers))
 	if err != nil {
 		return nil, warningsOf(damaged), ofStore(ctx, err)
 	}
@@ -198,7 +198,7 @@ func (q *querier) gather(
 	}
 	texts := make(map[string]struct{})
 	for _, s := range series {
-		eachText(q.labels(s), func(text string) {
+		eachText(q.shownLabels(s), func(text string) {
 			if _, known := texts[text]; !known && err == nil {
 				texts[strings.Clone(text)] = struct{}{} // the text of all labels need not stay in memory
 				err = q.memory.Add(database, int64(len(text))+textBytes)
@@ -257,7 +257,7 @@ type seriesSet struct {
 // Next implements storage.SeriesSet.
 func (s *seriesSet) Next() bool {
 	if s.querier != nil {
-		s.querier.read(s.ctx)
+		s.querier.readSets(s.ctx)
 	}
 	s.at++
 	return s.at <= len(s.series)
@@ -289,7 +289,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	var queriers []storage.Querier
 	memory := &metrics.QueryMemory{}
 	for i, s := range q.sessions {
-		if len(q.sessions) > 1 && !s.ran(mint, maxt) { // a single one has the hours that it has
+		if len(q.sessions) > 1 && !s.mayHaveSamples(mint, maxt) { // a single one has the hours that it has
 			continue
 		}
 		if len(queriers) == maxSessions {

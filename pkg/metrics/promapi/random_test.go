@@ -131,7 +131,7 @@ func TestValues(t *testing.T) {
 		t.Error("no error for half an expression")
 	}
 	for range s.API.opts.Concurrent {
-		_, done, err := s.API.start(t.Context(), "", time.Minute)
+		_, done, err := s.API.takeSlot(t.Context(), "", time.Minute)
 		if err != nil {
 			t.Fatal("a slot is kept:", err)
 		}

@@ -19,12 +19,12 @@ type Stored struct {
 // moment of a session. It waits for its turn among the API's queries, within the same limits.
 func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string,
 	see func(label func(name string) string, value float64)) error {
-	ctx, done, err := s.API.start(ctx, ref.Namespace, s.API.opts.Timeout)
+	ctx, done, err := s.API.takeSlot(ctx, ref.Namespace, s.API.opts.Timeout)
 	if err != nil {
 		return err
 	}
 	defer done()
-	plan, err := s.API.plan(expression, at, at, 0)
+	plan, err := s.API.newPlan(expression, at, at, 0)
 	if err != nil {
 		return fmt.Errorf("query %q: %w", expression, err)
 	}

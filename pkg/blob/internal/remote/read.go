@@ -72,7 +72,7 @@ func NewReader(ctx context.Context, open Open, stat func() error, offset, length
 	}
 	r := &reader{ctx: ctx, open: open, offset: offset}
 	var err error
-	r.body, r.left, err = r.request(length)
+	r.body, r.left, err = r.requestRange(length)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ type reader struct {
 	failed  int           // failures since the last byte
 }
 
-// request asks for length bytes from r.offset on, all of the rest if length is negative, and returns the body and how
-// many bytes there are. A range behind the object's end is empty.
-func (r *reader) request(length int64) (body io.ReadCloser, n int64, err error) {
+// requestRange asks for length bytes from r.offset on, all of the rest if length is negative, and returns the body and
+// how many bytes there are. A range behind the object's end is empty.
+func (r *reader) requestRange(length int64) (body io.ReadCloser, n int64, err error) {
 	answer, err := r.open(r.ctx, r.version, r.offset, length)
 	if errors.Is(err, errPastEnd) {
 		return http.NoBody, 0, nil
@@ -135,7 +135,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		if err := r.pause(err); err != nil {
+		if err := r.pauseAfter(err); err != nil {
 			return 0, err
 		}
 	}
@@ -145,7 +145,7 @@ func (r *reader) Read(p []byte) (int, error) {
 // reopen requests the bytes that are not read yet. If there are not as many as there should be, the object was replaced
 // meanwhile, and that is an error.
 func (r *reader) reopen() error {
-	body, n, err := r.request(r.left)
+	body, n, err := r.requestRange(r.left)
 	if err != nil {
 		return fmt.Errorf("continue reading at byte %d: %w", r.offset, err)
 	}
@@ -158,8 +158,8 @@ func (r *reader) reopen() error {
 	return nil
 }
 
-// pause counts a failure and waits before the next attempt.
-func (r *reader) pause(cause error) error {
+// pauseAfter counts a failure and waits before the next attempt.
+func (r *reader) pauseAfter(cause error) error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
 	}

@@ -21,19 +21,19 @@ const maxSkew = 5 * time.Minute
 
 // WrongClock makes the error of a request that was refused because of its time. The header is the answer's.
 func WrongClock(err error, header http.Header) error {
-	off, known := skew(header)
+	off, known := clockSkew(header)
 	if !known || off.Abs() < time.Minute {
 		return Refused(err, "the store does not accept the time of requests: compare the clock of this machine with "+
 			"the store's, and correct it")
 	}
-	return Refused(err, "%s", wrong(off))
+	return Refused(err, "%s", wrongClockText(off))
 }
 
 // RefusedOrWrongClock is Refused, unless this machine's clock is wrong by the answer's header: that makes signatures
 // and tokens wrong, too.
 func RefusedOrWrongClock(err error, header http.Header, format string, args ...any) error {
-	if off, known := skew(header); known && off.Abs() >= maxSkew {
-		return Refused(err, "%s", wrong(off))
+	if off, known := clockSkew(header); known && off.Abs() >= maxSkew {
+		return Refused(err, "%s", wrongClockText(off))
 	}
 	return Refused(err, format, args...)
 }
@@ -61,7 +61,7 @@ type lockedError struct{ error }
 
 func (e lockedError) Unwrap() error { return e.error }
 
-func wrong(off time.Duration) string {
+func wrongClockText(off time.Duration) string {
 	side := "ahead of"
 	if off < 0 {
 		side = "behind"
@@ -69,8 +69,8 @@ func wrong(off time.Duration) string {
 	return fmt.Sprintf("the clock of this machine is %s %s the store's: correct it", off.Abs().Round(time.Second), side)
 }
 
-// skew is how far this machine's clock is ahead of the one of an answer.
-func skew(header http.Header) (off time.Duration, known bool) {
+// clockSkew is how far this machine's clock is ahead of the one of an answer.
+func clockSkew(header http.Header) (off time.Duration, known bool) {
 	at, err := http.ParseTime(header.Get("Date"))
 	return time.Since(at), err == nil
 }

@@ -47,8 +47,8 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	if err != nil {
 		return err
 	}
-	create := func() error { return w.write(ctx, key, body, size, true) }
-	replace := func() error { return w.write(ctx, key, body, size, false) }
+	create := func() error { return w.writeBody(ctx, key, body, size, true) }
+	replace := func() error { return w.writeBody(ctx, key, body, size, false) }
 	state := honoured
 	if w.conditions != nil {
 		state = w.conditions.state.Load()
@@ -69,13 +69,13 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	case errors.Is(err, os.ErrExist):
 		w.conditions.state.Store(honoured)
 	case err != nil && w.conditions.Unknown != nil && w.conditions.Unknown(err):
-		w.conditions.ignore()
+		w.conditions.ignoreConditions()
 		return replace()
 	case err == nil && size <= probeSize:
 		// The object is there now. A server that honours the condition must refuse to create it again. Unlike w.write,
 		// w.one returns os.ErrExist also for an object that this writer stored.
 		_, again := w.one(ctx, key, body, size, true)
-		w.conditions.probed(ifTaken(again, true))
+		w.conditions.recordProbe(ifTaken(again, true))
 	}
 	return err
 }
@@ -87,13 +87,13 @@ func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err e
 	if err != nil {
 		return err
 	}
-	return w.write(ctx, key, body, size, false)
+	return w.writeBody(ctx, key, body, size, false)
 }
 
-// write sends the body, of size bytes, by one request or in parts; with createOnly only if there is no object under the
-// key yet. If an attempt stored the object and its answer was lost, a further attempt is told that it exists: then an
-// object with the same size and MD5 sum counts as success. It reads the body from its beginning.
-func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
+// writeBody sends the body, of size bytes, by one request or in parts; with createOnly only if there is no object under
+// the key yet. If an attempt stored the object and its answer was lost, a further attempt is told that it exists: then
+// an object with the same size and MD5 sum counts as success. It reads the body from its beginning.
+func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -243,18 +243,18 @@ const (
 	ignored
 )
 
-// probed takes the result of repeating a write that just succeeded. Any other than these two says nothing about the
-// server.
-func (c *Conditions) probed(err error) {
+// recordProbe takes the result of repeating a write that just succeeded. Any other than these two says nothing about
+// the server.
+func (c *Conditions) recordProbe(err error) {
 	switch {
 	case err == nil:
-		c.ignore()
+		c.ignoreConditions()
 	case errors.Is(err, os.ErrExist):
 		c.state.Store(honoured)
 	}
 }
 
-func (c *Conditions) ignore() {
+func (c *Conditions) ignoreConditions() {
 	if c.state.Swap(ignored) != ignored {
 		c.Warn()
 	}

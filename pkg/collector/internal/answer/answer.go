@@ -53,13 +53,13 @@ type Reader struct {
 
 // NewReader reads JSON from r.
 func NewReader(r io.Reader) *Reader {
-	in := jsonstream.New(bounded(r), MaxRow)
+	in := jsonstream.New(boundedReader(r), MaxRow)
 	in.UseNumber()
 	return &Reader{in: in}
 }
 
-// bounded ends an answer with an error after MaxBytes. Numbers that only Python has are null.
-func bounded(r io.Reader) io.Reader {
+// boundedReader ends an answer with an error after MaxBytes. Numbers that only Python has are null.
+func boundedReader(r io.Reader) io.Reader {
 	return jsonstream.FromPython(http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes))
 }
 
@@ -68,7 +68,7 @@ func bounded(r io.Reader) io.Reader {
 func (r *Reader) Token() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {
-		return nil, refused(err, "", 0)
+		return nil, asRefusal(err, "", 0)
 	}
 	if r.tokens++; r.tokens > maxTokens {
 		return nil, &Refusal{"tokens", maxTokens}
@@ -90,18 +90,18 @@ func (r *Reader) More() bool { return r.in.More() }
 // Each calls do for the rows of the list that in comes to by a path of keys: max at most, of MaxRow bytes at most. what
 // is the reason of the Refusal if there are more.
 func Each[T any](in io.Reader, path []string, what string, max int, do func(T) error) error {
-	list := jsonstream.New(bounded(in), MaxRow)
+	list := jsonstream.New(boundedReader(in), MaxRow)
 	for _, key := range path {
 		if err := list.Enter(key); err != nil {
-			return refused(err, what, max)
+			return asRefusal(err, what, max)
 		}
 	}
-	return refused(jsonstream.Each(list, max, do), what, max)
+	return asRefusal(jsonstream.Each(list, max, do), what, max)
 }
 
-// refused turns an error about a list that is too long, or about one of its rows, into a Refusal. what the list has,
+// asRefusal turns an error about a list that is too long, or about one of its rows, into a Refusal. what the list has,
 // and max how many of that are allowed.
-func refused(err error, what string, max int) error {
+func asRefusal(err error, what string, max int) error {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return &Refusal{"bytes", MaxBytes}
