@@ -44,15 +44,15 @@ type Reader struct {
 	opts     Options
 	prefetch *prefetch // nil without a prefetcher
 
-	unread []Chunk // those not begun
-	reopen source  // comes before unread if it has a key: see finish and findCompacted
-	offset int64   // in the stream, of the next byte
-	expect int64   // 0 once it was reached
+	unreadChunks []Chunk // those not begun
+	reopen       source  // comes before unreadChunks if it has a key: see finish and findCompacted
+	offset       int64   // in the stream, of the next byte
+	expect       int64   // 0 once it was reached
 
-	current source        // the last one begun
-	partial bool          // not all of it was requested
-	stored  *storedReader // of the current chunk
-	body    io.ReadCloser // decompresses stored; nil between chunks
+	current   source        // the last one begun
+	isPartial bool          // not all of it was requested
+	stored    *storedReader // of the current chunk
+	body      io.ReadCloser // decompresses stored; nil between chunks
 
 	compactedEnd int64 // bytes before it were read from objects that compaction stored
 }
@@ -65,7 +65,7 @@ type source struct {
 
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
-	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, unread: stream.chunksFrom(opts.From),
+	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, unreadChunks: stream.chunksFrom(opts.From),
 		offset: opts.From, expect: opts.Expect}
 	r.expect = cmp.Or(r.expect, opts.To)
 	if opts.Prefetcher != nil {
@@ -118,15 +118,15 @@ func (r *Reader) nextChunk() (next source, ok bool) {
 	switch {
 	case r.reopen.Object.Key != "":
 		next, r.reopen = r.reopen, source{}
-	case len(r.unread) == 0 || (r.opts.To > 0 && r.unread[0].Offset >= r.opts.To):
+	case len(r.unreadChunks) == 0 || (r.opts.To > 0 && r.unreadChunks[0].Offset >= r.opts.To):
 		return source{}, false
-	case r.unread[0].Offset > r.offset:
-		return source{Chunk: r.unread[0]}, true
+	case r.unreadChunks[0].Offset > r.offset:
+		return source{Chunk: r.unreadChunks[0]}, true
 	default:
 		if r.prefetch != nil {
-			r.prefetch.fetchNext(r.unread)
+			r.prefetch.fetchNext(r.unreadChunks)
 		}
-		next.Chunk, r.unread = r.unread[0], r.unread[1:]
+		next.Chunk, r.unreadChunks = r.unreadChunks[0], r.unreadChunks[1:]
 	}
 	return next, true
 }
@@ -149,7 +149,7 @@ func (r *Reader) openNext() error {
 		r.offset = next.Offset
 		return gap
 	}
-	r.current, r.partial = next, false
+	r.current, r.isPartial = next, false
 	skip := r.offset - next.Offset
 	if next.Compression != layout.Plain {
 		return r.openCurrent(0, -1, skip) // all of it: compressed bytes cannot be skipped
@@ -160,7 +160,7 @@ func (r *Reader) openNext() error {
 	}
 	length := int64(-1) // to the chunk's end
 	if left := r.expect - r.offset; left > 0 && left < next.Object.Size-skip {
-		r.partial, length = true, left
+		r.isPartial, length = true, left
 	}
 	return r.openCurrent(skip, length, 0)
 }
@@ -179,7 +179,7 @@ func (r *Reader) openCurrent(from, length, skip int64) error {
 		return r.handleStoreError(err)
 	}
 	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact &&
-		!r.partial, remaining: r.current.Object.Size - from}
+		!r.isPartial, remaining: r.current.Object.Size - from}
 	if r.body, err = decompress(r.stored, r.current.Compression); err != nil {
 		return r.handleError(err)
 	}
@@ -197,7 +197,7 @@ func (r *Reader) openCurrent(from, length, skip int64) error {
 func (r *Reader) getChunk(from, length int64) (io.ReadCloser, error) {
 	if r.prefetch != nil {
 		if body, ok, err := r.prefetch.takeFirst(r.current.Object, from); ok {
-			r.partial = false
+			r.isPartial = false
 			return body, err
 		}
 	}
@@ -210,7 +210,7 @@ func (r *Reader) endBody() {
 	if r.current.compacted {
 		r.compactedEnd = r.offset
 	}
-	if r.partial {
+	if r.isPartial {
 		r.reopen, r.expect = r.current, 0 // the caller reads on: request the rest
 		return
 	}
@@ -262,8 +262,8 @@ func (r *Reader) handleStoreError(err error) error {
 func (r *Reader) giveUpChunk(err error) error {
 	gap := &Gap{Key: r.current.Object.Key, From: r.offset, Err: err}
 	r.endChunk()
-	if len(r.unread) > 0 {
-		r.offset = max(r.offset, r.unread[0].Offset)
+	if len(r.unreadChunks) > 0 {
+		r.offset = max(r.offset, r.unreadChunks[0].Offset)
 	}
 	gap.To = r.offset
 	return gap

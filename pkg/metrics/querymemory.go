@@ -47,14 +47,15 @@ func (s *Series) memoryBytes() int64 {
 	return foundBytes + int64(s.labels.ByteSize()) + foundPartBytes*int64(len(s.parts))
 }
 
-// copier copies series out of blocks. The copies share the times of a target, as in the blocks.
+// copier copies series out of blocks, so that a block's memory can be freed while a query still uses its series. The
+// copies share the times of a target, as in the blocks.
 type copier struct {
 	free  *allowance
-	times map[*int64][]int64 // copies, by the first of the block's
+	times map[*int64][]int64 // copies, by the address of the first time: a target has one array in a block
 }
 
 // copySeries replaces what a series' parts refer to by copies, which take memory from c.free. Parts with the same times
-// share one copy of them.
+// share one copy of them. A part has one time at least. After an error, which is ErrTooMuch, s must not be used.
 func (c *copier) copySeries(s *Series) error {
 	for i := range s.parts {
 		p := &s.parts[i]

@@ -46,9 +46,9 @@ func (s *Series) Values(see func(v float64) bool) {
 	}
 }
 
-// EndAt ends the series at a time (Unix milliseconds), or right after its last read if that is later, by a stale
-// marker. It returns how many bytes of memory that takes.
-func (s *Series) EndAt(at int64) (bytes int64) {
+// AddStaleMarker ends the series at a time (Unix milliseconds), or right after its last read if that is later. It
+// changes s, and returns how many bytes of memory the marker takes.
+func (s *Series) AddStaleMarker(at int64) (bytes int64) {
 	last := s.parts[len(s.parts)-1].times
 	s.parts = append(s.parts, part{times: []int64{max(at, last[len(last)-1]+1)}, ended: true})
 	return foundPartBytes + timeBytes

@@ -36,14 +36,14 @@ const renewals = 5
 // lease is an object that only one command can create. Safety does not rest on it alone: an object that changed since
 // it was listed is never overwritten.
 type lease struct {
-	store   blob.Store
-	key     string
-	timeout time.Duration // of the holder, as Timeout
-	token   string
-	stop    context.CancelCauseFunc
-	done    chan struct{}
-	// renewed is when the last successful renewal began.
-	renewed time.Time
+	store     blob.Store
+	key       string
+	timeout   time.Duration // of the holder, as Timeout
+	token     string
+	endHolder context.CancelCauseFunc
+	done      chan struct{}
+	// renewedAt is when the last successful renewal began.
+	renewedAt time.Time
 }
 
 // Key is the key of a session's lease. It is outside of all sessions, so the lease is never one of a session's objects.
@@ -83,7 +83,7 @@ func Held(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 func acquire(ctx context.Context, store blob.Store, key string, timeout time.Duration) (context.Context, *lease,
 	error) {
 	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}),
-		renewed: time.Now()}
+		renewedAt: time.Now()}
 	err := l.createOrTakeOver(ctx, key)
 	if errors.Is(err, ErrBusy) {
 		return nil, nil, err
@@ -91,7 +91,7 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 	if err != nil {
 		return nil, nil, fmt.Errorf("take the lease %s: %w", key, err)
 	}
-	ctx, l.stop = context.WithCancelCause(ctx)
+	ctx, l.endHolder = context.WithCancelCause(ctx)
 	go l.renewUntilDone(ctx)
 	return ctx, l, nil
 }
@@ -126,8 +126,8 @@ func (l *lease) createOrTakeOver(ctx context.Context, key string) error {
 }
 
 // checkExpired returns nil if the lease at key was last renewed at least l.timeout before now, else ErrBusy. The
-// store's clock sets the time of renewal. A lease that was released since is busy, too: the caller has to begin again
-// with Create.
+// store's clock sets the time of renewal: with this machine's time as now the answer is only a first look. A lease that
+// was released since is busy, too: the caller has to begin again with Create.
 func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) error {
 	object, err := l.store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
@@ -149,7 +149,7 @@ func (l *lease) renewUntilDone(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()
-		renewing, cancel := context.WithTimeoutCause(ctx, Until(l.renewed.Add(l.timeout-l.timeout/renewals)), ErrLost)
+		renewing, cancel := context.WithTimeoutCause(ctx, Until(l.renewedAt.Add(l.timeout-l.timeout/renewals)), ErrLost)
 		err := l.renew(renewing)
 		if err != nil && renewing.Err() != nil {
 			err = ErrLost // most stores return the context's error, not its cause
@@ -157,9 +157,9 @@ func (l *lease) renewUntilDone(ctx context.Context) {
 		cancel()
 		switch {
 		case err == nil:
-			l.renewed = began
+			l.renewedAt = began
 		case errors.Is(err, ErrLost):
-			l.stop(err)
+			l.endHolder(err)
 			return
 		}
 	}
@@ -191,7 +191,7 @@ func (l *lease) checkHeld(ctx context.Context, key string) error {
 // release gives up the lease and stops renewing it. It works also after the holder's context has ended. If the lease
 // was lost meanwhile, that is the error.
 func (l *lease) release() error {
-	l.stop(nil)
+	l.endHolder(nil)
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

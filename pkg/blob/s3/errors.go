@@ -104,8 +104,8 @@ func isThrottle(err error, status int, message string) bool {
 		status == http.StatusServiceUnavailable && codeOf(err) != "" && message != http.StatusText(status)
 }
 
-// makeBucketIfMissing runs an operation. If the bucket is missing and may be made, it makes it and runs the operation
-// again.
+// makeBucketIfMissing runs an operation. If that fails because the bucket is missing, and s.createBucket is set, it
+// makes the bucket and runs the operation again.
 func (s *Store) makeBucketIfMissing(ctx context.Context, operation func() error) error {
 	err := operation()
 	if !s.createBucket || codeOf(err) != noSuchBucket {

@@ -144,7 +144,7 @@ func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) 
 	return o, err
 }
 
-// singleKeyListing is the smallest listing that shows key if it is there.
+// singleKeyListing is the request of the smallest listing that shows key if it is there.
 func (s *Store) singleKeyListing(key string) *awss3.ListObjectsV2Input {
 	return &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1),
 		EncodingType: types.EncodingTypeUrl}

@@ -47,7 +47,7 @@ func refusesCondition(err error) bool {
 }
 
 // put stores the body by one request; with createOnly only if there is no object under the key yet. attempts is how
-// often the request was sent. Before a large body is sent, the bucket is looked for once.
+// often the request was sent in all. Before a large body is sent, the bucket is listed once (see maxUncheckedPut).
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
@@ -55,12 +55,12 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		input.IfNoneMatch = aws.String("*")
 	}
 	if size > maxUncheckedPut && !s.bucketSeen.Load() {
-		if _, _, err := s.listPage(ctx, s.singleKeyListing(key)); err != nil {
+		if _, _, err := s.listPage(ctx, s.singleKeyListing(key)); err != nil { // nil: bucketSeen is set
 			return 0, err
 		}
 	}
 	err = s.makeBucketIfMissing(ctx, func() error {
-		if _, err := body.Seek(0, io.SeekStart); err != nil {
+		if _, err := body.Seek(0, io.SeekStart); err != nil { // it may be the second try
 			return err
 		}
 		output, err := s.client.PutObject(ctx, input, countAttempts(&attempts))
@@ -76,8 +76,9 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 var errNotS3 = errors.New("this is not the answer of an S3 server: correct --s3-endpoint (a console has another port " +
 	"than the store, and the bucket is no part of the URL), or the proxy before it")
 
-// checkStored looks up an object if the answer to storing it had no ETag. S3 servers send one, so another server may
-// have answered, such as a proxy with a page of its own. An object that was there before is taken for the new one.
+// checkStored looks up an object if the answer to storing it had no ETag, and returns errNotS3 if it does not exist. S3
+// servers send an ETag, so another server may have answered, such as a proxy with a page of its own. An object that was
+// there before is taken for the new one.
 func (s *Store) checkStored(ctx context.Context, key string, etag *string) error {
 	if aws.ToString(etag) != "" {
 		return nil

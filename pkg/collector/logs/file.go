@@ -18,24 +18,23 @@ type file struct {
 	stream   *stream
 	prefix   prefix
 	tail     tail // of a file that is no dump
-	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least
-	// size bytes.
-	sized bool
+	// sizeIsExact says that size comes from a scan or, for a dump, from the state file. Otherwise the file has at
+	// least size bytes.
+	sizeIsExact bool
 	// read is the number of its bytes that are in the stream already. It is not updated while the stream reads from
 	// this file: see stream.consumed.
 	read int64
-	// limit is the number of the file's bytes that belong to the stream, if the rest belongs to another node. 0 means
-	// no limit.
-	limit int64
-	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first
-	// seen.
-	oldest, grown time.Time
+	// ownBytes is how many of the file's bytes belong to the stream, if the rest belongs to another node. 0: all do.
+	ownBytes int64
+	// unstoredSince is when the first unstored byte was seen; zero: all are stored. lastGrowth is when the file was
+	// last seen to have grown, or first seen.
+	unstoredSince, lastGrowth time.Time
 	// linesEnd is where its last whole line ended when it had linesSize bytes; known only if lines are redacted.
 	linesEnd, linesSize int64
 	replaced            bool      // a scan found other bytes under its inode, and no copy of it
-	whole               bool      // it began by overwriting the file before it
+	beganByOverwriting  bool      // it began by overwriting the file before it
 	lastScan            int       // the number (tree.scans) of the last scan that found it
-	retry               time.Time // when an unreadable file is tried again
+	retryAt             time.Time // when an unreadable file is tried again
 	// forbidden says that the collector had no right to read the file when it last tried. Nobody waits for its bytes.
 	forbidden bool
 }
@@ -47,27 +46,27 @@ func (f *file) lastWritten(now time.Time) time.Time {
 	switch {
 	case !at.After(now):
 		return at
-	case f.grown.IsZero():
+	case f.lastGrowth.IsZero():
 		return now
 	}
-	return f.grown
+	return f.lastGrowth
 }
 
 // updateSeen takes name, size and time from a scan.
 func (f *file) updateSeen(now time.Time, seen seenFile) {
 	if seen.size > f.size {
-		f.grown = now
-		if f.oldest.IsZero() {
-			f.oldest = now
+		f.lastGrowth = now
+		if f.unstoredSince.IsZero() {
+			f.unstoredSince = now
 		}
 	}
-	f.seenFile, f.sized = seen, true
+	f.seenFile, f.sizeIsExact = seen, true
 }
 
 // foundSame is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it
 // may be readable again, and a forbidden one was read to tell that it is the same; at the end there is no later try.
 func (f *file) foundSame(now time.Time, seen seenFile) {
-	if seen.size > f.size || f.forbidden || !now.Before(f.retry) || f.stream.tree.draining {
+	if seen.size > f.size || f.forbidden || !now.Before(f.retryAt) || f.stream.tree.draining {
 		f.handle(fileDue)
 	} else {
 		f.handle(fileSeen)
@@ -80,13 +79,13 @@ func (f *file) foundSame(now time.Time, seen seenFile) {
 func (f *file) readFailed(now time.Time, err error) {
 	f.handle(fileFailed)
 	f.forbidden = errors.Is(err, fs.ErrPermission)
-	f.retry = now.Add(retryTime)
+	f.retryAt = now.Add(retryTime)
 }
 
 // knownEnd returns the number of the file's bytes that belong to the stream, as far as they are known.
 func (f *file) knownEnd() int64 {
-	if f.limit > 0 {
-		return min(f.limit, f.size)
+	if f.ownBytes > 0 {
+		return min(f.ownBytes, f.size)
 	}
 	return f.size
 }

@@ -192,22 +192,29 @@ func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 			if s.state == listed && s.shippableBytes(f) == 0 {
 				t.pinned++
 			}
-		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= unchanged:
+		case f.isAllStored() && now.Sub(f.lastGrowth) >= unchanged:
 			t.makeIdle(f, stampOf(f.seenFile))
-		case t.waiting > 0 && s.state != inFlight && now.Sub(s.progress) >= idleAfter:
+		case t.waiting > 0 && s.state != inFlight && now.Sub(s.lastProgress) >= idleAfter:
 			t.makeIdle(f, noStamp)
 		}
 	}
 }
 
+// isAllStored says whether the store's listing and the last scan agree that all of the stream's only file is stored.
+func (f *file) isAllStored() bool {
+	return f.stream.state == listed && f.state == following && f.sizeIsExact && f.stream.storedEnd == f.size
+}
+
 // isWhole says whether the file is all that its stream has, and was always: what an idleFile does not tell is then
-// zero.
+// zero. Empty logs, removed ones and dumps are no idle files.
 func (f *file) isWhole() bool {
 	s, t := f.stream, f.stream.tree
-	home := f.path == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
-	return home && !s.unsaved && len(s.files) == 1 && s.current == f && s.base == 0 && s.from == 0 && f.read == 0 &&
-		f.limit == 0 &&
-		f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
+	// The file is where its log is written to, so it was not rotated.
+	isHome := f.path == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
+	isOnlyFile := len(s.files) == 1 && s.current == f && !s.unsaved
+	// Both begin with the same byte, and no byte belongs to another node's stream.
+	isSameRange := s.base == 0 && s.fileOffset == 0 && f.read == 0 && f.ownBytes == 0
+	return isHome && isOnlyFile && isSameRange && f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
 // makeIdle stops following a log and keeps an idleFile of it. stamp is the stamp of the file if all of it is stored, or

@@ -73,7 +73,7 @@ func TestLookDuringScan(t *testing.T) {
 			must.Get(tailer.Scan(t.Context()))(t)
 			stored(t, tailer)
 			w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9),
-				limited: !watched}
+				atLimit: !watched}
 			var during []string
 			w.add = func(dir string) error {
 				switch strings.TrimPrefix(dir, tailer.absolutePath(lookedAt)) {
@@ -93,9 +93,9 @@ func TestLookDuringScan(t *testing.T) {
 				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
 			}
 			stored(t, tailer)
-			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.wanted) > 0 ||
+			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.scanWanted) > 0 ||
 				testutil.ToFloat64(tailer.metrics.generations) > 0 {
-				t.Errorf("%d bytes wait, %d scans are wanted", bytes, len(tailer.wanted))
+				t.Errorf("%d bytes wait, %d scans are wanted", bytes, len(tailer.scanWanted))
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestLookBetweenScans(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			tailer.run(ctx, w)
+			tailer.scanAndWatch(ctx, w)
 		}()
 		time.Sleep(2 * minGap)
 		for i, test := range []struct {

@@ -42,7 +42,7 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 			f.lastScan = t.scans
 		}
 		if isDump(s.path) {
-			if f != nil && f.sized {
+			if f != nil && f.sizeIsExact {
 				s.size, s.changed = f.size, f.changed // as it was when it was first looked at
 			} else if t.isOverwritten(now, s) {
 				continue
@@ -212,10 +212,10 @@ func (t *tree) rotatedStreams(seen map[fileID]seenFile, unknown []seenFile) map[
 
 // followNew follows a new file as the newest generation of a stream.
 func (t *tree) followNew(now time.Time, s seenFile, stream *stream) {
-	f := &file{grown: now, lastScan: t.scanNumber()}
+	f := &file{lastGrowth: now, lastScan: t.scanNumber()}
 	f.updateSeen(now, s)
 	if age := now.Sub(time.Unix(0, s.changed)); age > 0 && s.size > 0 {
-		f.oldest = now.Add(-age) // its bytes were there before this scan; the clock may be set back later
+		f.unstoredSince = now.Add(-age) // its bytes were there before this scan; the clock may be set back later
 	}
 	switch err := t.readFirst(f, s); {
 	case err == nil:

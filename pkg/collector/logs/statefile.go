@@ -47,7 +47,7 @@ type fileEntry struct {
 	Read int64  `json:"read,omitempty"`
 	// Size is the size of a dump, which is stored as it was when it was first read; 0 means not known.
 	Size int64 `json:"size,omitempty"`
-	// Limit is file.limit; 0 means no limit.
+	// Limit is file.ownBytes; 0: all bytes.
 	Limit int64 `json:"limit,omitempty"`
 	Gone  bool  `json:"gone,omitempty"`
 }
@@ -80,7 +80,7 @@ func (t *tree) encode(w *bufio.Writer) error {
 
 // toEntry returns the stream as an entry of the state file.
 func (s *stream) toEntry() streamEntry {
-	entry := streamEntry{Node: s.node.String(), Base: s.base, From: s.from, Cur: slices.Index(s.files, s.current)}
+	entry := streamEntry{Node: s.node.String(), Base: s.base, From: s.fileOffset, Cur: slices.Index(s.files, s.current)}
 	entry.Path, entry.Raw = textOrRaw(s.path)
 	for _, f := range s.files {
 		entry.Files = append(entry.Files, f.toEntry())
@@ -143,15 +143,15 @@ func (t *tree) loadState() error {
 // restoreStream adds a stream from the state file. present has the devices' present numbers.
 func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices) {
 	s := t.streamOf(node, entry.Path)
-	s.base, s.from, s.pos = entry.Base, entry.From, entry.Base
+	s.base, s.fileOffset, s.storedEnd = entry.Base, entry.From, entry.Base
 	for i, e := range entry.Files {
 		f := e.toFile()
 		f.id.dev = present.presentNumber(e.Dev)
-		if i == entry.Cur && !f.sized {
+		if i == entry.Cur && !f.sizeIsExact {
 			f.size = entry.From
 		}
 		f.stream = s
-		f.oldest = time.Now().Add(-t.tailer.opts.PushInterval) // what it has more may have waited for long: it is due
+		f.unstoredSince = time.Now().Add(-t.tailer.opts.PushInterval) // its new bytes may have waited for long
 		s.files = append(s.files, f)
 		if f.state != finished {
 			t.files[f.id] = f
@@ -164,7 +164,7 @@ func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices
 func (f *file) toEntry() fileEntry {
 	e := fileEntry{
 		Dir: f.dir, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
-		Read: f.read, Limit: f.limit, Gone: f.state == finished,
+		Read: f.read, Limit: f.ownBytes, Gone: f.state == finished,
 	}
 	e.Name, e.Raw = textOrRaw(f.path)
 	if isDump(f.path) {
@@ -173,15 +173,19 @@ func (f *file) toEntry() fileEntry {
 	return e
 }
 
-// toFile makes a file of its entry in the state file, in the state restored. Its size is not in there, except a dump's:
-// a log has at least the bytes that were read of it.
+// toFile makes the file of an entry that an earlier collector saved. Its state is restored until a scan finds it, or
+// finished if it was gone by then: all that could be read of it was read.
+//
+// A log's size is not saved: it has at least the bytes that were read of it, and the next scan tells the rest. The size
+// of a dump of a Ray process's state (see isDump) is saved: it counts as it was when it was first looked at, although
+// later dumps overwrite it.
 func (e fileEntry) toFile() *file {
 	f := &file{
 		seenFile: seenFile{dir: e.Dir, path: cmp.Or(e.Name, string(e.Raw)), id: fileID{e.Dev, e.Ino}, size: e.Read},
-		state:    restored, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read,
+		state:    restored, ownBytes: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read,
 	}
-	if e.Size > 0 && isDump(f.path) {
-		f.size, f.sized = e.Size, true
+	if isDump(f.path) && e.Size > 0 {
+		f.size, f.sizeIsExact = e.Size, true
 	}
 	if e.Gone {
 		f.state = finished

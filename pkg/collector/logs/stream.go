@@ -20,10 +20,10 @@ const settleTime = 3 * time.Second
 // stream is everything that was ever written to one path: its generations, one after the other. It implements
 // ship.Source.
 //
-// The stream's byte at base is the byte at from of its current file. When the current file has no more, the stream
-// continues with another file: base becomes the end of the stream, and from the first byte of that file that is not in
-// the stream yet. If a file that the stream has left grows again, the stream returns to it: late lines are stored late,
-// but not lost.
+// The stream's byte at base is the byte at fileOffset of its current file. When the current file has no more, the
+// stream continues with another file: base becomes the end of the stream, and fileOffset the first byte of that file
+// that is not in the stream yet. If a file that the stream has left grows again, the stream returns to it: late lines
+// are stored late, but not lost.
 type stream struct {
 	state streamState
 	tree  *tree
@@ -31,22 +31,23 @@ type stream struct {
 	node  rayid.Node
 	key   string
 
-	files   []*file // oldest first; without those that are finished, except the current one
-	current *file
-	base    int64
-	from    int64
-	pos     int64 // the bytes before it are stored; in the state unlisted only assumed
-	// progress is when something of the stream was stored last, or when it was made.
-	progress time.Time
+	files      []*file // oldest first; without those that are finished, except the current one
+	current    *file
+	base       int64
+	fileOffset int64
+	storedEnd  int64 // the bytes before it are stored; in the state unlisted only assumed
+	// lastProgress is when something of the stream was stored last, or when it was made.
+	lastProgress time.Time
 	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has
 	// saved the state.
 	unsaved bool
-	// wholes is how many generations were begun by overwriting, and did not wait for nextWhole as the others do.
-	wholes    int
-	nextWhole time.Time
-	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See
-	// startAgain.
-	shrunk int64
+	// overwritings is how many generations were begun by overwriting and did not wait for nextOverwriting, as the
+	// others do.
+	overwritings    int
+	nextOverwriting time.Time
+	// shrunkPlusOne is the length in the first listing that was shorter than base, plus one: 0 means that there was
+	// none, and a listing of no bytes is 1. See startAgain.
+	shrunkPlusOne int64
 }
 
 // streamState says what is known about the stored bytes of a stream. doc.go draws the states.
@@ -54,7 +55,7 @@ type streamState uint8
 
 const (
 	unlisted streamState = iota // the store was not listed, so the stored length is not known
-	listed                      // stream.pos is the stored length
+	listed                      // stream.storedEnd is the stored length
 	inFlight                    // a chunk was opened, and whether it is stored is not known yet
 )
 
@@ -87,22 +88,22 @@ func (s *stream) insertFile(i int, f *file) {
 	f.stream = s
 	s.files = slices.Insert(s.files, i, f)
 	if s.current == nil {
-		s.current, s.from = f, f.read
+		s.current, s.fileOffset = f, f.read
 	}
 }
 
 // storedBytesOf returns how many bytes of f are in the stored range of the stream.
 func (s *stream) storedBytesOf(f *file) int64 {
 	if f == s.current {
-		return s.from + s.pos - s.base
+		return s.fileOffset + s.storedEnd - s.base
 	}
 	return f.read
 }
 
-// isReadyToPass says whether f has a rest, behind f.limit, that belongs to another node's stream, and all before it is
-// stored.
+// isReadyToPass says whether f has a rest, behind f.ownBytes, that belongs to another node's stream, and all before it
+// is stored.
 func (s *stream) isReadyToPass(f *file) bool {
-	return f.limit > 0 && f.size > f.limit && s.state == listed && s.storedBytesOf(f) >= f.limit
+	return f.ownBytes > 0 && f.size > f.ownBytes && s.state == listed && s.storedBytesOf(f) >= f.ownBytes
 }
 
 // isHome says whether the file has the path that its log is written to, so it is not a rotated file.
@@ -117,20 +118,20 @@ const (
 
 // beginOverwritten begins a generation f in the place of one that was overwritten.
 func (s *stream) beginOverwritten(now time.Time, f *file) {
-	f.whole = true
-	if now.Before(s.nextWhole) {
+	f.beganByOverwriting = true
+	if now.Before(s.nextOverwriting) {
 		return
 	}
-	s.wholes++
-	if n := s.wholes - wholesAtOnce; n > 0 {
-		s.nextWhole = now.Add(min(wholeWait<<min(n-1, 10), maxWholeWait))
+	s.overwritings++
+	if n := s.overwritings - wholesAtOnce; n > 0 {
+		s.nextOverwriting = now.Add(min(wholeWait<<min(n-1, 10), maxWholeWait))
 	}
 }
 
-// isTooSoon says whether f was overwritten too often to be stored again before s.nextWhole. A rotated file is not
+// isTooSoon says whether f was overwritten too often to be stored again before s.nextOverwriting. A rotated file is not
 // overwritten any more, and belongs before those that are newer.
 func (s *stream) isTooSoon(f *file, now time.Time) bool {
-	return f.whole && s.isHome(f) && !s.tree.draining && now.Before(s.nextWhole)
+	return f.beganByOverwriting && s.isHome(f) && !s.tree.draining && now.Before(s.nextOverwriting)
 }
 
 // shippableBytes returns how many bytes of f can be shipped now.
@@ -189,7 +190,7 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	case f.state == restored:
 		return true // no scan has seen yet how long it is
 	}
-	return s.isHome(f) || now.Sub(f.grown) < settleTime && now.Sub(time.Unix(0, f.changed)) < settleTime
+	return s.isHome(f) || now.Sub(f.lastGrowth) < settleTime && now.Sub(time.Unix(0, f.changed)) < settleTime
 }
 
 // moveOn makes the next file the current one if the current one has nothing more to ship, and says whether it did.
@@ -207,9 +208,9 @@ func (s *stream) moveOn(now time.Time) bool {
 	if s.current.state == finished {
 		s.dropFile(s.current)
 	}
-	s.current, s.base, s.from = next, s.pos, next.read
+	s.current, s.base, s.fileOffset = next, s.storedEnd, next.read
 	s.tree.tailer.metrics.generations.Inc()
-	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.fullPath(), "from": s.from,
+	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.fullPath(), "from": s.fileOffset,
 		"at": s.base}).Debug("a log continues in another file")
 	return true
 }
@@ -231,14 +232,14 @@ func (s *stream) resumeAfter(stored int64) (changed bool, err error) {
 // startAgain returns to the oldest file that still exists, because the store has lost objects or is another one.
 // Listings can be wrong for a moment, and storing everything again is expensive, so two listings must agree.
 func (s *stream) startAgain(stored int64) error {
-	if s.shrunk != stored+1 {
-		s.shrunk = stored + 1
+	if s.shrunkPlusOne != stored+1 {
+		s.shrunkPlusOne = stored + 1
 		return fmt.Errorf("the store holds %d bytes, but %d were stored before; it is listed again", stored, s.base)
 	}
 	for _, f := range s.files {
 		f.read = 0
 	}
-	s.current, s.base, s.from, s.pos = s.files[0], stored, 0, stored
+	s.current, s.base, s.fileOffset, s.storedEnd = s.files[0], stored, 0, stored
 	return nil
 }
 
@@ -246,7 +247,7 @@ func (s *stream) startAgain(stored int64) error {
 // before the current one are stored. If the current file has fewer bytes than are stored of it, the stream moves on to
 // the next files, or takes the file for one that was truncated. changed says that the state file has other values.
 func (s *stream) seekStored(stored int64) (changed bool, err error) {
-	s.pos = stored
+	s.storedEnd = stored
 	for ; s.current.state != finished && s.storedBytesOf(s.current) > s.current.knownEnd(); changed = true {
 		if err := s.tree.updateSize(s.current); err != nil {
 			return changed, err
@@ -260,10 +261,10 @@ func (s *stream) seekStored(stored int64) (changed bool, err error) {
 			// generation.
 			s.current.read = s.current.knownEnd()
 			s.current = s.files[i]
-			s.from, s.base = s.current.read, stored-over
+			s.fileOffset, s.base = s.current.read, stored-over
 		default:
 			// The file is shorter than its stored bytes: it was truncated while no collector ran.
-			s.from, s.base = 0, stored
+			s.fileOffset, s.base = 0, stored
 		}
 	}
 	return changed, nil
@@ -272,9 +273,9 @@ func (s *stream) seekStored(stored int64) (changed bool, err error) {
 // updateAge sets the time since which the current file has unstored bytes. They came when the file last grew, or
 // earlier, and then they are in a chunk that is due in any case.
 func (s *stream) updateAge() {
-	s.current.oldest = s.current.grown
+	s.current.unstoredSince = s.current.lastGrowth
 	if s.current.unstoredBytes() == 0 {
-		s.current.oldest = time.Time{}
+		s.current.unstoredSince = time.Time{}
 	}
 }
 
@@ -306,7 +307,7 @@ func (s *stream) Resume(stored int64) error {
 		return err
 	}
 	s.handle(streamListed)
-	s.shrunk = 0
+	s.shrunkPlusOne = 0
 	s.updateAge()
 	s.unsaved = s.unsaved || changed
 	if s.unsaved || s.shippableBytes(s.current) == 0 {
@@ -321,34 +322,34 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
 	if s.current.state == moved || s.unsaved { // a scan must find the file, or Tailer.Sources must save the state
-		return s.pos, 0, time.Time{}
+		return s.storedEnd, 0, time.Time{}
 	}
 	if s.state == unlisted {
 		// It is not known yet where the stream continues, but the maximum number of pending bytes is.
 		for _, f := range s.files {
 			if more := s.shippableBytes(f); more > 0 {
 				n += more
-				oldest = earlierTime(oldest, f.oldest)
+				oldest = earlierTime(oldest, f.unstoredSince)
 			}
 		}
-		return s.pos, min(n, limit), oldest
+		return s.storedEnd, min(n, limit), oldest
 	}
 	if s.shippableBytes(s.current) == 0 {
 		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known
 		// first.
 		if next := s.nextFile(time.Now()); next != nil && s.state == inFlight {
-			return s.pos, min(s.shippableBytes(next), limit), next.oldest
+			return s.storedEnd, min(s.shippableBytes(next), limit), next.unstoredSince
 		}
-		return s.pos, 0, time.Time{}
+		return s.storedEnd, 0, time.Time{}
 	}
-	return s.pos, min(s.shippableBytes(s.current), limit), s.current.oldest
+	return s.storedEnd, min(s.shippableBytes(s.current), limit), s.current.unstoredSince
 }
 
 // Open implements ship.Source. The file is opened without the tree's lock being held for reads, and identified again by
 // its bytes, since it may have been rotated or truncated after the last scan.
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
-	f, at := s.current, s.from+offset-s.base
+	f, at := s.current, s.fileOffset+offset-s.base
 	name, before, last := f.fullPath(), f.prefix, f.tail
 	opened, info, err := s.tree.openLog(f)
 	s.tree.lock.Unlock()
@@ -423,7 +424,7 @@ func (s *section) Close() error { return s.opened.Close() }
 func (s *stream) Shipped(end int64) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	s.pos, s.progress = end, time.Now()
+	s.storedEnd, s.lastProgress = end, time.Now()
 	s.handle(streamStored)
 	s.updateAge()
 }

@@ -66,9 +66,9 @@ type Tailer struct {
 	draining bool
 	unread   error // of sessions whose node the last scan did not know
 
-	notify chan struct{} // something may be shipped
-	wanted chan struct{} // a scan is wanted soon
-	work   background.Worker
+	notify     chan struct{} // something may be shipped
+	scanWanted chan struct{} // a scan is wanted soon
+	work       background.Worker
 
 	notRay       map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
 	loggedNotRay int             // how many of them were logged
@@ -97,9 +97,9 @@ func New(o Options) *Tailer {
 			waiting: logthrottle.Throttle{Log: o.Log}, notRay: logthrottle.Throttle{Log: o.Log},
 			sessions: logthrottle.Throttle{Log: o.Log},
 		},
-		trees:  make(map[string]*tree),
-		notify: make(chan struct{}, 1),
-		wanted: make(chan struct{}, 1),
+		trees:      make(map[string]*tree),
+		notify:     make(chan struct{}, 1),
+		scanWanted: make(chan struct{}, 1),
 	}
 	t.metrics = newMetrics(o.Registerer, t)
 	return t
@@ -138,7 +138,7 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 		for _, f := range tree.files {
 			if n := f.unstoredBytes(); n > 0 && !f.stream.isTooSoon(f, time.Now()) {
 				bytes += n
-				oldest = earlierTime(oldest, f.oldest)
+				oldest = earlierTime(oldest, f.unstoredSince)
 			}
 		}
 		bytes += tree.waitingBytes // of logs that are not in files: there is no place to follow them yet
@@ -273,9 +273,9 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	if w != nil {
 		sc.opened = func(dir string) { w.watchFolder(dir) }
 		sc.between = func() error {
-			if time.Since(w.looked) >= minGap {
+			if time.Since(w.lastLook) >= minGap {
 				w.noteArrived()
-				if w.limited { // no notice names a file in a folder that is not watched
+				if w.atLimit { // no notice names a file in a folder that is not watched
 					w.noted.followed = true
 				}
 				w.lookAtNoted(func(c changes) { t.lookAtChanges(ctx, root, c) })
@@ -375,7 +375,7 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 }
 
 // scanSoon asks the monitor for a scan.
-func (t *Tailer) scanSoon() { background.Signal(t.wanted) }
+func (t *Tailer) scanSoon() { background.Signal(t.scanWanted) }
 
 // absolutePath makes a path relative to Ray's temporary folder absolute.
 func (t *Tailer) absolutePath(dir string) string {

@@ -187,7 +187,7 @@ func (t *tree) markUnreadable(f *file, now time.Time, err error) {
 func (t *tree) openFailed(f *file, err error) {
 	if isElsewhere(err) {
 		if isDump(f.path) && errors.Is(err, errChanged) && f.stream.storedBytesOf(f) == 0 {
-			f.size, f.sized, f.prefix, f.linesEnd = 0, false, prefix{}, 0 // the next scan sees what is there now
+			f.size, f.sizeIsExact, f.prefix, f.linesEnd = 0, false, prefix{}, 0 // the next scan sees what is there now
 		}
 		f.handle(fileMoved)
 		t.scanSoon()
@@ -262,7 +262,7 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	id := streamID{node, logPath}
 	s := t.streams[id]
 	if s == nil {
-		s = &stream{tree: t, path: logPath, node: node, progress: time.Now(),
+		s = &stream{tree: t, path: logPath, node: node, lastProgress: time.Now(),
 			key: t.tailer.opts.Key(t.session, node, keyPath(logPath))}
 		t.streams[id] = s
 	}
@@ -354,17 +354,17 @@ func (t *tree) setNode(node rayid.Node) {
 }
 
 // passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod
-// has a new ID and continues writing to the same files. f.limit is set to the bytes until then, which remain the old
+// has a new ID and continues writing to the same files. f.ownBytes is set to the bytes until then, which remain the old
 // node's. When these are stored, the rest becomes a file of the new node's stream.
 func (t *tree) passToNode() {
 	for _, f := range t.files {
 		s, node := f.stream, t.nodeOf(f.dir)
 		switch {
 		case s.node == node:
-			f.limit = 0
-		case f.limit == 0 && s.isHome(f):
+			f.ownBytes = 0
+		case f.ownBytes == 0 && s.isHome(f):
 			// a file that is still empty stays with the old node up to its first byte
-			f.limit, t.dirty = max(f.size, 1), true
+			f.ownBytes, t.dirty = max(f.size, 1), true
 		case s.isReadyToPass(f):
 			t.passRest(f, t.streamOf(node, s.path))
 		}
@@ -374,8 +374,8 @@ func (t *tree) passToNode() {
 // passRest makes the rest of a file the oldest generation of another stream: it may have been rotated meanwhile.
 func (t *tree) passRest(f *file, to *stream) {
 	rest := *f
-	rest.read, rest.limit, rest.oldest = f.limit, 0, f.grown
-	f.read, f.size = f.limit, f.limit
+	rest.read, rest.ownBytes, rest.unstoredSince = f.ownBytes, 0, f.lastGrowth
+	f.read, f.size = f.ownBytes, f.ownBytes
 	f.handle(fileFinished)
 	if f.stream.current != f {
 		f.stream.dropFile(f)

@@ -33,17 +33,18 @@ const (
 func (t *Tailer) Start() {
 	t.work.Start(func(ctx context.Context) {
 		w := newWatcher(t)
-		defer w.end()
-		t.run(ctx, w)
+		defer w.closeWatches()
+		t.scanAndWatch(ctx, w)
 	})
 }
 
 // Close ends what Start began. Scan and the sources still work.
 func (t *Tailer) Close() { t.work.Close() }
 
-// run scans all logs, looks at changed files until the next scan is due, and so on, until ctx ends.
-func (t *Tailer) run(ctx context.Context, w *watcher) {
-	// what an earlier collector left is stored while the first scan goes on, which tells the error
+// scanAndWatch scans all logs, looks at changed files until the next scan is due, and so on, until ctx ends.
+func (t *Tailer) scanAndWatch(ctx context.Context, w *watcher) {
+	// What an earlier collector left is stored while the first scan goes on. An error here is met by that scan again,
+	// which warns of it.
 	_ = t.LookAtFollowed(ctx)
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -52,7 +53,7 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 			t.warnings.failed.Warn(time.Now(), "could not look for logs; the next scan tries again", err)
 		}
 		took := time.Since(start)
-		w.watchOnly(dirs)
+		w.watchOnly(dirs) // none after a failed scan: ctx has ended, or Ray's folder cannot be opened
 		w.untilScan(ctx, took)
 	}
 }
@@ -61,14 +62,14 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 // took: the longer, the later the next one is due. A scan that something asks for comes sooner.
 func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	longest := maxRescan
-	if w.limited {
+	if w.atLimit {
 		longest = rescan
 	}
 	ended := time.Now()
 	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)),
 		ended.Add(min(max(rescan, idleFactor*took), longest))
 	gap := minGap
-	w.looked = ended
+	w.lastLook = ended
 	wanted := func() {
 		if soonest.Before(due) {
 			due = soonest
@@ -76,7 +77,7 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	}
 	for ctx.Err() == nil && time.Now().Before(due) {
 		select {
-		case <-w.t.wanted: // first: among notices that never end it would wait for its turn
+		case <-w.t.scanWanted: // first: among notices that never end it would wait for its turn
 			wanted()
 			continue
 		default:
@@ -85,11 +86,11 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-w.t.wanted:
+		case <-w.t.scanWanted:
 			wanted()
 		case e := <-w.events:
 			w.noteChange(e)
-			if w.sleep(ctx, time.Until(w.looked.Add(gap))) {
+			if w.sleep(ctx, time.Until(w.lastLook.Add(gap))) {
 				gap = w.lookAtNoted(func(c changes) { w.t.lookAt(ctx, c) })
 			}
 		case <-w.errors:
@@ -124,8 +125,8 @@ func (w *watcher) lookAtNoted(look func(changes)) (gap time.Duration) {
 		w.noted = changes{}
 		look(c)
 	}
-	w.looked = time.Now()
-	return min(max(minGap, wokenFactor*w.looked.Sub(start)), maxGap, max(minGap, w.t.opts.PushInterval/2))
+	w.lastLook = time.Now()
+	return min(max(minGap, wokenFactor*w.lastLook.Sub(start)), maxGap, max(minGap, w.t.opts.PushInterval/2))
 }
 
 // watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by
@@ -133,10 +134,10 @@ func (w *watcher) lookAtNoted(look func(changes)) (gap time.Duration) {
 type watcher struct {
 	t       *Tailer
 	watched map[string]bool
-	limited bool // some folder is not watched, and a warning was logged
+	atLimit bool // some folder is not watched, and a warning was logged
 
-	noted  changes   // by notices, and not looked at
-	looked time.Time // when the last look, or scan, ended
+	noted    changes   // by notices, and not looked at
+	lastLook time.Time // when the last look, or scan, ended
 
 	// Of a fsnotify.Watcher; nil if the kernel gives none.
 	events      chan fsnotify.Event
@@ -157,7 +158,7 @@ func newWatcher(t *Tailer) *watcher {
 	return w
 }
 
-func (w *watcher) end() {
+func (w *watcher) closeWatches() {
 	if w.close != nil {
 		_ = w.close()
 	}
@@ -204,10 +205,10 @@ func (w *watcher) watchOnly(dirs []string) {
 // recordLimit records that the kernel allows no more watches, and logs this once with the setting that changes it.
 // Folders are then scanned more often.
 func (w *watcher) recordLimit(err error) {
-	if w.limited {
+	if w.atLimit {
 		return
 	}
-	w.limited = true
+	w.atLimit = true
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

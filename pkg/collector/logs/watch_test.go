@@ -79,7 +79,7 @@ func TestWatchLimit(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				tailer.run(ctx, w)
+				tailer.scanAndWatch(ctx, w)
 			}()
 			for i := range 5 {
 				write(t, tailer, string(rune('a'+i))+"/x.log")
@@ -110,7 +110,7 @@ func TestNotices(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			tailer.run(ctx, w)
+			tailer.scanAndWatch(ctx, w)
 		}()
 		flood := make(chan struct{})
 		go func() {
@@ -189,7 +189,7 @@ func TestFolderMadeAgain(t *testing.T) {
 			if w.events == nil {
 				t.Skip("this machine has no more watchers")
 			}
-			defer w.end()
+			defer w.closeWatches()
 			const file = "serve/x.log"
 			write(t, tailer, file)
 			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
@@ -225,9 +225,9 @@ func TestDrain(t *testing.T) {
 		}()
 		w.noteArrived()
 		synctest.Wait()
-		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.wanted) != 0 {
+		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.scanWanted) != 0 {
 			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths),
-				len(tailer.wanted))
+				len(tailer.scanWanted))
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestRepeatedErrorsAreThrottled(t *testing.T) {
 				must.OK(t, test.harm(tailer))
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup
-				running.Go(func() { tailer.run(ctx, &watcher{t: tailer}) })
+				running.Go(func() { tailer.scanAndWatch(ctx, &watcher{t: tailer}) })
 				time.Sleep(2*logthrottle.Gap + time.Second)
 				cancel()
 				running.Wait()

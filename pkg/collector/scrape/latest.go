@@ -21,7 +21,7 @@ type latest struct {
 	data   bytes.Buffer
 	max    int64 // bytes of all answers, compressed
 	port   int   // of the answer being read
-	full   bool  // it does not fit
+	isFull bool  // it does not fit
 
 	mu      sync.Mutex
 	ports   []int // the node's exporter is the first
@@ -58,13 +58,13 @@ func (l *latest) dropAnswer(port int) {
 // calls done: then the copy becomes the answer of this port, unless all ports' answers would take more than l.max
 // bytes. One answer is recorded at a time.
 func (l *latest) recordAnswer(r io.Reader, port int) (tee io.Reader, done func()) {
-	l.data, l.full, l.port = bytes.Buffer{}, false, port
+	l.data, l.isFull, l.port = bytes.Buffer{}, false, port
 	l.writer.Reset(l)
 	return io.TeeReader(r, l.writer), func() {
 		err := l.writer.Close()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if delete(l.answers, port); err == nil && !l.full {
+		if delete(l.answers, port); err == nil && !l.isFull {
 			l.answers[port] = l.data.Bytes()
 		}
 		l.data = bytes.Buffer{}
@@ -82,7 +82,7 @@ func (l *latest) Write(p []byte) (int, error) {
 		}
 	}
 	l.mu.Unlock()
-	if l.full = l.full || total > l.max; l.full {
+	if l.isFull = l.isFull || total > l.max; l.isFull {
 		l.data = bytes.Buffer{}
 		return len(p), nil
 	}

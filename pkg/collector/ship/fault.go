@@ -94,7 +94,7 @@ func (s *Shipper) recordFailure(now time.Time, j job, f fault, err error) {
 		st.backoff.Max = refusedWait
 	}
 	st.notBefore = now.Add(st.backoff.Next())
-	if st.ownErrors >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
+	if st.ownErrors >= refusedAfter && !st.refused.Swap(true) && s.namedRefused.Add(1) <= maxNamed {
 		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
 			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and "+
 				"at the end", refusalAdvice(err), refusedWait)

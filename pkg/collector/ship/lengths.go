@@ -34,13 +34,13 @@ type note struct {
 type lengthLog struct {
 	path string
 
-	mu     sync.Mutex
-	file   *os.File // nil: to be opened
-	torn   bool     // the file may end within a line
-	lines  int
-	live   int               // lines right after the last rewrite
-	notes  map[string][]note // by stream: tries of its last chunk, and of the one before
-	pruned time.Time         // when old notes were last looked for
+	mu                sync.Mutex
+	file              *os.File // nil: to be opened
+	endsTorn          bool     // the file may end within a line
+	fileLines         int
+	linesAfterRewrite int               // lines right after the last rewrite
+	notes             map[string][]note // by stream: tries of its last chunk, and of the one before
+	pruned            time.Time         // when old notes were last looked for
 }
 
 const (
@@ -71,7 +71,7 @@ func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 			l.keepNote(n)
 		}
 	}
-	l.lines, l.torn = leastRewrite, true
+	l.fileLines, l.endsTorn = leastRewrite, true
 	return l, l.rewriteFile()
 }
 
@@ -86,13 +86,13 @@ func (l *lengthLog) addNote(now time.Time, n note) error {
 	defer l.mu.Unlock()
 	l.keepNote(n)
 	l.pruneNotes(now)
-	if l.lines++; l.lines > l.live+max(leastRewrite, l.live) {
+	if l.fileLines++; l.fileLines > l.linesAfterRewrite+max(leastRewrite, l.linesAfterRewrite) {
 		if err := l.rewriteFile(); err == nil {
 			return nil
 		}
 	}
 	if err := l.appendLine(append(line, '\n')); err != nil {
-		l.torn = true
+		l.endsTorn = true
 		return fmt.Errorf("record the length of a chunk of %s: %w", n.Stream, err)
 	}
 	return nil
@@ -106,13 +106,13 @@ func (l *lengthLog) appendLine(line []byte) error {
 	if err := l.openFile(); err != nil {
 		return err
 	}
-	if l.torn {
+	if l.endsTorn {
 		line = append([]byte{'\n'}, line...) // an empty line is skipped
 	}
 	if _, err := l.file.Write(line); err != nil {
 		return err
 	}
-	l.torn = false
+	l.endsTorn = false
 	return l.file.Sync()
 }
 
@@ -200,12 +200,12 @@ func (l *lengthLog) rewriteFile() error {
 		return nil
 	})
 	if err != nil {
-		l.live = l.lines // so that add tries again only after many more lines
+		l.linesAfterRewrite = l.fileLines // so that add tries again only after many more lines
 		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
 	}
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file, l.torn, l.lines, l.live = nil, false, lines, lines
+	l.file, l.endsTorn, l.fileLines, l.linesAfterRewrite = nil, false, lines, lines
 	return l.openFile()
 }

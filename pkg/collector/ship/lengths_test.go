@@ -65,8 +65,8 @@ func TestNotesAge(t *testing.T) {
 	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
 		t.Errorf("%d streams are remembered", n)
 	}
-	if l.lines > 2*len(l.notes)+leastRewrite {
-		t.Errorf("%d lines of %d notes", l.lines, len(l.notes))
+	if l.fileLines > 2*len(l.notes)+leastRewrite {
+		t.Errorf("%d lines of %d notes", l.fileLines, len(l.notes))
 	}
 	if _, ok := l.lengthOf("239-1", 0, 1); !ok {
 		t.Error("the last note is forgotten")
@@ -94,7 +94,7 @@ func TestTornLine(t *testing.T) {
 	l := must.Get(openLengthLog(dir, now))(t)
 	must.OK(t, l.addNote(now, note{Stream: "a", Length: 5, Size: 1}))
 	must.Get(l.file.WriteString(`{"whole":"torn`))(t)
-	l.torn = true // as the failed write would have said
+	l.endsTorn = true // as the failed write would have said
 	must.OK(t, l.addNote(now, note{Stream: "b", Length: 7, Size: 1}))
 	again := must.Get(openLengthLog(dir, now))(t)
 	a, _ := again.lengthOf("a", 0, 1)

@@ -434,16 +434,16 @@ func TestTakenJob(t *testing.T) {
 	r := newRig(t, nil)
 	w := &workers{shipper: r.Shipper, flushing: true, suspects: r.opts.Concurrency}
 	for i := range 5 {
-		w.jobs = append(w.jobs, job{state: &state{}, n: int64(i), suspect: i < 2})
+		w.jobs = append(w.jobs, job{state: &state{}, bytes: int64(i), suspect: i < 2})
 	}
 	for _, want := range []struct{ taken, left []int64 }{{[]int64{2}, []int64{0, 1, 3, 4}},
 		{[]int64{3}, []int64{0, 1, 4}}, {[]int64{4}, []int64{0, 1}}, {nil, []int64{0, 1}}} {
 		var taken, left []int64
 		if j, ok := w.takeJob(t.Context()); ok {
-			taken = append(taken, j.n)
+			taken = append(taken, j.bytes)
 		}
 		for _, j := range w.jobs {
-			left = append(left, j.n)
+			left = append(left, j.bytes)
 		}
 		if !slices.Equal(taken, want.taken) || !slices.Equal(left, want.left) {
 			t.Errorf("took %v, leaving %v, want %v and %v", taken, left, want.taken, want.left)

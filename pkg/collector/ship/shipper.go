@@ -106,18 +106,18 @@ type Shipper struct {
 	errors     logthrottle.Throttle
 	noteErrors logthrottle.Throttle
 
-	chunks      atomic.Int64 // stored
-	named       atomic.Int64 // refused streams that the log named
-	passedLimit atomic.Pointer[passedLimit]
+	chunks       atomic.Int64 // stored
+	namedRefused atomic.Int64 // refused streams that the log named
+	passedLimit  atomic.Pointer[passedLimit]
 
 	mu     sync.Mutex
 	states map[string]*state // by stream
 
-	wake   chan struct{}
-	more   chan struct{} // a worker has stored something and has nothing left to do
-	stop   chan struct{}
-	cancel context.CancelFunc
-	done   chan struct{}
+	wake        chan struct{}
+	mayHaveMore chan struct{} // a worker has stored something and has nothing left to do
+	stop        chan struct{}
+	cancel      context.CancelFunc
+	done        chan struct{}
 }
 
 // New makes a shipper, which ships nothing before Start, ShipOnce or Flush. It reads what an earlier shipper left in
@@ -133,14 +133,14 @@ func New(o Options) (*Shipper, error) {
 			backoff: backoff.Backoff{Min: time.Second, Max: errorWait},
 			gap:     min(max(o.PushInterval/2, passGap), errorWait/2),
 		},
-		metrics:    newMetrics(o),
-		errors:     logthrottle.Throttle{Log: o.Log},
-		noteErrors: logthrottle.Throttle{Log: o.Log},
-		states:     make(map[string]*state),
-		wake:       make(chan struct{}, 1),
-		more:       make(chan struct{}, 1),
-		stop:       make(chan struct{}),
-		done:       make(chan struct{}),
+		metrics:     newMetrics(o),
+		errors:      logthrottle.Throttle{Log: o.Log},
+		noteErrors:  logthrottle.Throttle{Log: o.Log},
+		states:      make(map[string]*state),
+		wake:        make(chan struct{}, 1),
+		mayHaveMore: make(chan struct{}, 1),
+		stop:        make(chan struct{}),
+		done:        make(chan struct{}),
 	}
 	if o.BytesPerSecond > 0 {
 		s.rate = rate.NewLimiter(rate.Limit(o.BytesPerSecond), int(max(o.BytesPerSecond, o.MaxChunk)))
@@ -255,7 +255,7 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (mayHaveMore, clo
 	select {
 	case <-s.stop:
 		return false, true
-	case <-s.more:
+	case <-s.mayHaveMore:
 		return true, false
 	case <-timer.C:
 	case <-wake:

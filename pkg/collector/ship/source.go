@@ -139,7 +139,7 @@ type listings struct {
 // folder is one listing of a folder. It may have half a million streams, so they are remembered by hashes of their
 // keys.
 type folder struct {
-	used   time.Time  // guarded by the listings' mu
+	usedAt time.Time  // guarded by the listings' mu
 	mu     sync.Mutex // held while the folder is listed
 	listed bool
 	tails  map[uint64]tail     // of the streams that were not asked for yet
@@ -191,11 +191,11 @@ func (l *listings) folderAt(prefix string, now time.Time) *folder {
 	defer l.mu.Unlock()
 	dir := l.folders[prefix]
 	if dir == nil {
-		maps.DeleteFunc(l.folders, func(_ string, other *folder) bool { return now.Sub(other.used) >= stateAge })
+		maps.DeleteFunc(l.folders, func(_ string, other *folder) bool { return now.Sub(other.usedAt) >= stateAge })
 		dir = &folder{asked: make(map[uint64]struct{})}
 		l.folders[prefix] = dir
 	}
-	dir.used = now
+	dir.usedAt = now
 	return dir
 }
 

@@ -45,8 +45,8 @@ type failures struct {
 
 // upload is the current put, or the last one.
 type upload struct {
-	bytes int64 // uncompressed; 0 before there is one
-	sent  int64 // bytes of it that were sent
+	bytes     int64 // uncompressed; 0 before there is one
+	sentBytes int64 // bytes of it that were sent
 }
 
 // chunkLimit is how large a stream's chunks may be.
@@ -67,8 +67,8 @@ const (
 // halve makes the next chunk half as long as the failed one, or as long as the bytes of it that were sent in time.
 func (l *chunkLimit) halve(now time.Time, u upload, slow bool) {
 	bytes := u.bytes / 2
-	if slow && u.sent > 0 {
-		bytes = min(bytes, u.sent/2)
+	if slow && u.sentBytes > 0 {
+		bytes = min(bytes, u.sentBytes/2)
 	}
 	*l = chunkLimit{bytes: max(bytes, LeastChunk), since: now, unproven: true}
 }
@@ -167,7 +167,7 @@ func (s *Shipper) nextJob(now time.Time, group *Group, source Source) (next job,
 		s.states[source.Key()] = st
 	}
 	st.used = now
-	j := job{group: group, source: source, state: st, n: n, oldest: oldest, due: oldest.Add(s.opts.PushInterval),
+	j := job{group: group, source: source, state: st, bytes: n, oldest: oldest, due: oldest.Add(s.opts.PushInterval),
 		failedAt: st.failedAt}
 	chunk := s.chunkBytes(now, &st.limit)
 	if n >= chunk { // a full chunk need not wait
@@ -193,7 +193,7 @@ func shortestFirst(a, b job) int {
 		}
 		return 1
 	}
-	return cmp.Compare(a.n, b.n)
+	return cmp.Compare(a.bytes, b.bytes)
 }
 
 // forgetIdle forgets streams that no longer grow, such as those of past hours.

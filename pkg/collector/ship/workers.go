@@ -14,7 +14,7 @@ type job struct {
 	group  *Group
 	source Source
 	state  *state
-	n      int64     // waiting bytes, up to a bound
+	bytes  int64     // waiting bytes, up to a bound
 	oldest time.Time // arrival time of the first
 	due    time.Time
 	// freshDue is when the job became due, zero if the store has failed for the stream since its last stored chunk.
@@ -88,7 +88,7 @@ func (w *workers) runWorker(ctx context.Context) {
 	background.Signal(w.ended)
 	switch {
 	case shipped > 0:
-		background.Signal(s.more) // the same streams may have more
+		background.Signal(s.mayHaveMore) // the same streams may have more
 	case anyFailed:
 		s.Wake() // the times of the next tries have changed
 	}
@@ -139,7 +139,7 @@ func (w *workers) takeJob(ctx context.Context) (next job, ok bool) {
 		if j.suspect {
 			w.suspects++
 		}
-		if j.n > LeastChunk {
+		if j.bytes > LeastChunk {
 			w.large++
 		}
 		return j, true
@@ -164,7 +164,7 @@ func (w *workers) chooseJob() int {
 	all := w.shipper.opts.Concurrency
 	maxSuspects, maxLarge := max(1, all/2), max(1, all-1)
 	mayStart := func(j job) bool {
-		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.n <= LeastChunk)
+		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.bytes <= LeastChunk)
 	}
 	if w.tookNewest = !w.flushing && len(w.jobs) > crowd && !w.tookNewest; w.tookNewest {
 		if last := len(w.jobs) - 1; mayStart(w.jobs[last]) {
@@ -194,7 +194,7 @@ func (w *workers) releaseJob(j job, err error) {
 	if j.suspect {
 		w.suspects--
 	}
-	if j.n > LeastChunk {
+	if j.bytes > LeastChunk {
 		w.large--
 	}
 	if err != nil && len(w.errs) < maxErrors {

@@ -30,7 +30,8 @@ type listing struct {
 }
 
 // readListing reads the answers that list nodes or jobs, or tell the time zone; of others the listing is empty. An
-// answer of another shape than expected is an error, but is stored like any other.
+// answer of another shape than expected is an error, but the caller stores it like any other. It moves the file's
+// position.
 func readListing(e endpoint, file *os.File) (l listing, err error) {
 	if e.url != summaryURL && e.url != jobsURL && e.url != zoneURL {
 		return listing{}, nil

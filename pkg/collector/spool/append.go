@@ -26,8 +26,10 @@ type newBlock struct {
 	checksum uint32
 	// Set when the block is assigned to the stream:
 	stream *Stream
-	start  int64 // local offset
+	start  int64 // local offset, see Stream
 }
+
+func (b *newBlock) end() int64 { return b.start + b.n }
 
 // writeBytes is the size of the buffer that gathers a record.
 const writeBytes = 256 << 10
@@ -166,11 +168,13 @@ func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	return size + int64(tableBytes), tableBytes
 }
 
-// assignOffsets gives each block its stream, which it makes if needed, and its local offset. The offsets are not used
-// again even if the batch fails, so no two lines ever have the same offset. The error wraps ErrFull if there are too
-// many streams.
+// assignOffsets gives each block its stream, which it makes if needed, and its local offset (see Stream). A stream
+// never gives an offset twice, even if the batch fails. The error wraps ErrFull if there are too many streams. s.mu is
+// held until the record is written, which counts its streams' segments.
 func (s *Spool) assignOffsets(blocks []newBlock) error {
 	if len(s.streams)+len(blocks) > maxStreams {
+		// Streams of which nothing is on disk are forgotten. If such a key comes again, its stream has offsets from 0
+		// on but another ID, and blocks belong to a stream by its ID.
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
 	}
 	for i := range blocks {
@@ -178,8 +182,8 @@ func (s *Spool) assignOffsets(blocks []newBlock) error {
 		if b.stream = s.findOrMakeStream(b.key); b.stream == nil {
 			return fmt.Errorf("%d different streams wait: %w", maxStreams, ErrFull)
 		}
-		b.start = b.stream.next
-		b.stream.next += b.n
+		b.start = b.stream.nextOffset
+		b.stream.nextOffset += b.n
 	}
 	return nil
 }
@@ -230,7 +234,7 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 	at = seg.size
 	seg.size += size
 	s.used += size
-	seg.live += data
+	seg.liveBytes += data
 	for i := range blocks {
 		seg.addStream(blocks[i].stream)
 	}

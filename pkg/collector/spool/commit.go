@@ -25,6 +25,7 @@ type newSpan struct {
 	span   span
 }
 
+// addSegment notes that the commit has to sync a segment.
 func (c *commit) addSegment(seg *segment) {
 	if !slices.Contains(c.segments, seg) {
 		c.segments = append(c.segments, seg)
@@ -35,8 +36,8 @@ func (c *commit) addSegment(seg *segment) {
 // have. The first goroutine that waits for a commit syncs its files; one commit is synced at a time.
 func (s *Spool) makeDurable(c *commit) error {
 	defer s.deleteDead() // behind the unlock: the next commit need not wait for it
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
+	s.syncLock.Lock()
+	defer s.syncLock.Unlock()
 	s.mu.Lock()
 	if c.done {
 		defer s.mu.Unlock()
@@ -84,14 +85,14 @@ func (s *Spool) makeDurable(c *commit) error {
 }
 
 // finishCommit ends a commit. Without an error the streams get its spans, which can be shipped from now on; with an
-// error the spans are dropped. s.mu is held.
+// error the spans are dropped, and their bytes, which writeRecord counted, are no longer live. s.mu is held.
 func (s *Spool) finishCommit(c *commit, err error) {
 	c.done, c.err = true, err
 	for _, p := range c.spans {
 		if err == nil {
 			p.stream.addSpan(p.span)
 		} else {
-			p.span.segment.live -= p.span.n
+			p.span.segment.liveBytes -= p.span.n
 		}
 	}
 	if err == nil && len(c.spans) > 0 {

@@ -10,10 +10,10 @@ import (
 // the old segments can be deleted. Without it, one stream that waits for its push interval, or that the store refuses,
 // would keep on disk everything that was appended with it, until the spool is full and Ray must wait.
 func (s *Spool) compact() {
-	if !s.compacting.TryLock() {
+	if !s.compactLock.TryLock() {
 		return // another goroutine does it
 	}
-	defer s.compacting.Unlock()
+	defer s.compactLock.Unlock()
 	for {
 		s.mu.Lock()
 		seg := s.sparseSegment()
@@ -35,7 +35,7 @@ func (s *Spool) sparseSegment() (oldest *segment) {
 		return nil
 	}
 	for seg := range s.segments {
-		if seg.sealed && seg.synced == seg.size && seg.live <= seg.size/4 && !seg.compacted &&
+		if seg.sealed && seg.synced == seg.size && seg.liveBytes <= seg.size/4 && !seg.compactTried &&
 			(oldest == nil || seg.path < oldest.path) {
 			oldest = seg
 		}
@@ -44,23 +44,24 @@ func (s *Spool) sparseSegment() (oldest *segment) {
 }
 
 // moveUnshipped copies the unshipped rest of a segment into the active one. The old segment is deleted when the copy is
-// durable. A crash in between leaves both, and opening the spool takes the later one.
+// durable. A crash in between leaves both, and opening the spool takes the later one. After an error the spans still
+// point to the old segment, and what was written of the copy is garbage. s.compactLock is held.
 func (s *Spool) moveUnshipped(seg *segment) error {
-	seg.compacted = true // only once: blocks that cannot be moved stay
+	seg.compactTried = true // only once: blocks that cannot be moved stay; guarded by compactLock
 	blocks, arrived, err := s.readUnshipped(seg)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	// Without those that were shipped meanwhile.
-	blocks = slices.DeleteFunc(blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped })
+	blocks = slices.DeleteFunc(blocks, func(b newBlock) bool { return b.end() <= b.stream.shipped })
 	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again,
 	// without end.
 	if size, _ := recordSize(blocks); len(blocks) == 0 || size > seg.size/2 || s.closed {
 		s.mu.Unlock()
 		return nil
 	}
-	at, err := s.writeRecord(blocks, arrived)
+	at, err := s.writeRecord(blocks, arrived) // counts the blocks as live, so the copy stays while it is synced
 	to, c := s.active, s.commit
 	s.mu.Unlock()
 	if err != nil {
@@ -68,8 +69,10 @@ func (s *Spool) moveUnshipped(seg *segment) error {
 	}
 	err = s.makeDurable(c)
 	s.mu.Lock()
+	// From here on only spans keep the copy. Those that were shipped while it was synced are gone, so moveSpans counts
+	// what is left; after an error nothing is.
 	for _, b := range blocks {
-		to.live -= b.n // repoint adds it again
+		to.liveBytes -= b.n
 	}
 	if err == nil {
 		for st := range seg.streams {
@@ -132,12 +135,13 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 	return to, nil
 }
 
-// moveSpans makes the stream's spans in one segment point to their copies in another segment.
+// moveSpans makes the stream's spans in one segment point to their copies in another segment, where they count as live
+// bytes from now on. at is the file offset of the record with the copies.
 func (st *Stream) moveSpans(from, to *segment, at int64) {
 	for i := range st.spans {
 		if sp := &st.spans[i]; sp.segment == from {
-			from.live -= sp.n
-			to.live += sp.n
+			from.liveBytes -= sp.n
+			to.liveBytes += sp.n
 			sp.segment, sp.at, sp.last = to, at, at
 		}
 	}

@@ -120,7 +120,7 @@ func (w *world) meanwhile() {
 	if w.depth >= 3 || w.random.IntN(1000) >= w.inside {
 		return
 	}
-	for _, lock := range []*sync.Mutex{&w.spool.mu, &w.spool.syncing, &w.spool.positions.mu} {
+	for _, lock := range []*sync.Mutex{&w.spool.mu, &w.spool.syncLock, &w.spool.positions.mu} {
 		if !lock.TryLock() {
 			return
 		}

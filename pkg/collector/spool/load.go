@@ -33,7 +33,7 @@ func (s *Spool) load() error {
 			delete(stale, st.id)
 			st.goOnFrom(saved.position)
 		}
-		st.next += restartGap // no line from now on gets the offset of one that was damaged
+		st.nextOffset += restartGap // no line from now on gets the offset of one that was damaged
 	}
 	for id := range stale {
 		s.positions.freeSlot(id)
@@ -49,7 +49,7 @@ func (s *Spool) load() error {
 // goOnFrom sets how far the stream was shipped before the restart: before the position's mapping all is stored or lost,
 // and up to tried it may be stored.
 func (st *Stream) goOnFrom(p position) {
-	st.next = max(st.next, p.mapping.local) // the bytes before it may have been deleted
+	st.nextOffset = max(st.nextOffset, p.mapping.local) // the bytes before it may have been deleted
 	if st.shipped > max(p.mapping.local, p.tried) {
 		return // there is a gap behind the position and its chunk: only the store knows where the stream goes on
 	}
@@ -191,11 +191,11 @@ func (st *Stream) orderSpans() {
 		if i+1 < len(found) && found[i+1].start < sp.end() {
 			continue
 		}
-		sp.segment.live += sp.n
+		sp.segment.liveBytes += sp.n
 		st.addSpan(sp)
 	}
 	if n := len(found); n > 0 {
-		st.next = found[n-1].end()
+		st.nextOffset = found[n-1].end()
 	}
 }
 

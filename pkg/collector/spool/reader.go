@@ -20,10 +20,10 @@ type reader struct {
 	walk *walk
 	span int64 // local offset of the span that the walk is in
 	// The block being read, the position of its data in the file, how many bytes were read, and their checksum.
-	block  block
-	dataAt int64
-	done   int64
-	sum    uint32
+	block      block
+	dataAt     int64
+	doneBytes  int64
+	runningSum uint32
 }
 
 // Read reads across blocks and segments, at most to the end of the current block at a time. It returns the last bytes
@@ -38,18 +38,18 @@ func (r *reader) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	if r.done >= r.block.n {
+	if r.doneBytes >= r.block.n {
 		if err := r.seekBlock(r.at); err != nil {
 			return 0, fmt.Errorf("read %s: %w", r.stream.key, err)
 		}
 	}
-	p = p[:min(int64(len(p)), r.block.n-r.done, r.end-r.at)]
-	if n, err := r.walk.file.ReadAt(p, r.dataAt+r.done); n < len(p) {
+	p = p[:min(int64(len(p)), r.block.n-r.doneBytes, r.end-r.at)]
+	if n, err := r.walk.file.ReadAt(p, r.dataAt+r.doneBytes); n < len(p) {
 		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, noEOF(err))
 	}
-	r.sum = crc32.Update(r.sum, castagnoli, p)
-	r.done += int64(len(p))
-	if r.done == r.block.n && r.sum != r.block.checksum {
+	r.runningSum = crc32.Update(r.runningSum, castagnoli, p)
+	r.doneBytes += int64(len(p))
+	if r.doneBytes == r.block.n && r.runningSum != r.block.checksum {
 		r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, r.block.n, errDamaged)
 		r.stream.spool.dropDamaged(r.stream, r.walk.segment, r.block.start, r.block.n)
 		return 0, r.err
@@ -67,8 +67,8 @@ func (r *reader) seekBlock(offset int64) error {
 	}
 	// A walk only goes forward in the file. A span that follows in the stream may lie before the last one, if one of
 	// them was moved there.
-	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passed <= offset &&
-		(r.span == sp.start || r.walk.read <= sp.at)
+	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passedEnd <= offset &&
+		(r.span == sp.start || r.walk.lastRecord <= sp.at)
 	if !ahead {
 		if err := r.close(); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (r *reader) seekBlock(offset int64) error {
 			if err != nil {
 				return noEOF(err)
 			}
-			r.block, r.dataAt, r.done, r.sum = b, at, before, sum
+			r.block, r.dataAt, r.doneBytes, r.runningSum = b, at, before, sum
 			return nil
 		}
 	}
@@ -155,19 +155,19 @@ func (s *Spool) loseSegment(seg *segment) bool {
 
 // walk iterates over the blocks of one stream in one segment.
 type walk struct {
-	segment *segment
-	stream  *Stream
-	file    file
-	window  *window
-	at      int64 // of the next record
-	read    int64 // of the last one
-	passed  int64 // end of the last block returned
-	found   []located
+	segment    *segment
+	stream     *Stream
+	file       file
+	window     *window
+	nextRecord int64 // of the next record
+	lastRecord int64 // of the last one
+	passedEnd  int64 // end of the last block returned
+	found      []located
 }
 
 type located struct {
-	block block
-	at    int64
+	block  block
+	dataAt int64
 }
 
 // openWalk opens a segment to read the blocks of a stream, from the record at the file offset at. If somebody deleted
@@ -183,19 +183,19 @@ func (s *Spool) openWalk(seg *segment, st *Stream, at int64) (*walk, error) {
 	s.mu.Lock()
 	size := seg.size
 	s.mu.Unlock()
-	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), at: at}, nil
+	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), nextRecord: at}, nil
 }
 
 // nextBlock returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
 func (w *walk) nextBlock() (next block, dataAt int64, err error) {
 	for len(w.found) == 0 {
-		if behind, ok := w.segment.skip[w.at]; ok { // a part without readable records
-			w.at = behind
+		if behind, ok := w.segment.skip[w.nextRecord]; ok { // a part without readable records
+			w.nextRecord = behind
 		}
-		if w.at >= w.window.size {
+		if w.nextRecord >= w.window.size {
 			return block{}, 0, io.EOF
 		}
-		rec, err := w.window.readRecord(w.at)
+		rec, err := w.window.readRecord(w.nextRecord)
 		if err != nil {
 			return block{}, 0, err
 		}
@@ -205,12 +205,12 @@ func (w *walk) nextBlock() (next block, dataAt int64, err error) {
 				w.found = append(w.found, located{b, at})
 			}
 		}
-		w.read, w.at = rec.at, rec.end
+		w.lastRecord, w.nextRecord = rec.at, rec.end
 	}
 	l := w.found[0]
 	w.found = w.found[1:]
-	w.passed = l.block.start + l.block.n
-	return l.block, l.at, nil
+	w.passedEnd = l.block.start + l.block.n
+	return l.block, l.dataAt, nil
 }
 
 // noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.

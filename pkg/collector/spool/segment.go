@@ -13,18 +13,18 @@ import (
 
 // segment is one file of records. Its fields are guarded by the spool's mu.
 type segment struct {
-	path   string
-	size   int64 // bytes of the magic and of complete records
-	synced int64 // bytes that are certainly on disk
-	live   int64 // bytes of unshipped blocks
-	file   file  // nil when nothing more is written to it
-	sealed bool  // nothing more is appended
+	path      string
+	size      int64 // bytes of the magic and of complete records
+	synced    int64 // bytes that are certainly on disk
+	liveBytes int64 // of spans, which are unshipped, and of records that are not durable yet: it stays for these
+	file      file  // nil when nothing more is written to it
+	sealed    bool  // nothing more is appended
 	// damaged segments are set aside instead of deleted. skip maps a file offset without a record to the offset of the
 	// next record.
-	damaged   bool
-	skip      map[int64]int64
-	compacted bool                 // compaction was tried
-	streams   map[*Stream]struct{} // that have blocks in it
+	damaged      bool
+	skip         map[int64]int64
+	compactTried bool                 // compaction was tried
+	streams      map[*Stream]struct{} // that have blocks in it
 }
 
 const (
@@ -104,7 +104,7 @@ func (g *segment) closeFile() error {
 // segment is shipped, it is sealed and moved too, so an idle spool is empty. s.mu is held.
 func (s *Spool) collectShipped() {
 	for seg := range s.segments {
-		if seg.live > 0 || seg.synced < seg.size {
+		if seg.liveBytes > 0 || seg.synced < seg.size {
 			continue
 		}
 		if seg == s.active {

@@ -121,21 +121,21 @@ type Spool struct {
 	opened    time.Time // see steadyNow
 	notify    chan struct{}
 
-	compacting sync.Mutex // held while segments are compacted
-	syncing    sync.Mutex // held while a commit is made durable; taken before mu
+	compactLock sync.Mutex // held while segments are compacted
+	syncLock    sync.Mutex // held while a commit is made durable; taken before mu
 
-	mu       sync.Mutex
-	streams  map[string]*Stream
-	segments map[*segment]struct{}
-	dead     []*segment    // everything shipped, to be deleted
-	active   *segment      // appended to; nil: the next batch begins one
-	sequence uint64        // of the next segment
-	taken    uint64        // positions so far: see nextPosition
-	used     int64         // bytes of all segments
-	commit   *commit       // the open one: see commit
-	table    []byte        // scratch of writeRecord
-	writer   *bufio.Writer // gathers a record
-	closed   bool
+	mu             sync.Mutex
+	streams        map[string]*Stream
+	segments       map[*segment]struct{}
+	dead           []*segment    // everything shipped, to be deleted
+	active         *segment      // appended to; nil: the next batch begins one
+	sequence       uint64        // of the next segment
+	positionsTaken uint64        // positions so far: see nextPosition
+	used           int64         // bytes of all segments
+	commit         *commit       // the open one: see commit
+	table          []byte        // scratch of writeRecord
+	writer         *bufio.Writer // gathers a record
+	closed         bool
 }
 
 // Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A

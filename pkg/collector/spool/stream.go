@@ -30,10 +30,10 @@ type Stream struct {
 
 	// Guarded by the spool's mu:
 
-	next     int64  // local offset of the next line
-	shipped  int64  // local offset: everything before it is stored or lost
-	spans    []span // unshipped, in order of their offsets; the first begins at shipped
-	segments int    // that hold blocks of the stream, shipped or not
+	nextOffset int64  // local offset of the next line
+	shipped    int64  // local offset: everything before it is stored or lost
+	spans      []span // unshipped, in order of their offsets; the first begins at shipped
+	segments   int    // that hold blocks of the stream, shipped or not
 
 	mapping mapping
 	mapped  bool // false until the first Resume, or a saved position
@@ -104,7 +104,7 @@ func (st *Stream) releaseBefore(offset int64) {
 	for len(st.spans) > 0 && st.spans[0].start < offset {
 		sp := &st.spans[0]
 		n := min(sp.n, offset-sp.start)
-		sp.segment.live -= n
+		sp.segment.liveBytes -= n
 		if sp.start, sp.n = sp.start+n, sp.n-n; sp.n == 0 {
 			st.spans = st.spans[1:]
 		}
@@ -124,7 +124,7 @@ func (st *Stream) dropBytes(start, n int64) {
 			spans = append(spans, sp)
 			continue
 		}
-		sp.segment.live -= to - from
+		sp.segment.liveBytes -= to - from
 		sp.segment.damaged = true
 		if before := sp; before.start < from {
 			before.n = from - before.start
@@ -143,9 +143,9 @@ func (st *Stream) dropBytes(start, n int64) {
 // saved. Of the chunks tried it has only the last, since a slot has place for one: after a crash an earlier one that
 // was stored is not recognized, and its lines are stored twice.
 func (st *Stream) nextPosition() position {
-	st.spool.taken++
+	st.spool.positionsTaken++
 	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)},
-		taken: st.spool.taken}
+		taken: st.spool.positionsTaken}
 	if n := len(st.tried); n > 0 {
 		p.tried = st.tried[n-1]
 	}

@@ -82,8 +82,8 @@ func (q *querier) readSets(ctx context.Context) {
 }
 
 // setSeries gives a set the series that were found for it, with the labels that the engine sees. If a later session
-// follows, the series end when that began. The memory for this, and for labels that differ from the stored ones and are
-// therefore copies, counts in the query's memory of the database.
+// follows, the series end when that began. The memory for this, and for copied labels, counts in the query's memory of
+// the database. The database made the found series for this query, so they may be changed.
 func (q *querier) setSeries(ctx context.Context, database *metrics.Database, set *seriesSet,
 	found []*metrics.Series) error {
 	found, err := q.filterBySession(ctx, found, set.matchers)
@@ -93,13 +93,13 @@ func (q *querier) setSeries(ctx context.Context, database *metrics.Database, set
 	set.series = make([]series, len(found))
 	bytes := int64(0)
 	for i, f := range found {
-		shown := q.shownLabels(f)
+		shown, copied := q.shownLabels(f)
 		set.series[i] = series{f, shown, set.mint, set.maxt}
-		if q.nextBegan > 0 {
-			bytes += f.EndAt(q.nextBegan)
-		}
-		if stored := f.Labels(); stored.ByteSize() != shown.ByteSize() {
+		if copied {
 			bytes += int64(shown.ByteSize())
+		}
+		if q.nextBegan > 0 {
+			bytes += f.AddStaleMarker(q.nextBegan)
 		}
 	}
 	if set.sorted {
@@ -155,12 +155,14 @@ func (q *querier) filterBySession(ctx context.Context, found []*metrics.Series,
 	return found, cmp.Or(failed, context.Cause(ctx))
 }
 
-func (q *querier) shownLabels(s *metrics.Series) labels.Labels {
-	l := s.Labels()
-	if q.session == "" || l.Has(sessionLabel) {
-		return l
+// shownLabels returns a series' labels as the engine sees them: with the session's name, if there is one and the series
+// has none. copied says that it was added, so that the labels are a copy of the stored ones.
+func (q *querier) shownLabels(s *metrics.Series) (shown labels.Labels, copied bool) {
+	stored := s.Labels()
+	if q.session == "" || stored.Has(sessionLabel) {
+		return stored, false
 	}
-	return labels.NewBuilder(l).Set(sessionLabel, q.session).Labels()
+	return labels.NewBuilder(stored).Set(sessionLabel, q.session).Labels(), true
 }
 
 // LabelValues implements storage.LabelQuerier.
@@ -198,7 +200,8 @@ func (q *querier) gatherTexts(
 	}
 	texts := make(map[string]struct{})
 	for _, s := range series {
-		eachText(q.shownLabels(s), func(text string) {
+		shown, _ := q.shownLabels(s)
+		eachText(shown, func(text string) {
 			if _, known := texts[text]; !known && err == nil {
 				texts[strings.Clone(text)] = struct{}{} // the text of all labels need not stay in memory
 				err = q.memory.Add(database, int64(len(text))+textBytes)

@@ -21,7 +21,7 @@ type server struct {
 
 func (s *server) create(c *Conditions, key string, size int64) error {
 	w := Writer{
-		one: func(_ context.Context, key string, _ io.ReadSeeker, _ int64, createOnly bool) (int, error) {
+		putOne: func(_ context.Context, key string, _ io.ReadSeeker, _ int64, createOnly bool) (int, error) {
 			s.writes++
 			switch {
 			case createOnly && s.refuses:
@@ -93,11 +93,11 @@ func TestSecondWriteSendsTheWholeBody(t *testing.T) {
 	const size = leastPart + 1
 	sent := int64(0)
 	w := Writer{
-		one: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (int, error) {
+		putOne: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (int, error) {
 			_, _ = io.CopyN(io.Discard, body, size/2)
 			return 1, errUnknown
 		},
-		parts: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (err error) {
+		putParts: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (err error) {
 			sent, err = io.Copy(io.Discard, body)
 			return err
 		},

@@ -72,7 +72,7 @@ func NewReader(ctx context.Context, open Open, stat func() error, offset, length
 	}
 	r := &reader{ctx: ctx, open: open, offset: offset}
 	var err error
-	r.body, r.left, err = r.requestRange(length)
+	r.body, r.leftBytes, err = r.requestRange(length)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +80,13 @@ func NewReader(ctx context.Context, open Open, stat func() error, offset, length
 }
 
 type reader struct {
-	ctx     context.Context
-	open    Open
-	version string        // that the first request found
-	body    io.ReadCloser // nil after a failure
-	offset  int64         // of the next byte
-	left    int64         // bytes to deliver
-	failed  int           // failures since the last byte
+	ctx       context.Context
+	open      Open
+	version   string        // that the first request found
+	body      io.ReadCloser // nil after a failure
+	offset    int64         // of the next byte
+	leftBytes int64         // bytes to deliver
+	failures  int           // failures since the last byte
 }
 
 // requestRange asks for length bytes from r.offset on, all of the rest if length is negative, and returns the body and
@@ -109,11 +109,11 @@ func (r *reader) requestRange(length int64) (body io.ReadCloser, n int64, err er
 // Read implements io.Reader. Where the connection breaks, it pauses and then requests the rest of the range, until that
 // has failed too often in a row.
 func (r *reader) Read(p []byte) (int, error) {
-	if r.left == 0 {
+	if r.leftBytes == 0 {
 		return 0, io.EOF
 	}
-	if int64(len(p)) > r.left {
-		p = p[:r.left] // a store may send more than the range
+	if int64(len(p)) > r.leftBytes {
+		p = p[:r.leftBytes] // a store may send more than the range
 	}
 	for len(p) > 0 {
 		if r.body == nil {
@@ -123,8 +123,8 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 		n, err := r.body.Read(p)
 		if n > 0 {
-			r.failed = 0
-			r.offset, r.left = r.offset+int64(n), r.left-int64(n)
+			r.failures = 0
+			r.offset, r.leftBytes = r.offset+int64(n), r.leftBytes-int64(n)
 			return n, nil // an error comes again with the next read
 		}
 		if err == nil {
@@ -145,13 +145,13 @@ func (r *reader) Read(p []byte) (int, error) {
 // reopen requests the bytes that are not read yet. If there are not as many as there should be, the object was replaced
 // meanwhile, and that is an error.
 func (r *reader) reopen() error {
-	body, n, err := r.requestRange(r.left)
+	body, n, err := r.requestRange(r.leftBytes)
 	if err != nil {
 		return fmt.Errorf("continue reading at byte %d: %w", r.offset, err)
 	}
-	if n != r.left {
+	if n != r.leftBytes {
 		_ = body.Close()
-		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.left,
+		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.leftBytes,
 			io.ErrUnexpectedEOF)
 	}
 	r.body = body
@@ -163,15 +163,15 @@ func (r *reader) pauseAfter(cause error) error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
 	}
-	r.failed++
-	if r.failed >= MaxAttempts {
-		return fmt.Errorf("%d attempts: %w", r.failed, cause)
+	r.failures++
+	if r.failures >= MaxAttempts {
+		return fmt.Errorf("%d attempts: %w", r.failures, cause)
 	}
-	return backoff.Sleep(r.ctx, Delay(r.failed-1))
+	return backoff.Sleep(r.ctx, Delay(r.failures-1))
 }
 
 func (r *reader) Close() error {
-	r.left = 0
+	r.leftBytes = 0
 	if r.body == nil {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 
 // Writer is the half of a driver that creates and puts objects: small ones by one request, large ones in parts.
 type Writer struct {
-	one        One
-	parts      Parts
+	putOne     One
+	putParts   Parts
 	find       Find
 	conditions *Conditions
 }
@@ -74,7 +74,7 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	case err == nil && size <= probeSize:
 		// The object is there now. A server that honours the condition must refuse to create it again. Unlike w.write,
 		// w.one returns os.ErrExist also for an object that this writer stored.
-		_, again := w.one(ctx, key, body, size, true)
+		_, again := w.putOne(ctx, key, body, size, true)
 		w.conditions.recordProbe(ifTaken(again, true))
 	}
 	return err
@@ -97,10 +97,10 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if w.parts != nil && inParts(size, createOnly) {
-		return ifTaken(w.parts(ctx, key, body, size, createOnly), createOnly)
+	if w.putParts != nil && inParts(size, createOnly) {
+		return ifTaken(w.putParts(ctx, key, body, size, createOnly), createOnly)
 	}
-	attempts, err := w.one(ctx, key, body, size, createOnly)
+	attempts, err := w.putOne(ctx, key, body, size, createOnly)
 	err = ifTaken(err, createOnly)
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
