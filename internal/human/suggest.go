@@ -34,21 +34,23 @@ func Nearest(typed string, names []string) string {
 // typoDistance counts the letters that are wrong, missing, too many or swapped with the next between two texts (optimal
 // string alignment distance).
 func typoDistance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	// row[j] is the distance of the first letters of a, one more in each round, from the first j letters of b; above is
+	// the row of one letter less of a, twoAbove of two less.
+	twoAbove, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		before, last, row = last, row, before
+		twoAbove, above, row = above, row, twoAbove
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := 1
+			wrong := 1
 			if a[i] == b[j] {
-				cost = 0
+				wrong = 0
 			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			row[j+1] = min(above[j]+wrong, above[j+1]+1, row[j]+1) // wrong or equal, too many, missing
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
+				row[j+1] = min(row[j+1], twoAbove[j-1]+1) // swapped
 			}
 		}
 	}

@@ -145,10 +145,11 @@ func Span(text string) (whole time.Duration, ok bool) {
 		return 0, false
 	}
 	for _, part := range partForm().FindAllStringSubmatch(text, -1) {
-		n, err := strconv.Atoi(part[1])
+		number, name := part[1], part[2] // such as 2 and h
+		n, err := strconv.Atoi(number)
 		unit := time.Duration(0)
 		for _, u := range units {
-			if unit == 0 && strings.HasPrefix(u.names, part[2]) {
+			if unit == 0 && strings.HasPrefix(u.names, name) {
 				unit = u.unit
 			}
 		}

@@ -208,20 +208,20 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	compressed := int64(-1)
 	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
-		case 4:
+		case 4: // codec
 			chunk.codec = codec(c.integer(kind))
-		case 5:
+		case 5: // num_values
 			chunk.values = c.integer(kind)
-		case 6:
+		case 6: // total_uncompressed_size
 			chunk.Plain = c.integer(kind)
-		case 7:
+		case 7: // total_compressed_size
 			compressed = c.integer(kind)
-		case 9:
+		case 9: // data_page_offset
 			chunk.From = c.integer(kind)
 		}
 	})
-	if chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0 || chunk.From > end ||
-		compressed > end-chunk.From {
+	isMissing := chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0
+	if isMissing || chunk.From > end || compressed > end-chunk.From {
 		c.fail()
 	}
 	if !c.reserve(int64(unsafe.Sizeof(chunk))) {

@@ -42,18 +42,20 @@ type pageHeader struct {
 // visitPages calls visit for each page of a chunk, decompressed. data is all bytes of the chunk, and is not trusted. A
 // page's data is valid during the call only.
 func (c *Chunk) visitPages(data []byte, visit func(page) error) error {
-	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || c.codec != uncompressed &&
-		c.codec != zstandard {
+	// Our tables have one value in each row, and no other codec.
+	hasKnownCodec := c.codec == uncompressed || c.codec == zstandard
+	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || !hasKnownCodec {
 		return malformed("column %s has an unknown form", c.column.Name)
 	}
 	rows, left := c.rows, c.Plain
 	for rows > 0 {
 		in := &thriftReader{b: data}
 		h := readPageHeader(in)
-		if in.bad || h.pageType != dataPage && h.pageType != dataPageV2 || h.rows <= 0 || h.rows > int64(rows) ||
-			h.nulls != 0 || h.levels != 0 ||
-			h.compressedSize < 0 || h.compressedSize > int64(len(in.b)) || h.uncompressedSize < 0 ||
-			h.uncompressedSize > left {
+		isKnown := (h.pageType == dataPage || h.pageType == dataPageV2) && h.nulls == 0 && h.levels == 0
+		hasRows := h.rows > 0 && h.rows <= int64(rows)
+		fits := h.compressedSize >= 0 && h.compressedSize <= int64(len(in.b)) &&
+			h.uncompressedSize >= 0 && h.uncompressedSize <= left
+		if in.bad || !isKnown || !hasRows || !fits {
 			return malformed("a page of column %s cannot be read", c.column.Name)
 		}
 		stored := in.b[:h.compressedSize]

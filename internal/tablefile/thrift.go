@@ -222,7 +222,7 @@ func (c *thriftReader) skipMap(depth int) {
 	if n == 0 {
 		return
 	}
-	kinds := c.byte()
+	kinds := c.byte() // 4 bits the keys' type, 4 bits the values'
 	for ; n > 0 && !c.bad; n-- {
 		c.skipElement(kinds>>4, depth)
 		c.skipElement(kinds&15, depth)

@@ -174,7 +174,7 @@ func (c *Collector) storeGrafana(ctx context.Context, session string) error {
 		if err == nil {
 			err = c.opts.Store.Create(ctx, key, bytes.NewReader(compressed(data)))
 		}
-		if err != nil && !errors.Is(err, os.ErrExist) {
+		if err != nil && !errors.Is(err, os.ErrExist) { // an earlier collector may have stored it
 			failed = errors.Join(failed, fmt.Errorf("store Grafana dashboard %q: %w", name, err))
 			continue
 		}

@@ -321,8 +321,8 @@ func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int
 		}
 	}
 	var exposed *blockTarget // of the block before, if that exposed the series at its end
-	// leave ends the series if its target was gone before it was read again.
-	leave := func(next int64) {
+	// endIfGone ends the series if its target was gone before it was read again, at the time next.
+	endIfGone := func(next int64) {
 		if exposed != nil && exposed.goneAt() < next {
 			add(part{times: []int64{exposed.goneAt()}, ended: true})
 			exposed = nil
@@ -330,17 +330,17 @@ func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int
 	}
 	for i, b := range hours.blocks {
 		if i > 0 && b.Node != hours.blocks[i-1].Node {
-			leave(hours.until)
+			endIfGone(hours.until) // no further block is of the node before
 			exposed = nil
 		}
 		target := b.block.targetByID(key.target)
 		if target == nil || len(target.times) == 0 {
 			continue
 		}
-		leave(target.times[0])
+		endIfGone(target.times[0])
 		p := part{times: target.times}
 		p.at, p.values = b.block.changesOf(number)
-		// An hour begins with all exposed series.
+		// An hour begins with all exposed series: one without a change at its first read is no longer exposed.
 		p.ended = exposed != nil && (len(p.at) == 0 || p.at[0] != 0)
 		if exposed = nil; len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1]) {
 			exposed = target
@@ -349,7 +349,7 @@ func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int
 			add(p)
 		}
 	}
-	leave(hours.until)
+	endIfGone(hours.until)
 	if len(s.parts) == 0 {
 		return nil
 	}

@@ -226,6 +226,7 @@ func figuresOf(s layout.Sample, m machine) []figure {
 		add("ray_node_disk_free", total-used)
 		add("ray_node_disk_utilization_percentage", 100*used/total)
 	}
+	// Of these pairs the first is what was read or received, the second what was written or sent, in bytes a second.
 	add("ray_node_disk_io_read_speed", float64(s.DiskIO[0]))
 	add("ray_node_disk_io_write_speed", float64(s.DiskIO[1]))
 	add("ray_node_network_receive_speed", float64(s.Net[0]))

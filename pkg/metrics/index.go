@@ -164,6 +164,7 @@ func (x *metricsIndex) findSeries(ctx context.Context, s Selection) (found []fou
 			return nil, context.Cause(ctx)
 		}
 		name := x.names[from]
+		// The series of one name follow each other.
 		to := from + sort.Search(len(x.names)-from,
 			func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
 		matches, err := s.matchesName(string(name))
@@ -179,7 +180,7 @@ func (x *metricsIndex) findSeries(ctx context.Context, s Selection) (found []fou
 				if err != nil {
 					return nil, err
 				}
-				if x.rows[i] == x.rows[i+1] {
+				if x.rows[i] == x.rows[i+1] { // it has no samples
 					continue
 				}
 				if matches, err := s.matches(l); err != nil {
@@ -300,6 +301,7 @@ func (x *metricsIndex) groupsOf(found []foundSeries) (groups []int) {
 		if s.from == s.to {
 			continue
 		}
+		// Group g has the rows from x.groups[g] up to, without, x.groups[g+1].
 		g := sort.Search(len(x.groups)-1, func(i int) bool { return x.groups[i+1] > s.from })
 		for ; g < len(x.groups)-1 && x.groups[g] < s.to; g++ {
 			if len(groups) == 0 || groups[len(groups)-1] != g {

@@ -85,7 +85,7 @@ func (w *walker) redactTokens(b []byte, last bool) (done int, err error) {
 			if found < i {
 				found = w.r.finder.nextLiteral(b, i)
 			}
-			content := b[i+1 : t.end-1]
+			content := b[i+1 : t.end-1] // without the quotes
 			w.redactString(content, t.name, w.r.always != 0 || found < t.end || hasEscapes(content))
 		case t.kind == '{' || t.kind == '[':
 			w.depth++
@@ -126,7 +126,7 @@ type token struct {
 func nextToken(b []byte, i int) token {
 	switch c := b[i]; c {
 	case '"':
-		end := jsontext.StringEnd(b, i+1) + 1
+		end := jsontext.StringEnd(b, i+1) + 1 // behind the closing quote
 		if end > len(b) {
 			return token{kind: '"', open: true}
 		}
@@ -202,8 +202,10 @@ func (w *walker) redactString(content []byte, name, mayMatch bool) {
 	}
 	redacted := bytes.Clone(decoded)
 	matches := 0
-	if first := bytes.TrimLeft(redacted, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') &&
-		w.nested < maxNested {
+	trimmed := bytes.TrimLeft(redacted, " \t\r\n")
+	mayBeJSON := len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
+	if mayBeJSON && w.nested < maxNested {
+		// JSON in the string is redacted as a document of its own, so that no rule is left for it as one text.
 		inner := walker{r: w.r, nested: w.nested + 1}
 		matches, rules = inner.textAndJSON(redacted), 0
 	} else {
@@ -237,7 +239,7 @@ func (w *walker) redactAssignment(text, redacted []byte, rules uint64) (matches 
 // redacted in its strings, and what matches in it as text is overwritten too, but only in strings and numbers.
 func (w *walker) textAndJSON(text []byte) (matches int) {
 	before, asText := bytes.Clone(text), bytes.Clone(text)
-	without := w.r.assigned // feed finds the values of names by their names
+	without := w.r.assigned // redactTokens finds the values of names by their names
 	if w.loose {
 		without = 0
 	}
@@ -246,6 +248,7 @@ func (w *walker) textAndJSON(text []byte) (matches int) {
 		copy(text, before)
 		return w.r.redactLines(text, maxNested, 0) // by all rules
 	}
+	// What matched in the text as a whole is overwritten in its tokens, too: matches may go over several of them.
 	for i := 0; matches > 0 && i < len(text); {
 		t := nextToken(before, i)
 		if t.end == 0 {

@@ -79,6 +79,7 @@ func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 		maxMatches := max(maxRead/max(len(line), 1), 1)
 		for i, m := range rule.expression.FindAllSubmatchIndex(line, maxMatches) {
 			before := len(spans)
+			// m has the begin and end of the match, then of each group; -1 where a group is not in the match.
 			for g := 2; rule.groups && g < len(m); g += 2 {
 				if m[g] >= 0 {
 					spans = append(spans, span{m[g], m[g+1]})
@@ -87,7 +88,7 @@ func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 			if len(spans) == before {
 				spans = append(spans, span{m[0], m[1]})
 			}
-			if i == maxMatches-1 {
+			if i == maxMatches-1 { // there may be more: the rest is overwritten
 				spans = append(spans, span{m[1], len(line)})
 			}
 		}
