@@ -16,8 +16,9 @@ const maxDeltaBlock = 64 << 10
 func appendDeltas[T int32 | int64](out []T, b []byte, rows, bits int) ([]T, []byte, error) {
 	c := &thriftReader{b: b}
 	blockRows, parts, total, value := c.uvarint(), c.uvarint(), c.uvarint(), T(c.varint())
-	if c.bad || blockRows == 0 || blockRows > maxDeltaBlock || parts == 0 || blockRows%parts != 0 ||
-		(blockRows/parts)%8 != 0 || total != uint64(rows) {
+	hasBlocks := blockRows > 0 && blockRows <= maxDeltaBlock
+	hasParts := parts > 0 && blockRows%parts == 0 && (blockRows/parts)%8 == 0 // of whole bytes, whatever the width
+	if c.bad || !hasBlocks || !hasParts || total != uint64(rows) {
 		return out, nil, errDelta
 	}
 	out = append(out, value)

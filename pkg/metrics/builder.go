@@ -360,7 +360,7 @@ func (b *builder) setCurrent(place int32, current bool) {
 		s.current = int32(len(*list))
 		*list = append(*list, place)
 	case !current && s.current >= 0:
-		last := (*list)[len(*list)-1]
+		last := (*list)[len(*list)-1] // takes its place
 		(*list)[s.current], b.series[last].current = last, s.current
 		*list, s.current = (*list)[:len(*list)-1], -1
 	}

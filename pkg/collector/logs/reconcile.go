@@ -141,7 +141,7 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {
 		f := t.files[s.id]
-		copied := t.copyOf(f, unknown)
+		copied := t.copyOf(f, unknown) // index of the copy of f's old bytes, -1 if there is none
 		if copied < 0 && t.mayHaveCopy(f, s) {
 			f.replaced = true
 			f.handle(fileMoved)
@@ -155,8 +155,10 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		} else {
 			t.finishFile(f)
 		}
-		if copied >= 0 || s.fullPath() == f.fullPath() || (s.path == f.stream.path && s.dir == t.dir) {
-			t.followNew(now, s, f.stream) // truncated, and perhaps renamed since
+		isStillItsLog := s.fullPath() == f.fullPath() || (s.path == f.stream.path && s.dir == t.dir)
+		if copied >= 0 || isStillItsLog {
+			// The log was truncated, and perhaps renamed since. With as many bytes or more it was overwritten.
+			t.followNew(now, s, f.stream)
 			if copied < 0 && s.size >= f.size {
 				f.stream.beginOverwritten(now, t.files[s.id])
 			}
@@ -264,9 +266,12 @@ func (t *tree) finishFile(f *file) {
 		delete(t.files, f.id)
 	}
 	s := f.stream
-	// Before the store is listed, it is not known how much of the current file is stored.
 	lost := f.unstoredBytes()
-	if lost > 0 && (s.state != unlisted || f != s.current) && (removed || !s.isTooSoon(f, time.Now())) {
+	// Before the store is listed, it is not known how much of the current file is stored.
+	isKnown := s.state != unlisted || f != s.current
+	// Of a log that is overwritten again and again, contents that waited to be stored are left out on purpose.
+	isLeftOut := !removed && s.isTooSoon(f, time.Now())
+	if lost > 0 && isKnown && !isLeftOut {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,

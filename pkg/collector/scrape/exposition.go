@@ -39,7 +39,7 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 	}
 	defer flush()
 	for {
-		line, err := in.ReadSlice('\n')
+		line, err := in.ReadSlice('\n') // the last line may have no end: then err is io.EOF
 		tooLong := false
 		for errors.Is(err, bufio.ErrBufferFull) {
 			tooLong = true
@@ -53,9 +53,9 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 		case tooLong:
 			bad++
 		case len(line) == 0:
-		case line[0] == '#':
+		case line[0] == '#': // such as "# HELP ray_tasks Current number of tasks"
 			if name, what, text := parseComment(line); name != "" {
-				if name != m.Name {
+				if name != m.Name { // it begins another metric
 					flush()
 					m.Name = name
 				}
@@ -66,7 +66,7 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 					m.Type = text
 				}
 			}
-		default:
+		default: // such as "ray_tasks{State=\"RUNNING\"} 17"
 			flush()
 			lines++
 			if lineErr := sampleLine(line, h); errors.Is(lineErr, errLine) {
@@ -169,7 +169,7 @@ func parseSpelling(spelling []byte) (name string, labels []samples.Label, err er
 			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
 		}
 		s = strings.TrimLeft(s[1:], " \t")
-		n := jsontext.StringEnd([]byte(s), 1) // as in JSON
+		n := jsontext.StringEnd([]byte(s), 1) // where the closing quote is, as in JSON
 		if !strings.HasPrefix(s, `"`) || n == len(s) {
 			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
 		}

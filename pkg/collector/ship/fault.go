@@ -60,7 +60,7 @@ func (s *Shipper) findFault(ctx context.Context, st *state, err error) fault {
 	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
 		return objectFault
 	case storeWorks && divisible && st.ownErrors >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
-		return sizeFault // smaller chunks are tried before the stream counts as refused
+		return sizeFault // smaller chunks are tried before the next error would make the stream count as refused
 	case storeWorks:
 		return objectFault
 	}

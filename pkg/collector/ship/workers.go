@@ -38,7 +38,7 @@ type workers struct {
 	running  int   // workers
 	suspects int   // under way
 	large    int   // under way
-	// tookNewest says that choose took the last job, the newest, when it was last asked while a crowd waited.
+	// tookNewest says that chooseJob took the last job, the newest, when it was last asked while a crowd waited.
 	tookNewest bool
 	shipped    int // chunks
 	errs       []error

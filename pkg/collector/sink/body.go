@@ -60,7 +60,7 @@ func (m *bodies) readBody(w http.ResponseWriter, r *http.Request) (*body, *refus
 	compressed := r.Header.Get("Content-Encoding") == "gzip"
 	size := r.ContentLength
 	if compressed {
-		size = -1
+		size = -1 // the length of the decompressed body is not known
 	}
 	b := m.newBody(r.Context(), size)
 	if b == nil {
@@ -83,7 +83,7 @@ func (m *bodies) readBody(w http.ResponseWriter, r *http.Request) (*body, *refus
 		return nil, m.tooLarge()
 	case errors.Is(err, errBusy):
 		return nil, busyRefusal()
-	case errors.Is(err, errSlow):
+	case errors.Is(err, errSlow): // the rest of the body is not read, so the connection cannot be used again
 		w.Header().Set("Connection", "close")
 		return nil, &refusal{status: http.StatusRequestTimeout, reason: "slow",
 			text: fmt.Sprintf("the body came with less than %d bytes a second, or not within %v", slowRate,

@@ -40,22 +40,25 @@ const writeBytes = 256 << 10
 // ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept.
 // Only if the disk fails a second time right away may all of it be kept.
 func (s *Spool) Append(ctx context.Context, batch []Lines) error {
-	return s.append(ctx, batch, 1)
+	return s.append(ctx, batch, allRoom)
 }
 
 // AppendMinor is Append for lines that give way to events: it returns ErrGiveWay where they would leave the spool, or
 // what its disk has room for, more than half full.
 func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
-	err := s.append(ctx, batch, 2)
+	err := s.append(ctx, batch, halfRoom)
 	if errors.Is(err, ErrFull) {
 		return ErrGiveWay
 	}
 	return err
 }
 
+// Divisors of the room that the spool and its disk have, for those who may use only a part of it.
+const allRoom, halfRoom = 1, 2
+
 // append writes a batch to disk and returns when it is durable. The error wraps ErrFull if the spool would then hold
-// more than the part-th part of the room that the spool and the disk have: part is 1 for all of the room, 2 for a half.
-func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
+// more than the room divided by divisor.
+func (s *Spool) append(ctx context.Context, batch []Lines, divisor int64) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.writeBatch(ctx, blocks, part)
+	c, err := s.writeBatch(ctx, blocks, divisor)
 	s.mu.Unlock()
 	if err == nil {
 		err = s.makeDurable(c)
@@ -117,8 +120,8 @@ func lineCut(data []byte) int {
 }
 
 // writeBatch writes the blocks as one record to the active segment, and returns the commit with which the record
-// becomes durable. part is as in append. s.mu is held.
-func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, part int64) (*commit, error) {
+// becomes durable. divisor is as in append. s.mu is held.
+func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, divisor int64) (*commit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -126,12 +129,14 @@ func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, part int64) (
 		return nil, errClosed
 	}
 	size, tableBytes := recordSize(blocks)
+	needed := size + segmentHead // it may begin a new segment
 	switch {
-	case size+segmentHead > s.opts.MaxBytes || tableBytes > maxTableBytes:
+	case needed > s.opts.MaxBytes || tableBytes > maxTableBytes:
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
-	case s.used+size+segmentHead > s.opts.MaxBytes:
+	case s.used+needed > s.opts.MaxBytes:
 		return nil, fmt.Errorf("%d of %d bytes: %w", s.used, s.opts.MaxBytes, ErrFull)
-	case part > 1 && s.used+size+segmentHead > min(s.opts.MaxBytes, s.used+s.disk.free(s.dir))/part:
+	// The disk is asked only for a part of the room: for all of it the write itself tells.
+	case divisor > allRoom && s.used+needed > min(s.opts.MaxBytes, s.used+s.disk.free(s.dir))/divisor:
 		return nil, ErrFull
 	}
 	if err := s.assignOffsets(blocks); err != nil {

@@ -99,7 +99,10 @@ func cutBlock(t []byte) (block, []byte) {
 func isTable(t []byte, dataBytes uint64) bool {
 	var sum uint64
 	for len(t) > 0 {
-		if len(t) < blockHeadBytes || len(t) < blockHeadBytes+int(binary.LittleEndian.Uint16(t[24:])) {
+		if len(t) < blockHeadBytes {
+			return false
+		}
+		if keyBytes := binary.LittleEndian.Uint16(t[24:]); len(t) < blockHeadBytes+int(keyBytes) {
 			return false
 		}
 		var e block

@@ -191,7 +191,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 func (st *Stream) wholeLines(start, n, limit int64) (int64, error) {
 	r := &reader{stream: st, at: start, end: start + n}
 	defer r.Close()
-	var cut, at int64
+	var cut, at int64 // bytes up to the last line's end that is not behind limit, and up to where it was looked
 	buf := make([]byte, windowBytes)
 	for {
 		k, err := r.Read(buf)
