@@ -129,6 +129,7 @@ func TestLingers(t *testing.T) {
 			return 0, context.Cause(ctx)
 		})
 		time.Sleep(2 * linger)
+		synctest.Wait()
 		says.Equal(t, took, time.Second+linger, "nobody came back: it ended after")
 	})
 }
