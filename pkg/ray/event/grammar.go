@@ -17,8 +17,8 @@ const (
 // Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and
 // returns the index behind it. A negative index says that s.err is set.
 
-// space skips white space from i on, and returns where it ends. A line break in it sets s.multiline.
-func (s *Scanner) space(i int) int {
+// skipSpace skips white space from i on, and returns where it ends. A line break in it sets s.multiline.
+func (s *Scanner) skipSpace(i int) int {
 	for ; i < len(s.b); i++ {
 		switch s.b[i] {
 		case ' ', '\t':
@@ -31,137 +31,137 @@ func (s *Scanner) space(i int) int {
 	return i
 }
 
-func (s *Scanner) bad(i int, want string) int {
+func (s *Scanner) failAt(i int, want string) int {
 	s.fail(i, want)
 	return -1
 }
 
-// value checks the JSON value that begins at i, depth levels deep. It returns where the value ends; negative if it is
-// malformed.
-func (s *Scanner) value(i, depth int) int {
+// valueEnd checks the JSON value that begins at i, depth levels deep. It returns where the value ends; negative if it
+// is malformed.
+func (s *Scanner) valueEnd(i, depth int) int {
 	if i >= len(s.b) {
-		return s.bad(i, "want a value")
+		return s.failAt(i, "want a value")
 	}
 	switch c := s.b[i]; c {
 	case '"':
-		end, _ := s.str(i + 1)
+		end, _ := s.stringEnd(i + 1)
 		return end
 	case '{':
-		return s.object(i+1, depth+1)
+		return s.objectEnd(i+1, depth+1)
 	case '[':
-		return s.array(i+1, depth+1)
+		return s.arrayEnd(i+1, depth+1)
 	case 't':
-		return s.literal(i, "true")
+		return s.literalEnd(i, "true")
 	case 'f':
-		return s.literal(i, "false")
+		return s.literalEnd(i, "false")
 	case 'n':
-		return s.literal(i, "null")
+		return s.literalEnd(i, "null")
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return s.number(i)
+		return s.numberEnd(i)
 	}
-	return s.bad(i, "want a value")
+	return s.failAt(i, "want a value")
 }
 
-// object checks the object whose { is before i, and keeps the fields of the event and of its inner objects that are
+// objectEnd checks the object whose { is before i, and keeps the fields of the event and of its inner objects that are
 // needed. It returns where the object ends; negative if it is malformed.
-func (s *Scanner) object(i, depth int) int {
+func (s *Scanner) objectEnd(i, depth int) int {
 	if depth > maxDepth {
-		return s.bad(i-1, "want at most 10000 levels")
+		return s.failAt(i-1, "want at most 10000 levels")
 	}
-	if i = s.space(i); i < len(s.b) && s.b[i] == '}' {
+	if i = s.skipSpace(i); i < len(s.b) && s.b[i] == '}' {
 		return i + 1
 	}
 	for {
 		if i >= len(s.b) || s.b[i] != '"' {
-			return s.bad(i, "want a string for a key")
+			return s.failAt(i, "want a string for a key")
 		}
 		keyStart := i
 		var escaped bool
-		if i, escaped = s.str(i + 1); i < 0 {
+		if i, escaped = s.stringEnd(i + 1); i < 0 {
 			return i
 		}
 		key := s.b[keyStart:i]
 		if i >= len(s.b) || s.b[i] != ':' {
-			if i = s.space(i); i >= len(s.b) || s.b[i] != ':' {
-				return s.bad(i, "want a colon after a key")
+			if i = s.skipSpace(i); i >= len(s.b) || s.b[i] != ':' {
+				return s.failAt(i, "want a colon after a key")
 			}
 		}
-		valueStart := s.space(i + 1)
-		if i = s.value(valueStart, depth); i < 0 {
+		valueStart := s.skipSpace(i + 1)
+		if i = s.valueEnd(valueStart, depth); i < 0 {
 			return i
 		}
 		if depth <= bodyDepth {
 			if escaped {
-				key = decode(key)
+				key = decodeString(key)
 			} else {
 				key = key[1 : len(key)-1]
 			}
 			if depth == eventDepth {
-				s.fields.envelope(key, s.b[valueStart:i])
+				s.fields.keepOfEvent(key, s.b[valueStart:i])
 			} else {
-				s.fields.body(key, s.b[valueStart:i])
+				s.fields.keepOfBody(key, s.b[valueStart:i])
 			}
 		}
 		if i >= len(s.b) || s.b[i] != ',' {
-			i = s.space(i)
+			i = s.skipSpace(i)
 			if i < len(s.b) && s.b[i] == '}' {
 				return i + 1
 			}
 			if i >= len(s.b) || s.b[i] != ',' {
-				return s.bad(i, "want a comma or } after a value")
+				return s.failAt(i, "want a comma or } after a value")
 			}
 		}
-		i = s.space(i + 1)
+		i = s.skipSpace(i + 1)
 	}
 }
 
-// array checks the array whose [ is before i. It returns where the array ends; negative if it is malformed.
-func (s *Scanner) array(i, depth int) int {
+// arrayEnd checks the array whose [ is before i. It returns where the array ends; negative if it is malformed.
+func (s *Scanner) arrayEnd(i, depth int) int {
 	if depth > maxDepth {
-		return s.bad(i-1, "want at most 10000 levels")
+		return s.failAt(i-1, "want at most 10000 levels")
 	}
-	if i = s.space(i); i < len(s.b) && s.b[i] == ']' {
+	if i = s.skipSpace(i); i < len(s.b) && s.b[i] == ']' {
 		return i + 1
 	}
 	for {
-		if i = s.value(i, depth); i < 0 {
+		if i = s.valueEnd(i, depth); i < 0 {
 			return i
 		}
-		i = s.space(i)
+		i = s.skipSpace(i)
 		switch {
 		case i < len(s.b) && s.b[i] == ']':
 			return i + 1
 		case i < len(s.b) && s.b[i] == ',':
-			i = s.space(i + 1)
+			i = s.skipSpace(i + 1)
 		default:
-			return s.bad(i, "want a comma or ] after a value")
+			return s.failAt(i, "want a comma or ] after a value")
 		}
 	}
 }
 
-// literal checks a word, such as true, at i. It returns where the word ends; negative if another one is there.
-func (s *Scanner) literal(i int, word string) int {
+// literalEnd checks a word, such as true, at i. It returns where the word ends; negative if another one is there.
+func (s *Scanner) literalEnd(i int, word string) int {
 	for n := range len(word) {
 		if i+n >= len(s.b) || s.b[i+n] != word[n] {
-			return s.bad(i+n, "want "+word)
+			return s.failAt(i+n, "want "+word)
 		}
 	}
 	return i + len(word)
 }
 
-// number checks the number that begins at i with a digit or a minus. It returns where the number ends; negative if it
-// is malformed.
-func (s *Scanner) number(i int) int {
+// numberEnd checks the number that begins at i with a digit or a minus. It returns where the number ends; negative if
+// it is malformed.
+func (s *Scanner) numberEnd(i int) int {
 	if s.b[i] == '-' {
 		i++
 	}
 	if i < len(s.b) && s.b[i] == '0' {
 		i++
-	} else if i = s.digits(i); i < 0 {
+	} else if i = s.digitsEnd(i); i < 0 {
 		return i
 	}
 	if i < len(s.b) && s.b[i] == '.' {
-		if i = s.digits(i + 1); i < 0 {
+		if i = s.digitsEnd(i + 1); i < 0 {
 			return i
 		}
 	}
@@ -170,15 +170,15 @@ func (s *Scanner) number(i int) int {
 		if i < len(s.b) && (s.b[i] == '+' || s.b[i] == '-') {
 			i++
 		}
-		return s.digits(i)
+		return s.digitsEnd(i)
 	}
 	return i
 }
 
-// digits checks one or more digits at i, and returns where they end; negative if there are none.
-func (s *Scanner) digits(i int) int {
+// digitsEnd checks one or more digits at i, and returns where they end; negative if there are none.
+func (s *Scanner) digitsEnd(i int) int {
 	if i >= len(s.b) || s.b[i]-'0' > 9 {
-		return s.bad(i, "want a digit")
+		return s.failAt(i, "want a digit")
 	}
 	for i++; i < len(s.b) && s.b[i]-'0' <= 9; {
 		i++
@@ -186,16 +186,16 @@ func (s *Scanner) digits(i int) int {
 	return i
 }
 
-// str checks the string whose opening quote is before i, and returns where it ends; negative if it is malformed.
+// stringEnd checks the string whose opening quote is before i, and returns where it ends; negative if it is malformed.
 // escaped says that there is a backslash in it.
-func (s *Scanner) str(i int) (end int, escaped bool) {
+func (s *Scanner) stringEnd(i int) (end int, escaped bool) {
 	b := s.b
 	for {
 		// Eight bytes at a time up to a quote, a backslash or a control character.
 		for ; i+8 <= len(b); i += 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
 			quote, slash := w^('"'*eachByte), w^('\\'*eachByte)
-			if found := (below(quote, 1) | below(slash, 1) | below(w, ' ')) & highBits; found != 0 {
+			if found := (firstBelow(quote, 1) | firstBelow(slash, 1) | firstBelow(w, ' ')) & highBits; found != 0 {
 				i += bits.TrailingZeros64(found) / 8
 				break
 			}
@@ -204,14 +204,14 @@ func (s *Scanner) str(i int) (end int, escaped bool) {
 		}
 		switch {
 		case i >= len(b):
-			return s.bad(i, "want the end of a string"), false
+			return s.failAt(i, "want the end of a string"), false
 		case b[i] == '"':
 			return i + 1, escaped
 		case b[i] < ' ':
-			return s.bad(i, "want no control character in a string"), false
+			return s.failAt(i, "want no control character in a string"), false
 		}
 		escaped = true
-		if i = s.escape(i + 1); i < 0 {
+		if i = s.escapeEnd(i + 1); i < 0 {
 			return i, false
 		}
 	}
@@ -222,17 +222,17 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// below sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that one.
-// The bytes above it are undefined.
-func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
+// firstBelow sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that
+// one. The bytes above it are undefined.
+func firstBelow(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
 
-// verbatim says whether the bytes between a JSON string's quotes are its content as they are. They are not if there are
-// escapes, or bytes beyond ASCII: those may not be UTF-8, and decoding replaces them then.
-func verbatim(b []byte) bool {
+// isVerbatim says whether the bytes between a JSON string's quotes are its content as they are. They are not if there
+// are escapes, or bytes beyond ASCII: those may not be UTF-8, and decoding replaces them then.
+func isVerbatim(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		w := binary.LittleEndian.Uint64(b)
 		// A byte's high bit is set if it is beyond ASCII, or a backslash: the XOR makes that 0, which is below 1.
-		if (w|below(w^('\\'*eachByte), 1))&highBits != 0 {
+		if (w|firstBelow(w^('\\'*eachByte), 1))&highBits != 0 {
 			return false
 		}
 	}
@@ -244,22 +244,23 @@ func verbatim(b []byte) bool {
 	return true
 }
 
-// escape checks the escape whose backslash is before i. It returns where the escape ends; negative if it is malformed.
-func (s *Scanner) escape(i int) int {
+// escapeEnd checks the escape whose backslash is before i. It returns where the escape ends; negative if it is
+// malformed.
+func (s *Scanner) escapeEnd(i int) int {
 	if i >= len(s.b) {
-		return s.bad(i, "want an escape")
+		return s.failAt(i, "want an escape")
 	}
 	switch s.b[i] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 1
 	case 'u':
 	default:
-		return s.bad(i, "want an escape that JSON has")
+		return s.failAt(i, "want an escape that JSON has")
 	}
 	for end := i + 4; i < end; {
 		i++
 		if i >= len(s.b) || !hexDigit(s.b[i]) {
-			return s.bad(i, "want four hex digits after \\u")
+			return s.failAt(i, "want four hex digits after \\u")
 		}
 	}
 	return i + 1

@@ -80,20 +80,20 @@ func (s *Scanner) Next() bool {
 	if s.err != nil || s.closed {
 		return false
 	}
-	i := s.space(s.pos)
+	i := s.skipSpace(s.pos)
 	switch {
 	case !s.open:
 		if i == len(s.b) || s.b[i] != '[' {
 			return s.fail(i, "want a JSON array of events")
 		}
 		s.open = true
-		if i = s.space(i + 1); i < len(s.b) && s.b[i] == ']' {
-			return s.close(i + 1)
+		if i = s.skipSpace(i + 1); i < len(s.b) && s.b[i] == ']' {
+			return s.endBatch(i + 1)
 		}
 	case i < len(s.b) && s.b[i] == ']':
-		return s.close(i + 1)
+		return s.endBatch(i + 1)
 	case i < len(s.b) && s.b[i] == ',':
-		i = s.space(i + 1)
+		i = s.skipSpace(i + 1)
 	default:
 		return s.fail(i, "want a comma or ] after an event")
 	}
@@ -101,13 +101,13 @@ func (s *Scanner) Next() bool {
 		return s.fail(i, "want an event, a JSON object")
 	}
 	s.fields, s.multiline = fields{}, false
-	end := s.object(i+1, eventDepth)
+	end := s.objectEnd(i+1, eventDepth)
 	if end < 0 {
 		return false
 	}
 	s.pos = end
 	s.event = Envelope{Raw: s.b[i:end:end], Offset: i, Multiline: s.multiline}
-	s.interpret()
+	s.fillEnvelope()
 	return true
 }
 
@@ -122,9 +122,9 @@ func (s *Scanner) Err() error {
 	return s.err
 }
 
-func (s *Scanner) close(i int) bool {
+func (s *Scanner) endBatch(i int) bool {
 	s.closed = true
-	if i = s.space(i); i < len(s.b) {
+	if i = s.skipSpace(i); i < len(s.b) {
 		return s.fail(i, "want nothing after the array")
 	}
 	return false
@@ -140,8 +140,8 @@ func (s *Scanner) fail(i int, want string) bool {
 	return false
 }
 
-// envelope keeps the value of one of an event's own fields, if it is needed.
-func (f *fields) envelope(key, value []byte) {
+// keepOfEvent keeps the value of one of an event's own fields, if it is needed.
+func (f *fields) keepOfEvent(key, value []byte) {
 	switch string(key) {
 	case "eventType", "event_type":
 		f.typ = value
@@ -154,9 +154,9 @@ func (f *fields) envelope(key, value []byte) {
 	}
 }
 
-// body keeps the value of a field of one of the objects inside an event, if it is needed. An event has one such object,
-// named after its type. Types that this version does not know have one too, so any object may name the job.
-func (f *fields) body(key, value []byte) {
+// keepOfBody keeps the value of a field of one of the objects inside an event, if it is needed. An event has one such
+// object, named after its type. Types that this version does not know have one too, so any object may name the job.
+func (f *fields) keepOfBody(key, value []byte) {
 	switch string(key) {
 	case "jobId", "job_id":
 		f.job = value
@@ -171,17 +171,17 @@ func (f *fields) body(key, value []byte) {
 	}
 }
 
-// interpret fills the event's envelope from the fields that were kept. A field that cannot be read does not stop the
+// fillEnvelope fills the event's envelope from the fields that were kept. A field that cannot be read does not stop the
 // batch: the time stays zero, and an invalid ID is noted in Invalid.
-func (s *Scanner) interpret() {
+func (s *Scanner) fillEnvelope() {
 	e, f := &s.event, &s.fields
-	e.Type, e.Session = ParseType(text(f.typ)), text(f.session)
-	if t := text(f.timestamp); len(t) > 0 {
+	e.Type, e.Session = ParseType(stringContent(f.typ)), stringContent(f.session)
+	if t := stringContent(f.timestamp); len(t) > 0 {
 		if err := e.Time.UnmarshalText(t); err != nil {
 			e.Time = time.Time{}
 		}
 	}
-	if t := text(f.node); len(t) > 0 {
+	if t := stringContent(f.node); len(t) > 0 {
 		if _, err := rayid.ParseBytes[rayid.Node](t); err != nil {
 			e.Invalid = fmt.Errorf("nodeId: %w", err)
 		}
@@ -199,46 +199,46 @@ func (s *Scanner) interpret() {
 // placement group, whose IDs contain their job's. It is nil if there is none. The error says that the field jobId is no
 // ID.
 func (f *fields) jobOf() (rayid.Job, error) {
-	if t := text(f.job); len(t) > 0 {
+	if t := stringContent(f.job); len(t) > 0 {
 		job, err := rayid.ParseBytes[rayid.Job](t)
 		if err != nil || !job.Nil() {
 			return job, err
 		}
 	}
 	// Another field that is no ID counts as missing: unlike jobId, it does not say where the event is stored.
-	if job := parsed[rayid.Job](f.creator); !job.Nil() {
+	if job := idIn[rayid.Job](f.creator); !job.Nil() {
 		return job, nil
 	}
-	if job := parsed[rayid.Actor](f.actor).Job(); !job.Nil() {
+	if job := idIn[rayid.Actor](f.actor).Job(); !job.Nil() {
 		return job, nil
 	}
-	if job := parsed[rayid.Task](f.task).Job(); !job.Nil() {
+	if job := idIn[rayid.Task](f.task).Job(); !job.Nil() {
 		return job, nil
 	}
-	return parsed[rayid.PlacementGroup](f.placementGroup).Job(), nil
+	return idIn[rayid.PlacementGroup](f.placementGroup).Job(), nil
 }
 
-// parsed is the ID in a raw value, zero bytes if it is not one.
-func parsed[T rayid.ID](raw []byte) (id T) {
-	if t := text(raw); len(t) > 0 {
+// idIn is the ID in a raw value, zero bytes if it is not one.
+func idIn[T rayid.ID](raw []byte) (id T) {
+	if t := stringContent(raw); len(t) > 0 {
 		id, _ = rayid.ParseBytes[T](t)
 	}
 	return id
 }
 
-// text is the content of a JSON string, nil for any other value. Only strings with escapes or beyond ASCII are decoded;
-// Ray's have neither.
-func text(raw []byte) []byte {
+// stringContent is the content of a JSON string, nil for any other value. Only strings with escapes or beyond ASCII are
+// decoded; Ray's have neither.
+func stringContent(raw []byte) []byte {
 	if len(raw) == 0 || raw[0] != '"' {
 		return nil
 	}
-	if inner := raw[1 : len(raw)-1]; verbatim(inner) {
+	if inner := raw[1 : len(raw)-1]; isVerbatim(inner) {
 		return inner
 	}
-	return decode(raw)
+	return decodeString(raw)
 }
 
-func decode(raw []byte) []byte {
+func decodeString(raw []byte) []byte {
 	var t string
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return nil // unreachable: the scanner has checked the grammar

@@ -96,6 +96,7 @@ func (e Encoding) LineEnd(text []byte) (end, next int) {
 // EndsLine says whether two bytes are a line end of an encoding of two bytes.
 func (e Encoding) EndsLine(first, second byte) bool { return e.unit([]byte{first, second}) == '\n' }
 
+// unit returns the two bytes that b begins with as one unit of UTF-16.
 func (e Encoding) unit(b []byte) uint16 {
 	if e == UTF16BE {
 		return uint16(b[0])<<8 | uint16(b[1])

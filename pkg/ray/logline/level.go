@@ -62,18 +62,18 @@ func letterLevel(c byte) Level {
 	return Unknown
 }
 
-// wordLevel is the level of a word in capital letters.
-func wordLevel(word []byte) Level {
+// levelByClearName is the level of a word in capital letters; Unknown for those with other meanings, such as LOG.
+func levelByClearName(word []byte) Level {
 	switch string(word) {
 	case "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "TRACE", "NOTICE", "SEVERE", "SUCCESS":
-		return nameLevel(word)
+		return levelByName(word)
 	}
 	return Unknown
 }
 
-// nameLevel is the level with a name in capital letters. It knows also the names that are words with other meanings,
+// levelByName is the level with a name in capital letters. It knows also the names that are words with other meanings,
 // such as FINE and LOG.
-func nameLevel(name []byte) Level {
+func levelByName(name []byte) Level {
 	switch string(name) {
 	case "DEBUG", "TRACE", "VERBOSE", "FINE", "FINER", "FINEST", "DEBU", "DBUG", "DBG", "DEBG", "TRAC", "TRC", "VRB":
 		return Debug
@@ -101,7 +101,7 @@ func levelInAnyCase(name []byte) Level {
 		}
 		capitals[i] = c
 	}
-	return nameLevel(capitals[:len(name)])
+	return levelByName(capitals[:len(name)])
 }
 
 // syslogLevel is the level of a severity of syslog (RFC 5424).

@@ -44,8 +44,8 @@ func pairValue(b []byte) (value, rest []byte) {
 // timeOf reads a time as text, or as a number since 1970.
 func timeOf(b []byte, clock *Clock) (ns int64, ok bool) {
 	if m, n := readMoment(b, true); n > 0 && n == len(b) {
-		return m.at(clock)
+		return m.unixNs(clock)
 	}
-	ns = epoch(b)
+	ns = epochNs(b)
 	return ns, ns != 0
 }

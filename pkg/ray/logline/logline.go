@@ -114,7 +114,7 @@ func withoutEscapes(room *[MaxHeader]byte, line []byte) []byte {
 	n := 0
 	for i := 0; i < len(line) && n < len(room); {
 		if line[i] == 0x1b {
-			i += sequence(line[i:])
+			i += controlSequenceSize(line[i:])
 			continue
 		}
 		room[n] = line[i]
@@ -123,8 +123,8 @@ func withoutEscapes(room *[MaxHeader]byte, line []byte) []byte {
 	return room[:n]
 }
 
-// sequence returns the length in bytes of the control sequence that b begins with.
-func sequence(b []byte) (n int) {
+// controlSequenceSize returns the length in bytes of the control sequence that b begins with.
+func controlSequenceSize(b []byte) (n int) {
 	if len(b) < 2 {
 		return 1
 	}

@@ -17,8 +17,9 @@ type Clock struct {
 // Slack is how far outside of the clock's range a time may be (ns): clocks differ.
 const Slack = int64(time.Hour)
 
-// distance is how far outside of the clock's range a time is.
-func (c *Clock) distance(at int64) int64 {
+// outside returns how far outside of the clock's range, with Slack around it, a time is (ns); 0 within it, and if no
+// range is known.
+func (c *Clock) outside(at int64) int64 {
 	switch {
 	case c.From == 0 && c.To == 0:
 		return 0
@@ -34,14 +35,14 @@ func (c *Clock) distance(at int64) int64 {
 type order int8
 
 const (
-	noDate     order = iota
-	yearFirst        // 2026-11-20, 26/11/20
-	monthFirst       // 11/20/2026
-	dayFirst         // 20/11/2026
-	short            // two digits each, in the order that the clock makes likely; yearFirst if it makes none
-	shortUS          // the same; monthFirst if it makes none
-	slashed          // 11/20/2026 or 20/11/2026
-	monthDay         // 11-20
+	noDate              order = iota
+	yearFirst                 // 2026-11-20, 26/11/20
+	monthFirst                // 11/20/2026
+	dayFirst                  // 20/11/2026
+	twoDigits                 // two digits each, in the order that the clock makes likely; yearFirst if it makes none
+	twoDigitsMonthFirst       // the same; monthFirst if it makes none
+	monthOrDayFirst           // 11/20/2026 or 20/11/2026
+	withoutYear               // 11-20
 )
 
 // moment is a time as a line has it.
@@ -54,16 +55,16 @@ type moment struct {
 	epoch                      int64
 }
 
-// at returns the moment in Unix ns. ok is false if the numbers are no time, or the date is not known. Where the order
-// of a date's numbers, or its year, is not certain, the clock's range decides.
-func (m *moment) at(clock *Clock) (ns int64, ok bool) {
+// unixNs returns the moment in Unix ns. ok is false if the numbers are no time, or the date is not known. Where the
+// order of a date's numbers, or its year, is not certain, the clock's range decides.
+func (m *moment) unixNs(clock *Clock) (ns int64, ok bool) {
 	if m.epoch != 0 {
 		return m.epoch, true
 	}
 	if m.hour > 23 || m.minute > 59 || m.second > 60 {
 		return 0, false
 	}
-	a, b, c := m.date[0], m.date[1], m.date[2]
+	a, b, c := m.date[0], m.date[1], m.date[2] // onDate wants year, month and day
 	switch m.order {
 	case yearFirst:
 		return m.onDate(clock, a, b, c)
@@ -71,43 +72,44 @@ func (m *moment) at(clock *Clock) (ns int64, ok bool) {
 		return m.onDate(clock, c, a, b)
 	case dayFirst:
 		return m.onDate(clock, c, b, a)
-	case short:
-		return m.nearest(clock, [][3]int{{a, b, c}, {c, a, b}, {c, b, a}})
-	case shortUS:
-		return m.nearest(clock, [][3]int{{c, a, b}, {a, b, c}, {c, b, a}})
-	case slashed:
-		return m.nearest(clock, [][3]int{{c, a, b}, {c, b, a}})
-	case monthDay:
+	case twoDigits:
+		return m.onLikeliestDate(clock, [][3]int{{a, b, c}, {c, a, b}, {c, b, a}})
+	case twoDigitsMonthFirst:
+		return m.onLikeliestDate(clock, [][3]int{{c, a, b}, {a, b, c}, {c, b, a}})
+	case monthOrDayFirst:
+		return m.onLikeliestDate(clock, [][3]int{{c, a, b}, {c, b, a}})
+	case withoutYear:
 		if clock.From == 0 && clock.To == 0 {
 			return 0, false
 		}
 		year := time.Unix(0, cmp.Or(clock.From, clock.To)).UTC().Year()
-		return m.nearest(clock, [][3]int{{year, a, b}, {year + 1, a, b}, {year - 1, a, b}})
+		return m.onLikeliestDate(clock, [][3]int{{year, a, b}, {year + 1, a, b}, {year - 1, a, b}})
 	}
-	return m.today(clock)
+	return m.onClockDay(clock)
 }
 
-// today returns when the time of day was within the clock's range. ok is false if it was not, or if the range is too
-// long for that to be certain.
-func (m *moment) today(clock *Clock) (ns int64, ok bool) {
+// onClockDay returns when the time of day was within the clock's range. ok is false if it was not, or if the range is
+// too long for that to be certain.
+func (m *moment) onClockDay(clock *Clock) (ns int64, ok bool) {
 	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*Slack {
 		return 0, false
 	}
-	first := time.Unix(0, clock.From).In(clock.zone())
+	first := time.Unix(0, clock.From).In(clock.zoneOrUTC())
 	for day := -1; day <= 2; day++ {
 		on := first.AddDate(0, 0, day)
-		if at, valid := m.onDate(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.distance(at) == 0 {
+		if at, valid := m.onDate(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.outside(at) == 0 {
 			return at, true
 		}
 	}
 	return 0, false
 }
 
-// nearest is the moment on the day that is nearest to the clock's range, of several alike the first.
-func (m *moment) nearest(clock *Clock, days [][3]int) (ns int64, ok bool) {
+// onLikeliestDate returns the time of day on the one of several dates that is nearest to the clock's range, of several
+// alike the first. A date is year, month and day; ok is false if none of them exists.
+func (m *moment) onLikeliestDate(clock *Clock, days [][3]int) (ns int64, ok bool) {
 	for _, d := range days {
 		at, valid := m.onDate(clock, d[0], d[1], d[2])
-		if valid && (!ok || clock.distance(at) < clock.distance(ns)) {
+		if valid && (!ok || clock.outside(at) < clock.outside(ns)) {
 			ns, ok = at, true
 		}
 	}
@@ -123,7 +125,7 @@ func (m *moment) onDate(clock *Clock, year, month, day int) (ns int64, ok bool) 
 	if year < 1971 || year > 2200 || month < 1 || month > 12 || day < 1 || day > 31 {
 		return 0, false
 	}
-	zone := clock.zone()
+	zone := clock.zoneOrUTC()
 	if m.hasZone {
 		zone = time.UTC
 	}
@@ -131,7 +133,8 @@ func (m *moment) onDate(clock *Clock, year, month, day int) (ns int64, ok bool) 
 	return t.UnixNano() - int64(m.east)*int64(time.Second), true
 }
 
-func (c *Clock) zone() *time.Location {
+// zoneOrUTC returns the zone of times without one.
+func (c *Clock) zoneOrUTC() *time.Location {
 	if c.Zone == nil {
 		return time.UTC
 	}
@@ -147,22 +150,22 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 	digits := countDigits(b)
 	switch {
 	case digits == 0:
-		n = m.readNamed(b)
+		n = m.readWithMonthName(b)
 	case digits == 4 && (b[4] == '-' || b[4] == '/' || b[4] == '.'):
 		n = m.readNumbers(b, yearFirst)
 	case digits == 6 && bracketed && b[6] == ' ': // tornado: "[E 261120 10:00:05 web:123]"
-		m.order, m.date = yearFirst, [3]int{number(b[:2]), number(b[2:4]), number(b[4:6])}
-		n = m.clockAfter(b, 6)
-	case digits == 8:
-		m.order, m.date = yearFirst, [3]int{number(b[:4]), number(b[4:6]), number(b[6:8])}
-		n = m.clockAfter(b, 8)
+		m.order, m.date = yearFirst, [3]int{valueOf(b[:2]), valueOf(b[2:4]), valueOf(b[4:6])}
+		n = m.readClockBehind(b, 6)
+	case digits == 8: // "20261120 10:00:05", "20261120T100005"
+		m.order, m.date = yearFirst, [3]int{valueOf(b[:4]), valueOf(b[4:6]), valueOf(b[6:8])}
+		n = m.readClockBehind(b, 8)
 	case digits <= 2 && len(b) > digits && b[digits] == ':':
 		n = m.readClock(b)
 	case digits <= 2 && (b[digits] == '/' || b[digits] == '-' || b[digits] == '.' || b[digits] == ' '):
-		if n = m.dayNamed(b, digits); n == 0 && b[digits] != ' ' {
-			n = m.readNumbers(b, slashed)
-			if m.order == short && bracketed {
-				m.order = shortUS
+		if n = m.readDayMonthName(b, digits); n == 0 && b[digits] != ' ' {
+			n = m.readNumbers(b, monthOrDayFirst)
+			if m.order == twoDigits && bracketed {
+				m.order = twoDigitsMonthFirst
 			}
 		}
 	case digits >= 10:
@@ -175,8 +178,8 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 }
 
 // readNumbers reads a date of two or three numbers, with the same byte between them, and the time of day behind it.
-// form is the order that the numbers must have: yearFirst, or slashed if it depends on them. n is how many bytes were
-// read; 0 if b does not begin with such a date.
+// form is the order that the numbers must have: yearFirst, or monthOrDayFirst if it depends on them. n is how many
+// bytes were read; 0 if b does not begin with such a date.
 func (m *moment) readNumbers(b []byte, form order) (n int) {
 	between := b[countDigits(b)]
 	parts := 0
@@ -186,7 +189,7 @@ func (m *moment) readNumbers(b []byte, form order) (n int) {
 		if size == 0 || size > 4 {
 			return 0
 		}
-		m.date[parts], sizes[parts] = number(b[n:n+size]), size
+		m.date[parts], sizes[parts] = valueOf(b[n:n+size]), size
 		n += size
 		parts++
 		if parts == 3 || n+1 >= len(b) || b[n] != between || !isDigit(b[n+1]) {
@@ -200,20 +203,20 @@ func (m *moment) readNumbers(b []byte, form order) (n int) {
 	case parts == 3 && sizes[2] == 4 && between == '.':
 		m.order = dayFirst
 	case parts == 3 && sizes[2] == 4:
-		m.order = slashed
+		m.order = monthOrDayFirst
 	case parts == 3 && sizes[0] == 2 && sizes[1] == 2 && sizes[2] == 2:
-		m.order = short
+		m.order = twoDigits
 	case parts == 2 && form != yearFirst && between != '.' && sizes[1] <= 2:
-		m.order = monthDay
+		m.order = withoutYear
 	default:
 		return 0
 	}
-	return m.clockAfter(b, n)
+	return m.readClockBehind(b, n)
 }
 
-// clockAfter reads the time of day behind the byte at the index at, which separates it from the date. n is where it
-// ends; 0 if there is none.
-func (m *moment) clockAfter(b []byte, at int) (n int) {
+// readClockBehind reads the time of day behind the byte at the index at, which separates it from the date. n is where
+// it ends; 0 if there is none.
+func (m *moment) readClockBehind(b []byte, at int) (n int) {
 	if at+1 >= len(b) {
 		return 0
 	}
@@ -227,8 +230,8 @@ func (m *moment) clockAfter(b []byte, at int) (n int) {
 		return at + n
 	}
 	if countDigits(b[at:]) == 6 { // 20261120T100005
-		m.hour, m.minute, m.second = number(b[at:at+2]), number(b[at+2:at+4]), number(b[at+4:at+6])
-		return at + 6 + m.zoneAfter(b[at+6:])
+		m.hour, m.minute, m.second = valueOf(b[at:at+2]), valueOf(b[at+2:at+4]), valueOf(b[at+4:at+6])
+		return at + 6 + m.readZone(b[at+6:])
 	}
 	return 0
 }
@@ -240,25 +243,25 @@ func (m *moment) readClock(b []byte) (n int) {
 	if hour < 1 || hour > 2 || len(b) < hour+3 || b[hour] != ':' || countDigits(b[hour+1:]) != 2 {
 		return 0
 	}
-	m.hour, m.minute = number(b[:hour]), number(b[hour+1:hour+3])
+	m.hour, m.minute = valueOf(b[:hour]), valueOf(b[hour+1:hour+3])
 	n = hour + 3
 	if n+2 < len(b) && b[n] == ':' && countDigits(b[n+1:]) == 2 {
-		m.second = number(b[n+1 : n+3])
+		m.second = valueOf(b[n+1 : n+3])
 		n += 3
-		n += m.fraction(b[n:])
-	} else if size, _ := halfDay(b[n:]); size == 0 { // without seconds only "10:00AM"
+		n += m.readFraction(b[n:])
+	} else if size, _ := readAMPM(b[n:]); size == 0 { // without seconds only "10:00AM"
 		return 0
 	}
-	if size, add := halfDay(b[n:]); size > 0 {
+	if size, add := readAMPM(b[n:]); size > 0 {
 		m.hour = m.hour%12 + add
 		n += size
 	}
-	return n + m.zoneAfter(b[n:])
+	return n + m.readZone(b[n:])
 }
 
-// halfDay reads "AM" or "PM", with or without a blank before it. size is how many bytes it has, 0 if it is neither;
+// readAMPM reads "AM" or "PM", with or without a blank before it. size is how many bytes it has, 0 if it is neither;
 // hours is what has to be added to the clock's hour modulo 12.
-func halfDay(b []byte) (size, hours int) {
+func readAMPM(b []byte) (size, hours int) {
 	at := 0
 	if len(b) > 0 && b[0] == ' ' {
 		at = 1
@@ -275,9 +278,9 @@ func halfDay(b []byte) (size, hours int) {
 	return 0, 0
 }
 
-// fraction reads the fraction of a second, ",123", ".123456" or ":123", into m.nano. n is how many bytes it has; 0 if
-// there is none.
-func (m *moment) fraction(b []byte) (n int) {
+// readFraction reads the fraction of a second, ",123", ".123456" or ":123", into m.nano. n is how many bytes it has; 0
+// if there is none.
+func (m *moment) readFraction(b []byte) (n int) {
 	if len(b) < 2 || b[0] != ',' && b[0] != '.' && b[0] != ':' || !isDigit(b[1]) {
 		return 0
 	}
@@ -294,9 +297,9 @@ func (m *moment) fraction(b []byte) (n int) {
 	return 1 + digits
 }
 
-// zoneAfter reads the zone of a time, "Z", "+02:00", " +0200", " UTC" or " GMT". n is how many bytes it has; 0 if there
+// readZone reads the zone of a time, "Z", "+02:00", " +0200", " UTC" or " GMT". n is how many bytes it has; 0 if there
 // is none.
-func (m *moment) zoneAfter(b []byte) (n int) {
+func (m *moment) readZone(b []byte) (n int) {
 	if len(b) > 0 && b[0] == 'Z' {
 		m.hasZone = true
 		return 1
@@ -318,7 +321,7 @@ func (m *moment) zoneAfter(b []byte) (n int) {
 	if len(b) < at+2 || countDigits(b[at:]) != 2 {
 		return 0
 	}
-	hours, minutes := number(b[n+1:n+3]), number(b[at:at+2])
+	hours, minutes := valueOf(b[n+1:n+3]), valueOf(b[at:at+2])
 	if hours > 14 || minutes > 59 || at+2 < len(b) &&
 		(isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) {
 		return 0
@@ -341,16 +344,16 @@ func (m *moment) readEpoch(b []byte, digits int, bracketed bool) (n int) {
 	if !fraction && !bracketed {
 		return 0
 	}
-	m.epoch = epoch(b[:n])
+	m.epoch = epochNs(b[:n])
 	if m.epoch == 0 {
 		return 0
 	}
 	return n
 }
 
-// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970: how many digits it has tells
+// epochNs reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970: how many digits it has tells
 // which. It returns Unix ns; 0 if that is not a likely time.
-func epoch(b []byte) int64 {
+func epochNs(b []byte) int64 {
 	digits := countDigits(b)
 	var unit int64
 	switch digits {
@@ -391,8 +394,8 @@ func epoch(b []byte) int64 {
 	return n
 }
 
-// month returns the number of the month whose English name of three letters b begins with; 0 if there is none.
-func month(b []byte) int {
+// monthByName returns the number of the month whose English name of three letters b begins with; 0 if there is none.
+func monthByName(b []byte) int {
 	if len(b) < 3 {
 		return 0
 	}
@@ -405,22 +408,23 @@ func month(b []byte) int {
 	return 0
 }
 
-// readNamed reads a time with the name of a month: "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026",
+// readWithMonthName reads a time with the name of a month: "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026",
 // "Fri, 20 Nov 2026 10:00:05" or "Nov 20, 2026 10:00:05 AM". n is how many bytes it has; 0 if b begins with none.
-func (m *moment) readNamed(b []byte) (n int) {
+func (m *moment) readWithMonthName(b []byte) (n int) {
+	// "Fri " or "Fri, "
 	if len(b) > 5 && bytes.Contains([]byte("MonTueWedThuFriSatSun"), b[:3]) && (b[3] == ' ' || b[3] == ',') {
 		n = 4
 		if b[4] == ' ' {
 			n = 5
 		}
 	}
-	if digits := countDigits(b[n:]); n > 0 && digits > 0 && digits <= 2 {
-		if size := m.dayNamed(b[n:], digits); size > 0 {
+	if digits := countDigits(b[n:]); n > 0 && digits > 0 && digits <= 2 { // "Fri, 20 Nov 2026 10:00:05"
+		if size := m.readDayMonthName(b[n:], digits); size > 0 {
 			return n + size
 		}
 		return 0
 	}
-	monthNumber := month(b[n:])
+	monthNumber := monthByName(b[n:])
 	if monthNumber == 0 || len(b) < n+6 || b[n+3] != ' ' {
 		return 0
 	}
@@ -432,10 +436,10 @@ func (m *moment) readNamed(b []byte) (n int) {
 	if digits < 1 || digits > 2 {
 		return 0
 	}
-	m.order, m.date = monthDay, [3]int{monthNumber, number(b[n : n+digits]), 0}
+	m.order, m.date = withoutYear, [3]int{monthNumber, valueOf(b[n : n+digits]), 0}
 	n += digits
-	if len(b) > n+6 && b[n] == ',' && b[n+1] == ' ' && countDigits(b[n+2:]) == 4 {
-		m.order, m.date[2] = monthFirst, number(b[n+2:n+6])
+	if len(b) > n+6 && b[n] == ',' && b[n+1] == ' ' && countDigits(b[n+2:]) == 4 { // "Nov 20, 2026 10:00:05"
+		m.order, m.date[2] = monthFirst, valueOf(b[n+2:n+6])
 		n += 6
 	}
 	if len(b) <= n || b[n] != ' ' {
@@ -446,24 +450,28 @@ func (m *moment) readNamed(b []byte) (n int) {
 		return 0
 	}
 	n += 1 + size
-	if m.order == monthDay && len(b) >= n+5 && b[n] == ' ' && countDigits(b[n+1:]) == 4 && number(b[n+1:n+5]) > 1970 {
-		m.order, m.date[2] = monthFirst, number(b[n+1:n+5])
-		n += 5
+	// behind the time of day: "Nov 20 10:00:05 2026"
+	if m.order == withoutYear && len(b) >= n+5 && b[n] == ' ' && countDigits(b[n+1:]) == 4 {
+		if year := valueOf(b[n+1 : n+5]); year > 1970 {
+			m.order, m.date[2] = monthFirst, year
+			n += 5
+		}
 	}
 	return n
 }
 
-// dayNamed reads "20 Nov 2026 10:00:05" and "20/Nov/2026:10:00:05 +0000".
-func (m *moment) dayNamed(b []byte, digits int) (n int) {
+// readDayMonthName reads "20 Nov 2026 10:00:05" and "20/Nov/2026:10:00:05 +0000", of whose day so many digits are
+// there. n is how many bytes it has; 0 if b does not begin with one.
+func (m *moment) readDayMonthName(b []byte, digits int) (n int) {
 	if n = digits + 1; len(b) < n+8 {
 		return 0
 	}
-	between, monthNumber := b[digits], month(b[n:])
+	between, monthNumber := b[digits], monthByName(b[n:])
 	if monthNumber == 0 || b[n+3] != between || countDigits(b[n+4:]) != 4 {
 		return 0
 	}
-	m.order, m.date = dayFirst, [3]int{number(b[:digits]), monthNumber, number(b[n+4 : n+8])}
-	return m.clockAfter(b, n+8)
+	m.order, m.date = dayFirst, [3]int{valueOf(b[:digits]), monthNumber, valueOf(b[n+4 : n+8])}
+	return m.readClockBehind(b, n+8)
 }
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
@@ -477,7 +485,8 @@ func countDigits(b []byte) (n int) {
 	return n
 }
 
-func number(digits []byte) (n int) {
+// valueOf returns the number that decimal digits spell.
+func valueOf(digits []byte) (n int) {
 	for _, c := range digits {
 		n = 10*n + int(c-'0')
 	}

@@ -70,7 +70,7 @@ type fields struct {
 // parseObject reads the header of an object of JSON, also of one that is cut.
 func parseObject(b []byte, clock *Clock) (h Header) {
 	var f fields
-	f.members(b[:min(len(b), maxJSON)], 1, nil, recordDepth)
+	f.readMembers(b[:min(len(b), maxJSON)], 1, nil, recordDepth)
 	return f.header(clock)
 }
 
@@ -94,9 +94,9 @@ func (f *fields) header(clock *Clock) (h Header) {
 // recordDepth is how many levels of objects are read of a record: its own fields, and those of an object in it.
 const recordDepth = 2
 
-// members reads the members of a JSON object from i on, and returns where the object ends. The object may be cut.
+// readMembers reads the members of a JSON object from i on, and returns where the object ends. The object may be cut.
 // parent is the object's key, nil for the record itself. depth is how many levels of objects are read, with this one.
-func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
+func (f *fields) readMembers(b []byte, i int, parent []byte, depth int) int {
 	for i < len(b) {
 		switch b[i] {
 		case '}':
@@ -114,7 +114,7 @@ func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
 			}
 			for i++; i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r'); i++ {
 			}
-			i = f.member(b, i, parent, name, depth)
+			i = f.readMember(b, i, parent, name, depth)
 		case '{', '[':
 			return len(b) // no object
 		default:
@@ -137,15 +137,15 @@ func keyIn(parent, name []byte, nested bool) key {
 	return k
 }
 
-// member reads the value at i of the member name, and returns where it ends. Of several values of a kind, the one whose
-// key has the lowest rank is kept. parent and depth are as in members.
-func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end int) {
+// readMember reads the value at i of the member name, and returns where it ends. Of several values of a kind, the one
+// whose key has the lowest rank is kept. parent and depth are as in readMembers.
+func (f *fields) readMember(b []byte, i int, parent, name []byte, depth int) (end int) {
 	if i >= len(b) {
 		return i
 	}
 	k := keyIn(parent, name, depth < 2)
 	if b[i] == '{' && depth > 1 && (k.kind == keyInside || string(name) == "log") {
-		return f.members(b, i+1, name, depth-1)
+		return f.readMembers(b, i+1, name, depth-1)
 	}
 	end = valueEnd(b, i)
 	if end >= len(b) && b[i] != '"' && b[i] != '{' || k.kind == keyOther || k.kind == keyInside {
@@ -181,6 +181,7 @@ func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end in
 // anyClock tells times from other values.
 var anyClock = Clock{From: 1, To: 1}
 
+// levelOf is the level that the fields have; Unknown if they have none.
 func (f *fields) levelOf() Level {
 	if len(f.level) == 0 {
 		return Unknown
@@ -201,7 +202,7 @@ func levelOf(name, value []byte) Level {
 			}
 			return letterLevel(text[0])
 		}
-		if isAll(text) {
+		if isShortNumber(text) {
 			return numberLevel(name, text)
 		}
 		return levelInAnyCase(text)
@@ -229,20 +230,21 @@ func levelOf(name, value []byte) Level {
 		}
 		return levelInAnyCase(inner.name)
 	}
-	if isAll(value) {
+	if isShortNumber(value) {
 		return numberLevel(name, value)
 	}
 	return Unknown
 }
 
-func isAll(digits []byte) bool {
+// isShortNumber reports whether a text is a whole number of at most three digits, as levels are.
+func isShortNumber(digits []byte) bool {
 	return len(digits) > 0 && len(digits) < 4 && countDigits(digits) == len(digits)
 }
 
 // numberLevel is the level that a number stands for: by the key's name, the severity of OpenTelemetry (1 to 24) or of
 // syslog, or the level of Python's logging; else that of bunyan and pino, which count by tens from 10 to 60.
 func numberLevel(name, digits []byte) Level {
-	n := number(digits)
+	n := valueOf(digits)
 	switch string(name) {
 	case "severityNumber", "severity_number":
 		switch {
@@ -281,26 +283,26 @@ func objectTime(value []byte, clock *Clock) (ns int64, ok bool) {
 				digits := countDigits(value[i:])
 				switch {
 				case seconds == 0:
-					if seconds, ok = timeOf(value[i:stringEndOr(value, i)], clock); !ok {
-						seconds = epoch(value[i : i+digits])
+					if seconds, ok = timeOf(value[i:textEnd(value, i)], clock); !ok {
+						seconds = epochNs(value[i : i+digits])
 					}
 					if seconds == 0 {
 						return 0, false
 					}
 				case digits <= 9 && seconds%1e9 == 0 && bytes.Contains(bytes.ToLower(value[:i]), []byte("nano")):
-					return seconds + int64(number(value[i:i+digits])), true
+					return seconds + int64(valueOf(value[i:i+digits])), true
 				}
 				i += digits
 			}
 		}
 		return seconds, seconds != 0
 	}
-	ns = epoch(value)
+	ns = epochNs(value)
 	return ns, ns != 0
 }
 
-// stringEndOr is where the text ends that has the byte at i: at the next quote or at the end.
-func stringEndOr(b []byte, i int) int {
+// textEnd is where the text ends that has the byte at i: at the next quote or at the end.
+func textEnd(b []byte, i int) int {
 	if n := bytes.IndexAny(b[i:], "\",}"); n >= 0 {
 		return i + n
 	}

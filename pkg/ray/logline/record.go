@@ -22,7 +22,7 @@ func Expand(line []byte) []byte {
 		return nil
 	}
 	var f fields
-	f.members(line, 1, nil, recordDepth)
+	f.readMembers(line, 1, nil, recordDepth)
 	level := f.levelOf()
 	if level == Unknown || len(f.message) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Expand(line []byte) []byte {
 	}
 	exception := f.exceptionText()
 	_ = json.Unmarshal(line, &own) // fields that another library has of the same name may have other types
-	message := unquoted(f.message)
+	message := textOfValue(f.message)
 	said := message
 	if exception != "" && !strings.Contains(message, exception) {
 		said += "\n" + exception
@@ -61,11 +61,11 @@ func Expand(line []byte) []byte {
 	case exception == "" && !strings.Contains(said, "\n"):
 		return nil
 	}
-	name := unquoted(f.level)
+	name := textOfValue(f.level)
 	if levelInAnyCase([]byte(name)) == Unknown {
 		name = level.String()
 	}
-	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
+	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + textOfValue(f.time) + " " + said))
 }
 
 // extraFields returns the fields that a record of Ray's C++ processes has beside those of each record, such as node_id,
@@ -98,26 +98,26 @@ func Message(line []byte) string {
 		return ""
 	}
 	var f fields
-	f.members(line, 1, nil, recordDepth)
+	f.readMembers(line, 1, nil, recordDepth)
 	if f.levelOf() == Unknown {
 		return ""
 	}
-	return unquoted(f.message)
+	return textOfValue(f.message)
 }
 
 // exceptionText is what an object says of an exception. loguru has the traceback only in its whole text, behind the
 // message.
 func (f *fields) exceptionText() string {
 	if len(f.exception) == 0 || f.exception[0] != '{' || len(f.text) == 0 {
-		return unquoted(f.exception)
+		return textOfValue(f.exception)
 	}
-	_, behind, _ := strings.Cut(unquoted(f.text), unquoted(f.message)+"\n")
-	return cmp.Or(strings.TrimSpace(behind), unquoted(f.exception))
+	_, behind, _ := strings.Cut(textOfValue(f.text), textOfValue(f.message)+"\n")
+	return cmp.Or(strings.TrimSpace(behind), textOfValue(f.exception))
 }
 
-// unquoted returns the text of a JSON string or number, or of the objects and lists in which libraries write
+// textOfValue returns the text of a JSON string or number, or of the objects and lists in which libraries write
 // exceptions; "" for other values.
-func unquoted(value []byte) (text string) {
+func textOfValue(value []byte) (text string) {
 	switch {
 	case len(value) == 0:
 	case value[0] == '"':
@@ -154,11 +154,12 @@ type scalar string
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *scalar) UnmarshalJSON(value []byte) error {
 	if value[0] != '{' {
-		*s = scalar(unquoted(value))
+		*s = scalar(textOfValue(value))
 	}
 	return nil
 }
 
+// digitsOr0 returns a text that is a whole number; "0" for any other text.
 func digitsOr0(text string) string {
 	if countDigits([]byte(text)) == len(text) && text != "" {
 		return text

@@ -15,12 +15,12 @@ const (
 // header reads the fields of a header from left to right.
 type header struct {
 	Header
-	clock  *Clock
-	whole  []byte // the line
-	hour   bool   // a time of day without a known date was read: no other time follows
-	fields int
-	names  int  // words that may be names, and may be the beginning of a message
-	known  bool // a field was read that only a header has
+	clock       *Clock
+	whole       []byte // the line
+	undatedTime bool   // a time of day without a known date was read: no other time follows
+	fieldCount  int
+	nameCount   int  // words that may be names, and may be the beginning of a message
+	isHeader    bool // a field was read that only a header has
 }
 
 // parseText reads the header of a line that is not JSON, and returns where the line's message begins; 0 if the line has
@@ -32,14 +32,14 @@ func parseText(b, whole []byte, clock *Clock) (read Header, messageAt int) {
 	if indent > 0 && !beginsIndented(b, indent) || len(b) > 0 && b[0] == '\t' {
 		return Header{}, 0
 	}
-	if level := crash(b); level != Unknown {
+	if level := crashLevel(b); level != Unknown {
 		return Header{Level: level}, 0
 	}
 	if isPythonWarning(b) {
 		return Header{Level: Warning}, 0
 	}
 	const inGroup = false
-	n := h.read(b, inGroup)
+	n := h.readFields(b, inGroup)
 	if !h.Begins() {
 		return Header{}, 0
 	}
@@ -54,16 +54,16 @@ func beginsIndented(b []byte, indent int) bool {
 	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {
 		return true
 	}
-	word := capitals(rest)
-	if wordLevel(word) == Unknown || len(rest) == len(word) || rest[len(word)] != ' ' {
+	word := leadingCapitals(rest)
+	if levelByClearName(word) == Unknown || len(rest) == len(word) || rest[len(word)] != ' ' {
 		return false
 	}
 	padded := len(word) == 8 || len(rest) > 8 && len(bytes.TrimRight(rest[len(word):9], " ")) == 0
 	return indent+len(word) <= 8 || padded && indent >= 8
 }
 
-// crash is the level of a line in which a runtime says that it ends.
-func crash(b []byte) Level {
+// crashLevel is the level of a line in which a runtime says that it ends.
+func crashLevel(b []byte) Level {
 	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "thread '",
 		"fatal error: ", "*** SIG"} {
 		if len(b) > len(begins) && string(b[:len(begins)]) == begins &&
@@ -92,19 +92,19 @@ func isPythonWarning(b []byte) bool {
 	return ok && digits < len(place) && digits > 1 && place[digits-1] == ':'
 }
 
-// read reads the fields at the beginning of b, such as a time, a level and names, and returns where the message begins.
-// A group is what is between brackets: in one (inGroup), a level may also be a letter or in small letters.
-func (h *header) read(b []byte, inGroup bool) (i int) {
-	for ; h.fields < maxFields; h.fields++ {
+// readFields reads the fields at the beginning of b, such as a time, a level and names, and returns where the message
+// begins. A group is what is between brackets: in one (inGroup), a level may also be a letter or in small letters.
+func (h *header) readFields(b []byte, inGroup bool) (i int) {
+	for ; h.fieldCount < maxFields; h.fieldCount++ {
 		var delimited bool
 		start := i
-		if i, delimited = separators(b, i); i >= len(b) || start == 0 && delimited && !inGroup && b[0] < 0x80 {
+		if i, delimited = skipSeparators(b, i); i >= len(b) || start == 0 && delimited && !inGroup && b[0] < 0x80 {
 			return i // a line of a list or of a table
 		}
-		if !h.Dated && !h.hour {
+		if !h.Dated && !h.undatedTime {
 			if n := h.readTime(b[i:], inGroup); n > 0 {
 				i += n
-				h.known = true
+				h.isHeader = true
 				continue
 			}
 		}
@@ -115,18 +115,18 @@ func (h *header) read(b []byte, inGroup bool) (i int) {
 		switch b[i] {
 		case '{':
 			if i+1 < len(b) && b[i+1] == '"' {
-				h.take(parseObject(h.whole[max(0, bytes.Index(h.whole, []byte(`{"`))):], h.clock))
+				h.addMissing(parseObject(h.whole[max(0, bytes.Index(h.whole, []byte(`{"`))):], h.clock))
 				return i
 			}
-			next = h.group(b[i:], '}')
+			next = h.readGroup(b[i:], '}')
 		case '[':
-			next = h.group(b[i:], ']')
+			next = h.readGroup(b[i:], ']')
 		case '(':
-			next = h.group(b[i:], ')')
+			next = h.readGroup(b[i:], ')')
 		case '<':
-			next = h.priority(b[i:])
+			next = h.readPriority(b[i:])
 		default:
-			next = h.word(b[i:], delimited, inGroup)
+			next = h.readWord(b[i:], delimited, inGroup)
 		}
 		if next == 0 {
 			return i
@@ -139,9 +139,9 @@ func (h *header) read(b []byte, inGroup bool) (i int) {
 // asPicture follows a symbol that is shown as a picture.
 const asPicture = '\uFE0F'
 
-// separators skips what stands before and between fields, such as spaces, the lines of tables and pictures, and returns
-// where the next field begins. delimited says that there was more than spaces.
-func separators(b []byte, i int) (next int, delimited bool) {
+// skipSeparators skips what stands before and between fields, such as spaces, the lines of tables and pictures, and
+// returns where the next field begins. delimited says that there was more than spaces.
+func skipSeparators(b []byte, i int) (next int, delimited bool) {
 	for ; i < len(b); i++ {
 		switch c := b[i]; c {
 		case ' ':
@@ -159,8 +159,8 @@ func separators(b []byte, i int) (next int, delimited bool) {
 	return i, delimited
 }
 
-// take adds what a nested object says.
-func (h *header) take(other Header) {
+// addMissing adds what a nested object says.
+func (h *header) addMissing(other Header) {
 	if !h.Dated {
 		h.Time, h.Dated = other.Time, other.Dated
 	}
@@ -170,7 +170,7 @@ func (h *header) take(other Header) {
 }
 
 // mayBeDated says whether a time may follow behind a level: directly, or behind a group.
-func (h *header) mayBeDated(b []byte) bool { return !h.hour && b[0] == '[' && h.fields < 4 }
+func (h *header) mayBeDated(b []byte) bool { return !h.undatedTime && b[0] == '[' && h.fieldCount < 4 }
 
 // readTime reads a time, or glog's level with its time, at the beginning of b. n is how many bytes it has; 0 for none.
 func (h *header) readTime(b []byte, inGroup bool) (n int) {
@@ -193,14 +193,14 @@ func (h *header) readTime(b []byte, inGroup bool) (n int) {
 // is initialised.
 func (h *header) glogTime(b []byte, dateSize int) (n int) {
 	if seconds, ok := bytes.CutPrefix(b[dateSize:], []byte("00:00:")); ok {
-		if at := epoch(seconds); at != 0 {
+		if at := epochNs(seconds); at != 0 {
 			h.Level, h.Time, h.Dated = letterLevel(b[0]), at, true
 			digits := countDigits(seconds)
 			return len(b) - len(seconds) + digits + fractionSize(seconds[digits:])
 		}
 	}
-	date := number(b[1 : dateSize-1])
-	m := moment{order: monthDay, date: [3]int{date / 100, date % 100, 0}}
+	date := valueOf(b[1 : dateSize-1])
+	m := moment{order: withoutYear, date: [3]int{date / 100, date % 100, 0}}
 	if n = m.readClock(b[dateSize:]); n == 0 || m.date[0] == 0 {
 		return 0
 	}
@@ -209,6 +209,7 @@ func (h *header) glogTime(b []byte, dateSize int) (n int) {
 	return dateSize + n
 }
 
+// fractionSize returns how many bytes the fraction of a second, ".123", has that b begins with; 0 if there is none.
 func fractionSize(b []byte) int {
 	if len(b) < 2 || b[0] != '.' {
 		return 0
@@ -216,15 +217,16 @@ func fractionSize(b []byte) int {
 	return 1 + countDigits(b[1:])
 }
 
+// setTime sets the header's time, which may have no known date.
 func (h *header) setTime(m *moment) {
-	if h.Time, h.Dated = m.at(h.clock); !h.Dated {
-		h.hour = true
+	if h.Time, h.Dated = m.unixNs(h.clock); !h.Dated {
+		h.undatedTime = true
 	}
 }
 
-// group reads the group in brackets that b begins with, and returns its length with the brackets; 0 if b begins with
-// none.
-func (h *header) group(b []byte, closing byte) int {
+// readGroup reads the group in brackets that b begins with, and returns its length with the brackets; 0 if b begins
+// with none.
+func (h *header) readGroup(b []byte, closing byte) int {
 	depth, end := 0, 0
 	for i, c := range b[:min(len(b), maxGroup)] {
 		if c == b[0] {
@@ -238,7 +240,7 @@ func (h *header) group(b []byte, closing byte) int {
 	}
 	if end == 0 {
 		if b[0] == '[' && len(b) > 2 && b[1] == ' ' { // Julia: "[ Info: "
-			word := letters(b[2:])
+			word := leadingLetters(b[2:])
 			level := levelInAnyCase(word)
 			if len(b) > 2+len(word) && b[2+len(word)] == ':' && level != Unknown {
 				h.Level = level
@@ -254,16 +256,16 @@ func (h *header) group(b []byte, closing byte) int {
 		}
 	}
 	if h.Level == Unknown || !h.Dated { // its names and the number of its fields say nothing about the line
-		names, fields, level := h.names, h.fields, h.Level
-		h.names = 0
+		names, fields, level := h.nameCount, h.fieldCount, h.Level
+		h.nameCount = 0
 		const inGroup = true
-		h.read(inner, inGroup)
-		h.names, h.fields = names, fields
+		h.readFields(inner, inGroup)
+		h.nameCount, h.fieldCount = names, fields
 		if level != Unknown {
 			h.Level = level
 		}
 	}
-	h.known = true
+	h.isHeader = true
 	return end + 1
 }
 
@@ -287,43 +289,43 @@ func groupLevel(inner []byte) Level {
 	return Unknown
 }
 
-// priority reads the priority of syslog that b begins with, such as "<11>" or "<11>1", and returns its length. Other
-// words in such brackets are skipped, if a time or level was read before; otherwise it returns 0.
-func (h *header) priority(b []byte) int {
+// readPriority reads the priority of syslog that b begins with, such as "<11>" or "<11>1", and returns its length.
+// Other words in such brackets are skipped, if a time or level was read before; otherwise it returns 0.
+func (h *header) readPriority(b []byte) int {
 	end := bytes.IndexByte(b[:min(len(b), 40)], '>')
 	if end < 0 {
 		return 0
 	}
 	digits := countDigits(b[1:])
 	if digits == 0 || digits > 3 || digits+1 != end {
-		if !h.known || bytes.IndexByte(b[:end], ' ') >= 0 {
+		if !h.isHeader || bytes.IndexByte(b[:end], ' ') >= 0 {
 			return 0
 		}
 		return end + 1
 	}
-	if h.fields > 0 || number(b[1:end]) > 191 {
+	if h.fieldCount > 0 || valueOf(b[1:end]) > 191 {
 		return 0
 	}
-	h.Level = syslogLevel(number(b[1:end]) & 7)
-	h.fields--
+	h.Level = syslogLevel(valueOf(b[1:end]) & 7)
+	h.fieldCount--
 	if len(b) > end+2 && b[end+1] == '1' && b[end+2] == ' ' {
 		return end + 2
 	}
 	return end + 1
 }
 
-// word reads the level or skips the name that b begins with, and returns how many bytes that has; 0 if the message
-// begins here. delimited and inGroup are as in level.
-func (h *header) word(b []byte, delimited, inGroup bool) int {
+// readWord reads the level or skips the name that b begins with, and returns how many bytes that has; 0 if the message
+// begins here. delimited and inGroup are as in readLevel.
+func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 	size := wordSize(b)
 	word := b[:size]
 	if bytes.IndexByte(word, '=') > 0 && !h.Begins() {
-		h.take(logfmt(b, h.clock))
+		h.addMissing(logfmt(b, h.clock))
 		return 0
 	}
 	if h.Level == Unknown {
-		if n := h.level(b, size, delimited, inGroup); n > 0 {
-			h.known = true
+		if n := h.readLevel(b, size, delimited, inGroup); n > 0 {
+			h.isHeader = true
 			return n
 		}
 	}
@@ -331,7 +333,7 @@ func (h *header) word(b []byte, delimited, inGroup bool) int {
 		return 0
 	}
 	last := word[size-1]
-	separated := last == ':' || separatedBehind(b[size:])
+	separated := last == ':' || separatorFollows(b[size:])
 	if isException(bytes.TrimRight(word, ":")) {
 		return 0
 	}
@@ -339,33 +341,33 @@ func (h *header) word(b []byte, delimited, inGroup bool) int {
 	case bytes.ContainsAny(word, `"'=`) && !h.Dated:
 		return 0
 	case separated, inGroup && h.Dated:
-		h.names++
-		if h.names > 4 { // so many are words of a message
+		h.nameCount++
+		if h.nameCount > 4 { // so many are words of a message
 			return 0
 		}
 	case string(word) == "stdout" || string(word) == "stderr": // of a container's runtime (CRI): "2026-… stderr F …"
 		if len(b) > size+3 && b[size+2] == ' ' && (b[size+1] == 'F' || b[size+1] == 'P') {
 			return size + 3
 		}
-	case looksNamed(word):
-		if h.names++; h.names > 5 || !h.known && h.names > 2 {
+	case looksLikeName(word):
+		if h.nameCount++; h.nameCount > 5 || !h.isHeader && h.nameCount > 2 {
 			return 0
 		}
 	default: // a name of one word, or the message's first
-		if !h.known || h.names > 1 || !h.Dated && !h.hour && !allCapitals(word) || isCapital(word[0]) &&
+		if !h.isHeader || h.nameCount > 1 || !h.Dated && !h.undatedTime && !allCapitals(word) || isCapital(word[0]) &&
 			!allCapitals(word) || !levelFollows(b[size:]) {
 			return 0
 		}
-		h.names++
+		h.nameCount++
 	}
 	return size
 }
 
-// level reads the level that b begins with, whose first word has size bytes, and returns how many bytes belong to it; 0
-// if there is none. delimited says that more than spaces is before it, inGroup that it is between brackets. A letter,
-// or a word that a message may begin with, is a level only if what is before or behind it says so.
-func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
-	word := letters(b[:size])
+// readLevel reads the level that b begins with, whose first word has size bytes, and returns how many bytes belong to
+// it; 0 if there is none. delimited says that more than spaces is before it, inGroup that it is between brackets. A
+// letter, or a word that a message may begin with, is a level only if what is before or behind it says so.
+func (h *header) readLevel(b []byte, size int, delimited, inGroup bool) int {
+	word := leadingLetters(b[:size])
 	n := len(word)
 	if n == 0 {
 		return 0
@@ -374,24 +376,24 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 	if n < len(b) {
 		next = b[n]
 	}
-	if !endsLevel(next) {
+	if !mayFollowLevel(next) {
 		return 0
 	}
 	switch {
-	case n == 1 && next == ',' && h.fields == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
+	case n == 1 && next == ',' && h.fieldCount == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
 		// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
 		n == 1 && next == ' ' && inGroup && len(b) > 2 && isDigit(b[2]),
-		n == 1 && next == ' ' && (h.Dated || h.hour) &&
+		n == 1 && next == ' ' && (h.Dated || h.undatedTime) &&
 			(inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
 		h.Level = letterLevel(word[0]) // TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"; Ray: "[… E 1 2]"
-	case len(capitals(word)) == n:
-		if h.known || next == '[' || next == ':' || delimited {
-			h.Level = nameLevel(word)
+	case len(leadingCapitals(word)) == n:
+		if h.isHeader || next == '[' || next == ':' || delimited {
+			h.Level = levelByName(word)
 		} else {
-			h.Level = wordLevel(word)
+			h.Level = levelByClearName(word)
 		}
-	case next == ':' && (h.fields == 0 || h.known), (h.Dated || h.hour) &&
-		(next == '\t' || delimited && separatedBehind(b[n:])), inGroup && h.fields == 0 && next == '|':
+	case next == ':' && (h.fieldCount == 0 || h.isHeader), (h.Dated || h.undatedTime) &&
+		(next == '\t' || delimited && separatorFollows(b[n:])), inGroup && h.fieldCount == 0 && next == '|':
 		h.Level = levelInAnyCase(word)
 	}
 	if h.Level == Unknown {
@@ -405,12 +407,13 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 	return n
 }
 
-func endsLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>", c) >= 0 }
+// mayFollowLevel reports whether a byte may stand directly behind a level.
+func mayFollowLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>", c) >= 0 }
 
 // levelFollows says whether a level in capital letters or a group comes next, with at most two names before it.
 func levelFollows(b []byte) bool {
 	for range 3 {
-		i, _ := separators(b, 0)
+		i, _ := skipSeparators(b, 0)
 		if b = b[i:]; len(b) == 0 {
 			return false
 		}
@@ -418,11 +421,11 @@ func levelFollows(b []byte) bool {
 			return true
 		}
 		size := wordSize(b)
-		word := capitals(b)
-		if len(word) > 1 && nameLevel(word) != Unknown && (len(word) == len(b) || endsLevel(b[len(word)])) {
+		word := leadingCapitals(b)
+		if len(word) > 1 && levelByName(word) != Unknown && (len(word) == len(b) || mayFollowLevel(b[len(word)])) {
 			return true
 		}
-		if !looksNamed(b[:size]) {
+		if !looksLikeName(b[:size]) {
 			return false
 		}
 		b = b[size:]
@@ -440,7 +443,8 @@ func wordSize(b []byte) (n int) {
 	return n
 }
 
-func separatedBehind(b []byte) bool {
+// separatorFollows reports whether b begins, behind spaces, with what stands between fields: "| ", "- ", ": " or a tab.
+func separatorFollows(b []byte) bool {
 	b = bytes.TrimLeft(b, " ")
 	return len(b) > 1 && (b[0] == '|' || b[0] == '-' && (b[1] == ' ' || b[1] == '-') || b[0] == ':' || b[0] == '\t')
 }
@@ -456,9 +460,9 @@ func isException(word []byte) bool {
 	return false
 }
 
-// looksNamed says whether a word is more likely the name of a host, a module, a process or a line of a program than one
-// of a sentence.
-func looksNamed(word []byte) bool {
+// looksLikeName says whether a word is more likely the name of a host, a module, a process or a line of a program than
+// one of a sentence.
+func looksLikeName(word []byte) bool {
 	inner := 0
 	for i, c := range word {
 		switch {
@@ -477,10 +481,10 @@ func looksNamed(word []byte) bool {
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-func allCapitals(word []byte) bool { return len(word) > 1 && len(capitals(word)) == len(word) }
+func allCapitals(word []byte) bool { return len(word) > 1 && len(leadingCapitals(word)) == len(word) }
 
-// capitals are the capital letters that b starts with.
-func capitals(b []byte) []byte {
+// leadingCapitals are the capital letters that b starts with.
+func leadingCapitals(b []byte) []byte {
 	n := 0
 	for n < len(b) && b[n] >= 'A' && b[n] <= 'Z' {
 		n++
@@ -488,8 +492,8 @@ func capitals(b []byte) []byte {
 	return b[:n]
 }
 
-// letters are the letters that b starts with.
-func letters(b []byte) []byte {
+// leadingLetters are the letters that b starts with.
+func leadingLetters(b []byte) []byte {
 	n := 0
 	for n < len(b) && isLetter(b[n]) {
 		n++

@@ -43,8 +43,8 @@ func (o *Object) Len() int {
 	return len(o.keys)
 }
 
-// find returns the index of a key, -1 if there is none.
-func (o *Object) find(key string) int {
+// indexOf returns the index of a key, -1 if there is none.
+func (o *Object) indexOf(key string) int {
 	if o == nil {
 		return -1
 	}
@@ -59,7 +59,7 @@ func (o *Object) find(key string) int {
 
 // Lookup returns the value of key and whether there is one.
 func (o *Object) Lookup(key string) (any, bool) {
-	if i := o.find(key); i >= 0 {
+	if i := o.indexOf(key); i >= 0 {
 		return o.values[i], true
 	}
 	return nil, false
@@ -91,7 +91,7 @@ func (o *Object) String(key string) string {
 
 // Set gives key a value: in its place if the key exists, else at the end. A large object gets an index of its keys.
 func (o *Object) Set(key string, value any) {
-	if i := o.find(key); i >= 0 {
+	if i := o.indexOf(key); i >= 0 {
 		o.values[i] = value
 		return
 	}
@@ -156,7 +156,7 @@ func (o *Object) Clone() *Object {
 // Delete removes keys; those that the object does not have are ignored.
 func (o *Object) Delete(keys ...string) {
 	for _, key := range keys {
-		i := o.find(key)
+		i := o.indexOf(key)
 		if i < 0 {
 			continue
 		}

@@ -27,7 +27,7 @@ func Parse(data []byte) (any, error) {
 // as much.
 func ParseWithin(data []byte, limit int64) (v any, bytes int64, err error) {
 	p := parser{data: data, left: limit}
-	if v, err = p.value(0); err != nil {
+	if v, err = p.parseValue(0); err != nil {
 		return nil, 0, fmt.Errorf("parse JSON at byte %d: %w", p.pos, err)
 	}
 	if p.space(); p.pos != len(data) {
@@ -65,8 +65,8 @@ const (
 	textBytes    = 16 // of a string or number, without its characters
 )
 
-// take counts memory before it is allocated.
-func (p *parser) take(bytes int) error {
+// takeMemory counts memory before it is allocated.
+func (p *parser) takeMemory(bytes int) error {
 	if p.left -= int64(bytes); p.left < 0 {
 		return ErrTooLarge
 	}
@@ -100,7 +100,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-func (p *parser) word(w string) bool {
+func (p *parser) accept(w string) bool {
 	if len(p.data)-p.pos >= len(w) && string(p.data[p.pos:p.pos+len(w)]) == w {
 		p.pos += len(w)
 		return true
@@ -108,63 +108,63 @@ func (p *parser) word(w string) bool {
 	return false
 }
 
-// value parses the value that is next, of any type, depth levels deep. Python also writes NaN and Infinity, which are
-// no JSON.
-func (p *parser) value(depth int) (any, error) {
+// parseValue parses the value that is next, of any type, depth levels deep. Python also writes NaN and Infinity, which
+// are no JSON.
+func (p *parser) parseValue(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errDepth
 	}
 	switch c := p.peek(); {
 	case c == '{':
-		return p.object(depth)
+		return p.parseObject(depth)
 	case c == '[':
-		return p.list(depth)
+		return p.parseList(depth)
 	case c == '"':
-		return p.str()
-	case p.word("null"):
+		return p.parseString()
+	case p.accept("null"):
 		return nil, nil
-	case p.word("true"):
+	case p.accept("true"):
 		return true, nil
-	case p.word("false"):
+	case p.accept("false"):
 		return false, nil
-	case p.word("NaN"):
+	case p.accept("NaN"):
 		return Number("NaN"), nil
-	case p.word("Infinity"):
+	case p.accept("Infinity"):
 		return Number("Infinity"), nil
-	case p.word("-Infinity"):
+	case p.accept("-Infinity"):
 		return Number("-Infinity"), nil
 	case c == '-' || '0' <= c && c <= '9':
-		return p.number()
+		return p.parseNumber()
 	case p.pos >= len(p.data):
 		return nil, errEnd
 	}
 	return nil, errValue
 }
 
-// number parses a number and keeps its spelling.
-func (p *parser) number() (any, error) {
+// parseNumber parses a number and keeps its spelling.
+func (p *parser) parseNumber() (any, error) {
 	start := p.pos
-	p.word("-")
-	digits := p.word("0") || p.digits() // no digit may follow a leading 0
-	if p.word(".") {
-		digits = digits && p.digits()
+	p.accept("-")
+	digits := p.accept("0") || p.acceptDigits() // no digit may follow a leading 0
+	if p.accept(".") {
+		digits = digits && p.acceptDigits()
 	}
-	if p.word("e") || p.word("E") {
-		if !p.word("+") {
-			p.word("-")
+	if p.accept("e") || p.accept("E") {
+		if !p.accept("+") {
+			p.accept("-")
 		}
-		digits = digits && p.digits()
+		digits = digits && p.acceptDigits()
 	}
 	if !digits {
 		return nil, errValue
 	}
-	if err := p.take(textBytes + p.pos - start); err != nil {
+	if err := p.takeMemory(textBytes + p.pos - start); err != nil {
 		return nil, err
 	}
 	return Number(p.data[start:p.pos]), nil
 }
 
-func (p *parser) digits() bool {
+func (p *parser) acceptDigits() bool {
 	start := p.pos
 	for p.pos < len(p.data) && '0' <= p.data[p.pos] && p.data[p.pos] <= '9' {
 		p.pos++
@@ -172,10 +172,10 @@ func (p *parser) digits() bool {
 	return p.pos > start
 }
 
-// list parses a list, whose [ is next. It takes the memory of the list and its elements from the parser's limit.
-func (p *parser) list(depth int) (any, error) {
+// parseList parses a list, whose [ is next. It takes the memory of the list and its elements from the parser's limit.
+func (p *parser) parseList(depth int) (any, error) {
 	p.pos++
-	if err := p.take(listBytes); err != nil {
+	if err := p.takeMemory(listBytes); err != nil {
 		return nil, err
 	}
 	list := []any{}
@@ -184,9 +184,9 @@ func (p *parser) list(depth int) (any, error) {
 		return list, nil
 	}
 	for {
-		v, err := p.value(depth + 1)
+		v, err := p.parseValue(depth + 1)
 		if err == nil {
-			err = p.take(elementBytes)
+			err = p.takeMemory(elementBytes)
 		}
 		if err != nil {
 			return nil, err
@@ -204,10 +204,10 @@ func (p *parser) list(depth int) (any, error) {
 	}
 }
 
-// object parses an object, whose { is next. Its keys keep their order.
-func (p *parser) object(depth int) (any, error) {
+// parseObject parses an object, whose { is next. Its keys keep their order.
+func (p *parser) parseObject(depth int) (any, error) {
 	p.pos++
-	if err := p.take(objectBytes); err != nil {
+	if err := p.takeMemory(objectBytes); err != nil {
 		return nil, err
 	}
 	o := &Object{}
@@ -219,7 +219,7 @@ func (p *parser) object(depth int) (any, error) {
 		if p.peek() != '"' {
 			return nil, errors.New("want a quoted key in an object")
 		}
-		key, err := p.key()
+		key, err := p.parseKey()
 		if err != nil {
 			return nil, err
 		}
@@ -227,9 +227,9 @@ func (p *parser) object(depth int) (any, error) {
 			return nil, errors.New("want : after a key")
 		}
 		p.pos++
-		v, err := p.value(depth + 1)
+		v, err := p.parseValue(depth + 1)
 		if err == nil {
-			err = p.member(o)
+			err = p.takeMember(o)
 		}
 		if err != nil {
 			return nil, err
@@ -247,21 +247,21 @@ func (p *parser) object(depth int) (any, error) {
 	}
 }
 
-// key reads a member's name. Bytes that are not UTF-8 become U+FFFD here and not when they are written: names that are
-// written the same are one name.
-func (p *parser) key() (string, error) {
-	key, err := p.str()
+// parseKey reads a member's name. Bytes that are not UTF-8 become U+FFFD here and not when they are written: names that
+// are written the same are one name.
+func (p *parser) parseKey() (string, error) {
+	key, err := p.parseString()
 	if err != nil || utf8.ValidString(key) {
 		return key, err
 	}
-	if err := p.take(2 * len(key)); err != nil {
+	if err := p.takeMemory(2 * len(key)); err != nil {
 		return "", err
 	}
 	return string([]rune(key)), nil
 }
 
-// member counts the memory of one more member of an object, and of the index that the object gets with it or has.
-func (p *parser) member(o *Object) error {
+// takeMember counts the memory of one more member of an object, and of the index that the object gets with it or has.
+func (p *parser) takeMember(o *Object) error {
 	bytes := memberBytes
 	switch {
 	case o.Len() == indexFrom:
@@ -269,11 +269,11 @@ func (p *parser) member(o *Object) error {
 	case o.Len() > indexFrom:
 		bytes += indexedBytes
 	}
-	return p.take(bytes)
+	return p.takeMemory(bytes)
 }
 
-// str parses a string, whose opening quote is next.
-func (p *parser) str() (string, error) {
+// parseString parses a string, whose opening quote is next.
+func (p *parser) parseString() (string, error) {
 	start := p.pos + 1
 	end := jsontext.StringEnd(p.data, start)
 	if end == len(p.data) {
@@ -283,14 +283,14 @@ func (p *parser) str() (string, error) {
 	rest := p.data[start:end]
 	slash := bytes.IndexByte(rest, '\\')
 	if slash < 0 {
-		if err := p.take(textBytes + len(rest)); err != nil {
+		if err := p.takeMemory(textBytes + len(rest)); err != nil {
 			return "", err
 		}
 		p.pos = end + 1
 		return string(rest), nil
 	}
 	// The decoded text is no longer than its escaped form, and is copied once more, into the string.
-	if err := p.take(textBytes + 2*len(rest)); err != nil {
+	if err := p.takeMemory(textBytes + 2*len(rest)); err != nil {
 		return "", err
 	}
 	out := make([]byte, 0, len(rest))

@@ -124,7 +124,7 @@ func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) && allPlain(s[i:i+8]) {
+		if i+8 <= len(s) && needsNoEscape(s[i:i+8]) {
 			i += 8
 			continue
 		}
@@ -146,9 +146,9 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// allPlain reports whether eight bytes are all printable ASCII that is not escaped, which most are: this is faster than
-// to look at each.
-func allPlain(s string) bool {
+// needsNoEscape reports whether eight bytes are all printable ASCII that is not escaped, which most are: this is faster
+// than to look at each.
+func needsNoEscape(s string) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
 		s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
