@@ -23,16 +23,16 @@ func beginZip(w io.Writer) (container, error) {
 	return zipFiles{archive}, nil
 }
 
-func (z zipFiles) next(name string, _ int64) (io.Writer, error) {
+func (z zipFiles) nextFile(name string, _ int64) (io.Writer, error) {
 	return z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate})
 }
 
 // tarFiles are the files of a .tar.zst archive. A file's size stands before its bytes: what is missing of them is
 // filled with zeros.
 type tarFiles struct {
-	tar  *tar.Writer
-	zstd *zstd.Encoder
-	left int64 // of the current file
+	tar     *tar.Writer
+	zstd    *zstd.Encoder
+	missing int64 // of the current file
 }
 
 // zstdWindow bounds what compression looks back at, and with it its memory, in bytes.
@@ -48,29 +48,29 @@ func beginTar(w io.Writer) (container, error) {
 	return &tarFiles{tar: tar.NewWriter(z), zstd: z}, nil
 }
 
-func (t *tarFiles) next(name string, size int64) (io.Writer, error) {
-	if err := t.fill(); err != nil {
+func (t *tarFiles) nextFile(name string, size int64) (io.Writer, error) {
+	if err := t.endFile(); err != nil {
 		return nil, err
 	}
-	t.left = size
+	t.missing = size
 	return t, t.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644})
 }
 
 func (t *tarFiles) Write(p []byte) (int, error) {
 	n, err := t.tar.Write(p)
-	t.left -= int64(n)
+	t.missing -= int64(n)
 	return n, err
 }
 
-// fill ends the current file.
-func (t *tarFiles) fill() error {
+// endFile ends the current file.
+func (t *tarFiles) endFile() error {
 	var zeros [32 << 10]byte
-	for t.left > 0 {
-		if _, err := t.Write(zeros[:min(t.left, int64(len(zeros)))]); err != nil {
+	for t.missing > 0 {
+		if _, err := t.Write(zeros[:min(t.missing, int64(len(zeros)))]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tarFiles) Close() error { return errors.Join(t.fill(), t.tar.Close(), t.zstd.Close()) }
+func (t *tarFiles) Close() error { return errors.Join(t.endFile(), t.tar.Close(), t.zstd.Close()) }

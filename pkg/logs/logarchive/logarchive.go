@@ -45,8 +45,8 @@ var (
 
 // container writes the files of an archive, one after the other.
 type container interface {
-	// next begins a file. size is how many bytes will be written, or more.
-	next(name string, size int64) (io.Writer, error)
+	// nextFile begins a file. size is how many bytes will be written, or more.
+	nextFile(name string, size int64) (io.Writer, error)
 	// Close ends the archive.
 	Close() error
 }
@@ -62,17 +62,17 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	names := map[string]int{strings.ToLower(notWhole): 1}
 	var failed []string
 	for _, log := range opts.Selected {
-		name := unique(names, nameOf(log.Node.String()+"/"+log.Path))
+		name := uniqueName(names, safePath(log.Node.String()+"/"+log.Path))
 		file, end, err := opts.open(ctx, log)
 		var size int64
 		if err == nil {
 			size = file.MostStored(end)
 		}
-		entry, writeErr := archive.next(name, size)
+		entry, writeErr := archive.nextFile(name, size)
 		if writeErr != nil {
 			return writeErr
 		}
-		out := &checked{w: entry}
+		out := &countingWriter{w: entry}
 		if err == nil {
 			err = file.WriteRange(ctx, out, 0, end)
 		}
@@ -95,7 +95,7 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	}
 	if len(failed) > 0 {
 		text := fmt.Sprintf("These logs are not complete:\n%s\n", strings.Join(failed, "\n"))
-		entry, err := archive.next(notWhole, int64(len(text)))
+		entry, err := archive.nextFile(notWhole, int64(len(text)))
 		if err != nil {
 			return err
 		}
@@ -120,23 +120,23 @@ func (o *Options) open(ctx context.Context, log logsearch.Log) (f *sessionlogs.F
 	return f, end, nil
 }
 
-// checked keeps the error of a writer, which is none of what was read, and how many bytes were written.
-type checked struct {
+// countingWriter keeps the error of a writer, which is none of what was read, and how many bytes were written.
+type countingWriter struct {
 	w       io.Writer
 	written int64
 	err     error
 }
 
-func (c *checked) Write(p []byte) (n int, err error) {
+func (c *countingWriter) Write(p []byte) (n int, err error) {
 	n, c.err = c.w.Write(p)
 	c.written += int64(n)
 	return n, c.err
 }
 
-// nameOf makes of a log's path one that is safe to unpack on any system: relative and below the folder it is unpacked
+// safePath makes of a log's path one that is safe to unpack on any system: relative and below the folder it is unpacked
 // in, without names and characters that Windows refuses, and without characters that terminals act on, that nobody sees
 // or that turn the direction of writing.
-func nameOf(path string) string {
+func safePath(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		part = strings.Map(func(c rune) rune {
@@ -149,22 +149,22 @@ func nameOf(path string) string {
 		if trimmed := strings.TrimRight(part, ". "); trimmed != part || part == "" {
 			part = trimmed + "_"
 		}
-		if device := reserved.FindStringSubmatch(part); device != nil {
+		if device := windowsDevice.FindStringSubmatch(part); device != nil {
 			part = device[1] + "_" + part[len(device[1]):]
 		}
-		parts[i] = shortened(part, maxPart)
+		parts[i] = cutName(part, maxPart)
 	}
 	return strings.Join(parts, "/")
 }
 
-// reserved are names that mean devices to Windows, whatever follows a dot or a space.
-var reserved = regexp.MustCompile(`^(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])(?:$|[. ])`)
+// windowsDevice are names that mean devices to Windows, whatever follows a dot or a space.
+var windowsDevice = regexp.MustCompile(`^(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])(?:$|[. ])`)
 
 // maxPart is how many bytes a name between two slashes may have, with what makes it unique: file systems take 255.
 const maxPart = 240
 
-// shortened cuts a name in its middle: its end says what kind of file it is.
-func shortened(name string, limit int) string {
+// cutName cuts a name in its middle: its end says what kind of file it is.
+func cutName(name string, limit int) string {
 	if len(name) <= limit {
 		return name
 	}
@@ -172,9 +172,9 @@ func shortened(name string, limit int) string {
 	return strings.ToValidUTF8(name[:limit-end-1], "") + "_" + strings.ToValidUTF8(name[len(name)-end:], "")
 }
 
-// unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or
-// their case.
-func unique(names map[string]int, name string) string {
+// uniqueName returns a name that was not given before: what made two names equal is the characters that safePath
+// replaces, or their case.
+func uniqueName(names map[string]int, name string) string {
 	for {
 		folded := strings.ToLower(name)
 		names[folded]++

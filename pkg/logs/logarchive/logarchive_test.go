@@ -230,13 +230,13 @@ func TestNames(t *testing.T) {
 		"CON.": "CON_", "con:": "con_", "\u202egpj.exe": "_gpj.exe", "a\u200bb": "a_b",
 		"a\ufeff": "a_", "a\u2028b": "a_b", "a\u00adb": "a_b", "\u2066x\u2069": "_x_", "a\U000e0041": "a_",
 		"grüße.log": "grüße.log", "日本.log": "日本.log", "e\u0301.log": "e\u0301.log",
-		"a/..": "a/_", "worker-1.out": "worker-1.out", long + ".log": shortened(long+".log", maxPart),
+		"a/..": "a/_", "worker-1.out": "worker-1.out", long + ".log": cutName(long+".log", maxPart),
 	} {
-		if got := nameOf(path); got != want || len(got) > 255 {
+		if got := safePath(path); got != want || len(got) > 255 {
 			t.Errorf("%q becomes %q, want %q", path, got, want)
 		}
-		if again := nameOf(nameOf(path)); again != nameOf(path) {
-			t.Errorf("%q becomes %q, and then %q", path, nameOf(path), again)
+		if again := safePath(safePath(path)); again != safePath(path) {
+			t.Errorf("%q becomes %q, and then %q", path, safePath(path), again)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func FuzzName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		if name := nameOf(path); !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00\x1b") {
+		if name := safePath(path); !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00\x1b") {
 			t.Errorf("%q becomes %q", path, name)
 		}
 	})

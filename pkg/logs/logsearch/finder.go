@@ -13,14 +13,14 @@ type finder struct {
 	block   []byte
 	text    []byte // block, in small letters if the pattern's literals are
 	lowered []byte // memory for text
-	next    []int  // where each literal is next; len(block) if it is not
+	nextAt  []int  // where each literal is next; len(block) if it is not
 }
 
-func newFinder(p *pattern) *finder { return &finder{pattern: p, next: make([]int, len(p.literals))} }
+func newFinder(p *pattern) *finder { return &finder{pattern: p, nextAt: make([]int, len(p.literals))} }
 
-// begin sets the block that is searched from now on; for a search without regard to case it makes a copy in small
+// setBlock sets the block that is searched from now on; for a search without regard to case it makes a copy in small
 // letters.
-func (f *finder) begin(block []byte) {
+func (f *finder) setBlock(block []byte) {
 	f.block, f.text = block, block
 	if f.fold {
 		if cap(f.lowered) < len(block) {
@@ -29,20 +29,20 @@ func (f *finder) begin(block []byte) {
 		f.text = f.lowered[:len(block)]
 		lowerInto(f.text, block)
 	}
-	for i := range f.next {
-		f.next[i] = -1
+	for i := range f.nextAt {
+		f.nextAt[i] = -1
 	}
 }
 
-// candidate returns the first place in the block, at or after pos, of a line that may match: at is in that line. size
-// is the match's length in bytes if it is certain that a match begins at at, otherwise 0. ok is false if no line behind
-// pos can match. pos must be the start of a line.
-func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool) {
+// nextCandidate returns the first place in the block, at or after pos, of a line that may match: at is in that line.
+// size is the match's length in bytes if it is certain that a match begins at at, otherwise 0. ok is false if no line
+// behind pos can match. pos must be the start of a line.
+func (f *finder) nextCandidate(ctx context.Context, pos int) (at, size int, ok bool) {
 	switch {
 	case pos >= len(f.block):
 		return 0, 0, false
 	case len(f.literals) > 0:
-		return f.literal(pos)
+		return f.nextLiteral(pos)
 	case f.perLine:
 		return pos, 0, true
 	}
@@ -64,19 +64,19 @@ func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool)
 	return 0, 0, false
 }
 
-// literal is candidate for a pattern of which each match has one of some literals: it finds the first one. Without a
-// regular expression the literal is the match.
-func (f *finder) literal(pos int) (at, size int, ok bool) {
+// nextLiteral is nextCandidate for a pattern of which each match has one of some literals: it finds the first one.
+// Without a regular expression the literal is the match.
+func (f *finder) nextLiteral(pos int) (at, size int, ok bool) {
 	at = len(f.block)
 	for i, literal := range f.literals {
-		if f.next[i] < pos {
-			f.next[i] = len(f.block)
+		if f.nextAt[i] < pos {
+			f.nextAt[i] = len(f.block)
 			if n := bytes.Index(f.text[pos:], literal); n >= 0 {
-				f.next[i] = pos + n
+				f.nextAt[i] = pos + n
 			}
 		}
-		if f.next[i] < at {
-			at = f.next[i]
+		if f.nextAt[i] < at {
+			at = f.nextAt[i]
 			if f.re == nil {
 				size = len(literal)
 			}

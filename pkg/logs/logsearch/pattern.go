@@ -89,7 +89,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 			return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 		}
 	}
-	p.require(tree.Simplify())
+	p.setLiterals(tree.Simplify())
 	for _, inst := range program.Inst {
 		p.perLine = p.perLine || inst.Op == syntax.InstEmptyWidth &&
 			syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
@@ -97,8 +97,9 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	return p, nil
 }
 
-// require finds literals that every match of an expression contains one of: in any case if longer ones are known then.
-func (p *pattern) require(re *syntax.Regexp) {
+// setLiterals finds literals that every match of an expression contains one of: in any case if longer ones are known
+// then.
+func (p *pattern) setLiterals(re *syntax.Regexp) {
 	required, folded := literals.Of(re, maxLiterals, false), literals.Of(re, maxLiterals, true)
 	if literals.Shortest(folded) > literals.Shortest(required) {
 		required, p.fold = folded, true
@@ -114,13 +115,13 @@ func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) 
 	var at []int
 	switch {
 	case !hasStart && !hasEnd:
-		at = p.middle.FindReaderSubmatchIndex(newRunes(ctx, line))
+		at = p.middle.FindReaderSubmatchIndex(newRuneReader(ctx, line))
 	case !hasStart:
-		at = p.last.FindReaderSubmatchIndex(newRunes(ctx, line))
+		at = p.last.FindReaderSubmatchIndex(newRuneReader(ctx, line))
 	case !hasEnd:
-		at = p.first.FindReaderSubmatchIndex(newRunes(ctx, line))
+		at = p.first.FindReaderSubmatchIndex(newRuneReader(ctx, line))
 	case len(line) > maxPiece:
-		at = p.re.FindReaderIndex(newRunes(ctx, line))
+		at = p.re.FindReaderIndex(newRuneReader(ctx, line))
 	default:
 		at = p.re.FindIndex(line)
 	}
@@ -133,15 +134,17 @@ func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) 
 	return at[0], at[1], true
 }
 
-// runes are those of a line, which ends early if its search is cancelled.
-type runes struct {
+// runeReader are those of a line, which ends early if its search is cancelled.
+type runeReader struct {
 	*bytes.Reader
 	ctx context.Context
 }
 
-func newRunes(ctx context.Context, line []byte) runes { return runes{bytes.NewReader(line), ctx} }
+func newRuneReader(ctx context.Context, line []byte) runeReader {
+	return runeReader{bytes.NewReader(line), ctx}
+}
 
-func (r runes) ReadRune() (c rune, size int, err error) {
+func (r runeReader) ReadRune() (c rune, size int, err error) {
 	if r.Len()%maxPiece < utf8.UTFMax && r.ctx.Err() != nil {
 		return 0, 0, io.EOF
 	}

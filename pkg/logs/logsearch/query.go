@@ -77,10 +77,10 @@ func (q *Query) Prepare() error {
 	return err
 }
 
-// bounded says whether the query has a range of time.
-func (q *Query) bounded() bool { return q.From != 0 || q.To != 0 }
+// hasTimeRange says whether the query has a range of time.
+func (q *Query) hasTimeRange() bool { return q.From != 0 || q.To != 0 }
 
-// covers says whether a moment is in the query's range of time.
-func (q *Query) covers(at int64) bool {
+// inTimeRange says whether a moment is in the query's range of time.
+func (q *Query) inTimeRange(at int64) bool {
 	return (q.From == 0 || at >= q.From) && (q.To == 0 || at < q.To)
 }

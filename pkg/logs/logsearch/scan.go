@@ -33,26 +33,26 @@ type scanner struct {
 	read   func(bytes int) error // counts what is read; its error ends the search
 	reach  int
 
-	in         io.Reader
-	buf        []byte
-	base       int64 // offset in the log of buf[0]
-	start, end int
-	eof        bool
-	line       int64       // number of the line at start
-	undated    int64       // matching lines without a time, where the query has a range of time
-	unlevelled int64       // matching lines without a level, where the query has one
-	gap        *chunks.Gap // the first one
-	long       *found      // a line that waits for the lines after it
-	dated      dating      // the line whose header was determined last
+	in          io.Reader
+	buf         []byte
+	base        int64 // offset in the log of buf[0]
+	start, end  int
+	eof         bool
+	line        int64       // number of the line at start
+	undated     int64       // matching lines without a time, where the query has a range of time
+	unlevelled  int64       // matching lines without a level, where the query has one
+	gap         *chunks.Gap // the first one
+	pendingLong *found      // a line that waits for the lines after it
+	lastDating  dating      // the line whose header was determined last
 }
 
 // dating is what is known of a line's time and level, from the line itself or from those before it.
 type dating struct {
-	line    int64 // its offset in the log; -1: none was determined yet
-	header  logline.Header
-	timeBy  int64 // offset of the line that says the time; -1: none within reach does
-	levelBy int64 // offset of the line that begins the record; -1: none within reach does
-	raised  int64 // offset of the line that begins the record's last traceback; -1: none within reach does
+	line        int64 // its offset in the log; -1: none was determined yet
+	header      logline.Header
+	timeBy      int64 // offset of the line that says the time; -1: none within reach does
+	levelBy     int64 // offset of the line that begins the record; -1: none within reach does
+	tracebackBy int64 // offset of the line that begins the record's last traceback; -1: none within reach does
 }
 
 // found is a matching line.
@@ -75,15 +75,15 @@ func newScanner(q *Query, block, reach int) *scanner {
 // reader's, the context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
-	s.undated, s.unlevelled, s.gap, s.long, s.dated = 0, 0, nil, nil, none(-1)
+	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(-1)
 	for {
 		if err := s.fill(); err != nil {
 			return err
 		}
-		if s.long != nil {
-			s.long.after = s.linesAfter(s.start)
-			s.report(*s.long)
-			s.long = nil
+		if s.pendingLong != nil {
+			s.pendingLong.after = s.linesAfter(s.start)
+			s.report(*s.pendingLong)
+			s.pendingLong = nil
 		}
 		if s.start == s.end {
 			return nil // at the end of the log
@@ -139,10 +139,10 @@ func (s *scanner) wholeLines() int {
 // searchLines searches the whole lines of the buffer from s.start to end, which it then sets as s.start.
 func (s *scanner) searchLines(ctx context.Context, end int) error {
 	block := s.buf[:end]
-	s.finder.begin(block)
+	s.finder.setBlock(block)
 	counted := s.start // line is the number of the line there
 	for pos := s.start; ; {
-		at, size, ok := s.finder.candidate(ctx, pos)
+		at, size, ok := s.finder.nextCandidate(ctx, pos)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 		if ok {
 			s.line += int64(bytes.Count(block[counted:begin], []byte{'\n'}))
 			counted = begin
-			s.matched(begin, after, text, from, to)
+			s.reportMatch(begin, after, text, from, to)
 		}
 		pos = after
 	}
@@ -172,25 +172,25 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 	return nil
 }
 
-// matched reports a line if it passes the filters.
-func (s *scanner) matched(begin, after int, text []byte, from, to int) {
+// reportMatch reports a line if it passes the filters.
+func (s *scanner) reportMatch(begin, after int, text []byte, from, to int) {
 	f := found{line: s.line, length: int64(len(text))}
-	f.header = s.header(begin, text, from)
-	if s.passes(&f) {
+	f.header = s.headerAt(begin, text, from)
+	if s.passesFilters(&f) {
 		f.setText(text, from, to)
 		f.before, f.after = s.linesBefore(begin), s.linesAfter(after)
 		s.report(f)
 	}
 }
 
-// passes says whether a matching line passes the filters by time and level. It counts those that do not because they
-// say no time or no level.
-func (s *scanner) passes(f *found) bool {
+// passesFilters says whether a matching line passes the filters by time and level. It counts those that do not because
+// they say no time or no level.
+func (s *scanner) passesFilters(f *found) bool {
 	switch {
-	case !f.header.Dated && s.query.bounded():
+	case !f.header.Dated && s.query.hasTimeRange():
 		s.undated++
 		return false
-	case !s.query.covers(f.header.Time):
+	case !s.query.inTimeRange(f.header.Time):
 		return false
 	case f.header.Level == logline.Unknown && s.query.Level != logline.Unknown:
 		s.unlevelled++
@@ -209,36 +209,38 @@ func (f *found) setText(text []byte, from, to int) {
 	}
 }
 
-// header is what the line at begin says of itself. A level that it does not say is that of its record, which is begun
+// headerAt is what the line at begin says of itself. A level that it does not say is that of its record, which is begun
 // by the nearest line before it that says a level or a time. A time that it does not say is that of the nearest line
 // before it that says one. Of a line that overwrites itself it is what the part with the match says, which is at from
 // in the line's text.
-func (s *scanner) header(begin int, text []byte, from int) logline.Header {
-	dated := none(s.base + int64(begin))
+func (s *scanner) headerAt(begin int, text []byte, from int) logline.Header {
+	dated := newDating(s.base + int64(begin))
 	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
-		dated.take(dated.line, logline.Parse(state, &s.clock))
+		dated.addLine(dated.line, logline.Parse(state, &s.clock))
 	}
 	for at := begin; at >= 0 && !dated.complete(); at = s.lineBefore(at, begin) {
 		offset := s.base + int64(at)
 		// what is before it was looked at: of a million lines that say nothing, each would look back at thousands
-		if offset == s.dated.line {
-			dated.follow(&s.dated, dated.line-int64(s.reach))
+		if offset == s.lastDating.line {
+			dated.addEarlier(&s.lastDating, dated.line-int64(s.reach))
 			break
 		}
-		dated.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
+		dated.addLine(offset, logline.Parse(s.buf[at:s.end], &s.clock))
 	}
-	s.dated = dated
-	return dated.combined()
+	s.lastDating = dated
+	return dated.headerOfAll()
 }
 
-// none is what is known of a line before any line was looked at.
-func none(line int64) dating { return dating{line: line, timeBy: -1, levelBy: -1, raised: -1} }
+// newDating is what is known of a line before any line was looked at.
+func newDating(line int64) dating {
+	return dating{line: line, timeBy: -1, levelBy: -1, tracebackBy: -1}
+}
 
-// combined is what the lines say together. From a traceback on, a record below warning is an error: what a program
+// headerOfAll is what the lines say together. From a traceback on, a record below warning is an error: what a program
 // prints stands below records of others, such as Ray's.
-func (d *dating) combined() logline.Header {
+func (d *dating) headerOfAll() logline.Header {
 	h := d.header
-	if d.raised >= 0 && h.Level < logline.Warning {
+	if d.tracebackBy >= 0 && h.Level < logline.Warning {
 		h.Level = logline.Error
 	}
 	return h
@@ -246,10 +248,10 @@ func (d *dating) combined() logline.Header {
 
 func (d *dating) complete() bool { return d.timeBy >= 0 && d.levelBy >= 0 }
 
-// take adds what a line says, if no line after it said it.
-func (d *dating) take(line int64, h logline.Header) {
-	if d.levelBy < 0 && d.raised < 0 && h.Traceback {
-		d.raised = line
+// addLine adds what a line says, if no line after it said it.
+func (d *dating) addLine(line int64, h logline.Header) {
+	if d.levelBy < 0 && d.tracebackBy < 0 && h.Traceback {
+		d.tracebackBy = line
 	}
 	if d.levelBy < 0 && h.Begins() {
 		d.levelBy, d.header.Level = line, h.Level
@@ -259,10 +261,10 @@ func (d *dating) take(line int64, h logline.Header) {
 	}
 }
 
-// follow adds what is known of a line before, as far as lines from first on say it.
-func (d *dating) follow(before *dating, first int64) {
-	if d.levelBy < 0 && d.raised < 0 && before.raised >= first {
-		d.raised = before.raised
+// addEarlier adds what is known of a line before, as far as lines from first on say it.
+func (d *dating) addEarlier(before *dating, first int64) {
+	if d.levelBy < 0 && d.tracebackBy < 0 && before.tracebackBy >= first {
+		d.tracebackBy = before.tracebackBy
 	}
 	if d.levelBy < 0 && before.levelBy >= first {
 		d.levelBy, d.header.Level = before.levelBy, before.header.Level
@@ -316,7 +318,7 @@ func (s *scanner) linesAfter(from int) []string {
 func (s *scanner) searchLong(ctx context.Context) error {
 	f := found{line: s.line, before: s.linesBefore(s.start)}
 	first := s.buf[s.start:s.end]
-	f.header = s.header(s.start, first, 0)
+	f.header = s.headerAt(s.start, first, 0)
 	for matches := false; ; {
 		n := bytes.IndexByte(s.buf[s.start:s.end], '\n')
 		closed := n >= 0 || s.eof
@@ -326,9 +328,9 @@ func (s *scanner) searchLong(ctx context.Context) error {
 		part := s.buf[s.start : s.start+n]
 		if !matches {
 			var from, to int
-			if from, to, matches = s.findIn(ctx, part, f.length == 0, closed); matches {
+			if from, to, matches = s.findInPart(ctx, part, f.length == 0, closed); matches {
 				if state, at := logline.State(part, from); at > 0 {
-					f.header = inherit(logline.Parse(state, &s.clock), f.header)
+					f.header = headerOfPart(logline.Parse(state, &s.clock), f.header)
 				}
 				f.setText(part, from, to)
 				f.text = bytes.Clone(f.text)
@@ -342,8 +344,8 @@ func (s *scanner) searchLong(ctx context.Context) error {
 			s.line++
 			s.start = min(s.end, s.start+n+1)
 			f.length += int64(n)
-			if matches && s.passes(&f) {
-				s.long = &f
+			if matches && s.passesFilters(&f) {
+				s.pendingLong = &f
 			}
 			return nil
 		}
@@ -356,8 +358,8 @@ func (s *scanner) searchLong(ctx context.Context) error {
 	}
 }
 
-// inherit is the header of a part of a line: what the part does not say is as in the line.
-func inherit(part, line logline.Header) logline.Header {
+// headerOfPart is the header of a part of a line: what the part does not say is as in the line.
+func headerOfPart(part, line logline.Header) logline.Header {
 	if !part.Begins() {
 		return line
 	}
@@ -367,12 +369,12 @@ func inherit(part, line logline.Header) logline.Header {
 	return part
 }
 
-// findIn finds the first match in a part of a line that does not fit into the buffer. hasStart and hasEnd say whether
-// the part has the line's start and end, which ^ and $ match.
-func (s *scanner) findIn(ctx context.Context, part []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
-	s.finder.begin(part)
+// findInPart finds the first match in a part of a line that does not fit into the buffer. hasStart and hasEnd say
+// whether the part has the line's start and end, which ^ and $ match.
+func (s *scanner) findInPart(ctx context.Context, part []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
+	s.finder.setBlock(part)
 	if len(s.finder.literals) > 0 {
-		at, size, ok := s.finder.literal(0)
+		at, size, ok := s.finder.nextLiteral(0)
 		if !ok || size > 0 {
 			return at, at + size, ok // without a literal there is no match; with a size, the literal is the match
 		}

@@ -57,14 +57,14 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 			continue
 		}
 		f := found{line: int64(i + 1), length: int64(len(line.text)), before: []string{}, after: []string{}}
-		known := none(0)
+		known := newDating(0)
 		if state, _ := logline.State([]byte(line.text), at[0]); len(state)+1 < len(line.text) {
-			known.take(int64(line.start), logline.Parse(state, &logline.Clock{}))
+			known.addLine(int64(line.start), logline.Parse(state, &logline.Clock{}))
 		}
 		for j := i; j >= 0 && lines[j].start >= line.start-smallReach; j-- {
-			known.take(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
+			known.addLine(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
 		}
-		f.header = known.combined()
+		f.header = known.headerOfAll()
 		for j := max(0, i-q.Before); j < i; j++ {
 			if lines[j].start >= line.start-smallReach {
 				f.before = append(f.before, contextLine([]byte(lines[j].text)))
@@ -74,7 +74,7 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 		for j := i + 1; j < len(lines) && len(f.after) < q.After && lines[j].start < end+smallReach; j++ {
 			f.after = append(f.after, contextLine([]byte(text[lines[j].start:min(len(text), end+smallReach)])))
 		}
-		if (f.header.Dated || !q.bounded()) && q.covers(f.header.Time) && f.header.Level >= q.Level {
+		if (f.header.Dated || !q.hasTimeRange()) && q.inTimeRange(f.header.Time) && f.header.Level >= q.Level {
 			f.setText([]byte(line.text), at[0], at[1])
 			all = append(all, newMatch(&f))
 		}

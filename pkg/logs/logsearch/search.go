@@ -64,7 +64,7 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 	var err error
 	for source, sourceErr := range sources {
 		if err = sourceErr; err == nil {
-			err = r.session(limited, &source)
+			err = r.searchSession(limited, &source)
 		}
 		if err != nil {
 			break
@@ -128,9 +128,9 @@ func (r *run) addReason(reason string) {
 	}
 }
 
-// session searches the selected logs of a session, several at a time, the largest first: a large one begun last would
-// keep one reader busy after all others are done. The error is why ctx ended; damaged logs are reported instead.
-func (r *run) session(ctx context.Context, source *Source) error {
+// searchSession searches the selected logs of a session, several at a time, the largest first: a large one begun last
+// would keep one reader busy after all others are done. The error is why ctx ended; damaged logs are reported instead.
+func (r *run) searchSession(ctx context.Context, source *Source) error {
 	selected := r.query.Selection
 	if source.Drivers != nil {
 		selected.Drivers = source.Drivers
@@ -152,7 +152,7 @@ func (r *run) session(ctx context.Context, source *Source) error {
 		group.Go(func() {
 			s := newScanner(r.query, blockBytes, reach)
 			for i := next.Add(1); i <= int64(len(logs)) && ctx.Err() == nil; i = next.Add(1) {
-				r.log(ctx, s, source, logs[i-1], prefetcher)
+				r.searchLog(ctx, s, source, logs[i-1], prefetcher)
 			}
 		})
 	}
@@ -160,16 +160,16 @@ func (r *run) session(ctx context.Context, source *Source) error {
 	return context.Cause(ctx)
 }
 
-// log searches one log with the scanner s, and sends its matches, and then a record of the log itself if that says
-// something: a log that cannot be read has its problem there.
-func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
+// searchLog searches one log with the scanner s, and sends its matches, and then a record of the log itself if that
+// says something: a log that cannot be read has its problem there.
+func (r *run) searchLog(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
 	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path,
 		Rank: RankOf(log.Path)}
 	if source.Writer != nil {
 		file.Writer = source.Writer(log.Path)
 	}
 	reported := 0
-	s.clock, s.read = source.Clock, r.count
+	s.clock, s.read = source.Clock, r.countRead
 	s.report = func(f found) {
 		file.Matches++
 		r.matches.Add(1)
@@ -185,7 +185,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 		}
 		r.send(m)
 	}
-	err := guard.CatchPanic(log.Path, func() error { return r.scan(ctx, s, source, log, prefetcher) })
+	err := guard.CatchPanic(log.Path, func() error { return r.readLog(ctx, s, source, log, prefetcher) })
 	if ctx.Err() != nil {
 		return
 	}
@@ -210,8 +210,8 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	}
 }
 
-// scan searches one log, up to the offset that source.End returns if it is set.
-func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
+// readLog searches one log, up to the offset that source.End returns if it is set.
+func (r *run) readLog(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
 	opts := chunks.Options{Prefetcher: prefetcher}
 	if source.End != nil {
 		var err error
@@ -227,9 +227,9 @@ func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, pre
 	return s.scan(ctx, in)
 }
 
-// count counts n bytes that were read, and from time to time sends how far the search is. When the query's limit is
+// countRead counts n bytes that were read, and from time to time sends how far the search is. When the query's limit is
 // exceeded, it ends the search by errBytes.
-func (r *run) count(n int) error {
+func (r *run) countRead(n int) error {
 	read := r.bytes.Add(int64(n))
 	if r.query.Bytes > 0 && read > r.query.Bytes {
 		r.cancel(errBytes)

@@ -58,7 +58,7 @@ func (s *Selection) Of(logs *sessionlogs.Set) []Log {
 			continue
 		}
 		for _, file := range logs.Paths(node) {
-			if s.hasPath(file) && s.ofJob(file, jobs, workers) {
+			if s.matchesPath(file) && s.isOfJob(file, jobs, workers) {
 				selected = append(selected, Log{node, file, logs.StoredBytes(node, file)})
 			}
 		}
@@ -66,8 +66,8 @@ func (s *Selection) Of(logs *sessionlogs.Set) []Log {
 	return selected
 }
 
-// hasPath reports whether the pattern matches a log's path; without a slash in it, the path's last part.
-func (s *Selection) hasPath(file string) bool {
+// matchesPath reports whether the pattern matches a log's path; without a slash in it, the path's last part.
+func (s *Selection) matchesPath(file string) bool {
 	if s.glob == nil {
 		return true
 	}
@@ -93,10 +93,10 @@ func workersOf(logs *sessionlogs.Set, jobs map[string]bool) map[string]bool {
 	return workers
 }
 
-// ofJob says whether a log is of the selected jobs: of the submission, of a job's driver, of its workers or of its
+// isOfJob says whether a log is of the selected jobs: of the submission, of a job's driver, of its workers or of its
 // runtime environment. jobs and workers are the jobs' IDs and those of their workers, in hex. A driver's worker ID
 // begins with its job's ID. If no job is selected, every log is.
-func (s *Selection) ofJob(file string, jobs, workers map[string]bool) bool {
+func (s *Selection) isOfJob(file string, jobs, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
 	}

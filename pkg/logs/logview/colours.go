@@ -9,9 +9,9 @@ import (
 // Span is a part of a line in one style. Class holds names of CSS classes: "bold", "fg0" to "fg15", or none.
 type Span struct{ Class, Text string }
 
-// colours splits a line into spans of one style each, at the sequences by which terminals choose colours (ECMA-48,
+// spansOf splits a line into spans of one style each, at the sequences by which terminals choose colours (ECMA-48,
 // SGR). These and all other control sequences are left out.
-func colours(line []byte) []Span {
+func spansOf(line []byte) []Span {
 	var spans []Span
 	var s style
 	for len(line) > 0 {
@@ -25,18 +25,18 @@ func colours(line []byte) []Span {
 		if line = line[n:]; len(line) > 0 {
 			var params string
 			var final byte
-			params, final, line = sequence(line)
+			params, final, line = cutSequence(line)
 			if final == 'm' {
-				s.apply(params)
+				s.applySGR(params)
 			}
 		}
 	}
 	return spans
 }
 
-// sequence reads the control sequence that b starts with: ESC [ params final. rest is what follows. Of an escape of
+// cutSequence reads the control sequence that b starts with: ESC [ params final. rest is what follows. Of an escape of
 // another kind only the ESC is taken, and final is 0; so it is for a sequence that ends within the line.
-func sequence(b []byte) (params string, final byte, rest []byte) {
+func cutSequence(b []byte) (params string, final byte, rest []byte) {
 	if len(b) < 2 || b[1] != '[' {
 		return "", 0, b[1:]
 	}
@@ -56,9 +56,9 @@ type style struct {
 	colour int // 1 to 16; 0 is the page's own
 }
 
-// apply changes the style by the parameters of an SGR sequence, such as "1;31" (ECMA-48, 8.3.117): boldness, and the
+// applySGR changes the style by the parameters of an SGR sequence, such as "1;31" (ECMA-48, 8.3.117): boldness, and the
 // text's colour: 1 to 16, or 0 for the page's own. Other parameters have no effect.
-func (s *style) apply(params string) {
+func (s *style) applySGR(params string) {
 	for param := range strings.SplitSeq(params, ";") {
 		n, err := strconv.Atoi(param)
 		switch {

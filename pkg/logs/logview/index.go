@@ -51,9 +51,10 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 	return encoding, err
 }
 
-// before returns how many line ends there are before the offset step × indexStep. What it counts is kept, also if the
-// context ends meanwhile: the next call goes on from there.
-func (x *Index) before(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, step int64) (int64, error) {
+// lineEndsBefore returns how many line ends there are before the offset step × indexStep. What it counts is kept, also
+// if the context ends meanwhile: the next call goes on from there.
+func (x *Index) lineEndsBefore(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding,
+	step int64) (int64, error) {
 	if x.counting.Acquire(ctx, 1) != nil {
 		return 0, context.Cause(ctx)
 	}
@@ -63,7 +64,7 @@ func (x *Index) before(ctx context.Context, f *sessionlogs.File, encoding loglin
 			return 0, context.Cause(ctx) // where nothing is stored, nothing that heeds the context is called
 		}
 		from := int64(len(x.marks)) * indexStep
-		n, err := count(ctx, f, encoding, from, from+indexStep)
+		n, err := countLineEnds(ctx, f, encoding, from, from+indexStep)
 		if err != nil {
 			return 0, err
 		}
@@ -85,11 +86,11 @@ func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (
 		return 0, err
 	}
 	step := min(offset/indexStep, maxMarks)
-	before, err := x.before(ctx, f, encoding, step)
+	before, err := x.lineEndsBefore(ctx, f, encoding, step)
 	if err != nil {
 		return 0, err
 	}
-	n, err := count(ctx, f, encoding, step*indexStep, offset)
+	n, err := countLineEnds(ctx, f, encoding, step*indexStep, offset)
 	return before + n + 1, err
 }
 
@@ -104,18 +105,18 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	}
 	step := int64(0)
 	for ; (step+1)*indexStep < f.Size() && step < maxMarks; step++ {
-		if n, err := x.before(ctx, f, encoding, step+1); err != nil {
+		if n, err := x.lineEndsBefore(ctx, f, encoding, step+1); err != nil {
 			return 0, err
 		} else if n >= line-1 {
 			break
 		}
 	}
-	before, err := x.before(ctx, f, encoding, step)
+	before, err := x.lineEndsBefore(ctx, f, encoding, step)
 	if err != nil {
 		return 0, err
 	}
 	end := lineEnds{encoding: encoding, left: line - 1 - before, offset: step * indexStep}
-	err = f.WriteRuns(ctx, end.run, step*indexStep, f.Size())
+	err = f.WriteRuns(ctx, end.writerAt, step*indexStep, f.Size())
 	switch {
 	case end.left == 0:
 		return end.offset, nil
@@ -125,10 +126,10 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	return f.Size(), nil
 }
 
-// count counts the line ends in a range.
-func count(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, from, to int64) (int64, error) {
+// countLineEnds counts the line ends in a range.
+func countLineEnds(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, from, to int64) (int64, error) {
 	ends := lineEnds{encoding: encoding, left: math.MaxInt64}
-	err := f.WriteRuns(ctx, ends.run, from, to)
+	err := f.WriteRuns(ctx, ends.writerAt, from, to)
 	return math.MaxInt64 - ends.left, err
 }
 
@@ -137,14 +138,14 @@ var errFound = errors.New("the line was found")
 
 // lineEnds counts the line ends that are written to it down from left, and knows the offset behind the last one.
 type lineEnds struct {
-	encoding logline.Encoding
-	first    byte  // of a character of two bytes
-	left     int64 // line ends that are still to be counted
-	offset   int64 // behind what was written; when no end is left, behind the last one
+	encoding    logline.Encoding
+	firstOfPair byte  // of a character of two bytes
+	left        int64 // line ends that are still to be counted
+	offset      int64 // behind what was written; when no end is left, behind the last one
 }
 
-// run tells where the bytes that are written next begin.
-func (e *lineEnds) run(offset int64) io.Writer {
+// writerAt tells where the bytes that are written next begin.
+func (e *lineEnds) writerAt(offset int64) io.Writer {
 	e.offset = offset
 	return e
 }
@@ -152,9 +153,9 @@ func (e *lineEnds) run(offset int64) io.Writer {
 // Write returns errFound when no line end is left to be counted.
 func (e *lineEnds) Write(p []byte) (int, error) {
 	if e.encoding != logline.Bytes {
-		e.writeTwo(p)
+		e.countPairs(p)
 	} else {
-		e.writeOne(p)
+		e.countBytes(p)
 	}
 	if e.left == 0 {
 		return 0, errFound
@@ -162,9 +163,9 @@ func (e *lineEnds) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeOne goes through the next bytes of a log in an encoding in which a line end is one byte: it moves e.offset
+// countBytes goes through the next bytes of a log in an encoding in which a line end is one byte: it moves e.offset
 // behind them, or behind the last line end that is looked for.
-func (e *lineEnds) writeOne(p []byte) {
+func (e *lineEnds) countBytes(p []byte) {
 	if n := int64(bytes.Count(p, []byte{'\n'})); n < e.left {
 		e.left -= n
 		e.offset += int64(len(p))
@@ -177,15 +178,15 @@ func (e *lineEnds) writeOne(p []byte) {
 	}
 }
 
-// writeTwo is writeOne in an encoding in which a line end is two bytes. These may come in two writes.
-func (e *lineEnds) writeTwo(p []byte) {
+// countPairs is countBytes in an encoding in which a line end is two bytes. These may come in two writes.
+func (e *lineEnds) countPairs(p []byte) {
 	for _, c := range p {
 		if e.left == 0 {
 			return
 		}
 		if e.offset&1 == 0 {
-			e.first = c
-		} else if (c == '\n' || e.first == '\n') && e.encoding.EndsLine(e.first, c) {
+			e.firstOfPair = c
+		} else if (c == '\n' || e.firstOfPair == '\n') && e.encoding.EndsLine(e.firstOfPair, c) {
 			e.left--
 		}
 		e.offset++

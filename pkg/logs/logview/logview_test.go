@@ -374,7 +374,7 @@ func TestColours(t *testing.T) {
 		"\xff\x00\ty\r":                {{"", "\uFFFD\ty"}},
 		"\x1b[<script>mx":              {{"", "cript>mx"}},
 	} {
-		if got := colours([]byte(line)); !reflect.DeepEqual(got, want) {
+		if got := spansOf([]byte(line)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
@@ -385,7 +385,7 @@ func FuzzColours(f *testing.F) {
 	f.Add("\x1b[31mred\x1b[0m")
 	f.Add("\x1b[1;97;99999999999999999999mx")
 	f.Fuzz(func(t *testing.T, line string) {
-		for _, span := range colours([]byte(line)) {
+		for _, span := range spansOf([]byte(line)) {
 			for name := range strings.FieldsSeq(span.Class) {
 				if name != "bold" && (!strings.HasPrefix(name, "fg") || len(name) > 4) {
 					t.Errorf("class %q", span.Class)

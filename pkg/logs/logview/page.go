@@ -102,7 +102,7 @@ func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) L
 	if header.Traceback {
 		header.Level = logline.Error
 	}
-	return Line{Level: header.Level, Spans: colours(text), Cut: len(line) - len(shown)}
+	return Line{Level: header.Level, Spans: spansOf(text), Cut: len(line) - len(shown)}
 }
 
 // Before is where the page of at most so many lines that ends at end begins.
@@ -133,9 +133,9 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 			return 0, err
 		}
 		if len(text.Bytes) > 0 || begin == 0 {
-			first := secondLine(text.Bytes)
+			first := secondLineStart(text.Bytes)
 			if encoding != logline.Bytes {
-				first = lastLines(encoding, text.Bytes, begin == 0, lines)
+				first = lastLinesStart(encoding, text.Bytes, begin == 0, lines)
 			}
 			return text.Offset(first), nil
 		}
@@ -145,9 +145,9 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 	}
 }
 
-// secondLine is where the second line of a text begins: the first began before the text. It is 0 if there is one line
-// only, which is longer than the text.
-func secondLine(text []byte) int {
+// secondLineStart is where the second line of a text begins: the first began before the text. It is 0 if there is one
+// line only, which is longer than the text.
+func secondLineStart(text []byte) int {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == len(text) {
 		return 0
@@ -155,10 +155,10 @@ func secondLine(text []byte) int {
 	return n
 }
 
-// lastLines is the index at which the last lines, as many as lines says, of a text in an encoding of two bytes begin.
-// whole says that the text's first line does not begin before the text; otherwise that line is left out, unless it is
-// the only one.
-func lastLines(encoding logline.Encoding, text []byte, whole bool, lines int) int {
+// lastLinesStart is the index at which the last lines, as many as lines says, of a text in an encoding of two bytes
+// begin. whole says that the text's first line does not begin before the text; otherwise that line is left out, unless
+// it is the only one.
+func lastLinesStart(encoding logline.Encoding, text []byte, whole bool, lines int) int {
 	starts := []int{0}
 	for at := 0; ; {
 		n, next := encoding.LineEnd(text[at:])
