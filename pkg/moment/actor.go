@@ -27,18 +27,18 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	var rows []any
 	for id, v := range data.Object("actors").All() {
 		if row, ok := v.(*pyjson.Object); ok {
-			rows = append(rows, withOwnID(row, id))
+			rows = append(rows, withSavedID(row, id))
 		}
 	}
 	joined := join(m, kind[entities.Actor, ActorState]{
-		events:  m.Session.Actors,
-		id:      func(a *entities.Actor) string { return a.ID.String() },
-		find:    func(id string) *entities.Actor { return findIn(id, m.Session.Actor) },
-		at:      ActorAt,
-		savedID: func(row *pyjson.Object) string { return row.String("actorId") },
-		began:   func(row *pyjson.Object) int64 { return row.Int("startTime") * nsPerMilli },
-		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
-		agrees: func(row *pyjson.Object, s *ActorState) bool {
+		events:   m.Session.Actors,
+		id:       func(a *entities.Actor) string { return a.ID.String() },
+		eventsOf: func(id string) *entities.Actor { return findIn(id, m.Session.Actor) },
+		stateAt:  ActorAt,
+		savedID:  func(row *pyjson.Object) string { return row.String("actorId") },
+		began:    func(row *pyjson.Object) int64 { return row.Int("startTime") * nsPerMilli },
+		ended:    func(row *pyjson.Object) bool { return row.String("state") == Dead },
+		sameState: func(row *pyjson.Object, s *ActorState) bool {
 			return row.String("state") == s.State && row.Int("numRestarts") == int64(s.Restarts)
 		},
 	}, rows, taken)
@@ -84,10 +84,10 @@ func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
 	return a
 }
 
-// withOwnID returns a saved row with the ID under which it is saved; it copies the row if it has another ID. Until an
+// withSavedID returns a saved row with the ID under which it is saved; it copies the row if it has another ID. Until an
 // actor's process has reported its actor to Ray, the fields that the dashboard adds from the process
 // (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
-func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
+func withSavedID(row *pyjson.Object, id string) *pyjson.Object {
 	if row.String("actorId") == id {
 		return row
 	}

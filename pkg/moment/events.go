@@ -128,7 +128,7 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	add := func(e PlatformEvent) {
 		i, known := byID[e.ID]
 		switch {
-		case !m.includes(e.Time):
+		case !m.isPast(e.Time):
 		case !known:
 			byID[e.ID] = len(all)
 			all = append(all, e)

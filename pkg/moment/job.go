@@ -238,14 +238,14 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 		}
 	}
 	joined := join(b.m, kind[entities.Job, DriverState]{
-		events:  plain,
-		id:      func(j *entities.Job) string { return j.ID.String() },
-		find:    find,
-		at:      DriverAt,
-		savedID: func(row *pyjson.Object) string { return row.String("job_id") },
-		began:   func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
-		ended:   func(row *pyjson.Object) bool { return jobstatus.Ended(row.String("status")) },
-		agrees:  func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
+		events:    plain,
+		id:        func(j *entities.Job) string { return j.ID.String() },
+		eventsOf:  find,
+		stateAt:   DriverAt,
+		savedID:   func(row *pyjson.Object) string { return row.String("job_id") },
+		began:     func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
+		ended:     func(row *pyjson.Object) bool { return jobstatus.Ended(row.String("status")) },
+		sameState: func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
 	}, rows, b.taken)
 	slices.SortStableFunc(joined, func(x, y Stored[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
 	var jobs []Job
@@ -265,11 +265,11 @@ func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
 	if thing.Saved != nil {
 		j = savedJob(thing.Saved)
 	} else {
-		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = thing.Events.Entrypoint, millis(thing.ByEvents.Started),
+		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = thing.Events.Entrypoint, wholeMillis(thing.ByEvents.Started),
 			thing.Events.Metadata, thing.Events.RuntimeEnv
 	}
 	if j.Driver, j.Newer = thing.Events, thing.Newer; thing.Newer { // its events are newer than its saved row
-		j.Status, j.End = thing.ByEvents.status(), millis(thing.ByEvents.Ended)
+		j.Status, j.End = thing.ByEvents.status(), wholeMillis(thing.ByEvents.Ended)
 	}
 	return j
 }
@@ -302,7 +302,7 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	var jobs []Job
 	for _, row := range snapshot {
 		if row.String("type") == "SUBMISSION" {
-			if j, existed := b.submission(savedJob(row), byEvents[row.String("submission_id")]); existed {
+			if j, existed := b.withEvents(savedJob(row), byEvents[row.String("submission_id")]); existed {
 				jobs = append(jobs, j)
 			}
 		}
@@ -315,10 +315,10 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	return jobs, nil
 }
 
-// submission completes j, a submission as its saved row has it, by byEvents, the same one as its events and logs have
+// withEvents completes j, a submission as its saved row has it, by byEvents, the same one as its events and logs have
 // it. byEvents is nil if there are none, or if they show that it did not exist at the moment. existed reports whether
 // it did.
-func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
+func (b *jobBuilder) withEvents(j Job, byEvents *Job) (_ Job, existed bool) {
 	drivers := b.drivers[j.SubmissionID]
 	if (len(drivers) > 0 || b.laterDriver[j.SubmissionID]) && !b.m.InTime(b.taken) {
 		j.ID = "" // it may be that of a driver that began after the moment
@@ -327,7 +327,7 @@ func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
 	same := byEvents != nil && byEvents.Status == j.Status
 	newer := b.m.Overrides(b.taken, same, jobstatus.Ended(j.Status))
 	if byEvents == nil {
-		return j, !newer || b.isOnlySaved(j.SubmissionID) && b.m.includes(j.Start)
+		return j, !newer || b.isOnlySaved(j.SubmissionID) && b.m.isPast(j.Start)
 	}
 	j.AgentAddress = cmp.Or(j.AgentAddress, byEvents.AgentAddress)
 	if j.Node.Nil() {

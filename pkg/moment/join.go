@@ -115,15 +115,15 @@ type Stored[E, S any] struct {
 
 // kind says how the saved rows and the events of one kind of thing belong together.
 type kind[E, S any] struct {
-	events []E
-	id     func(*E) string                     // as in Stored
-	find   func(id string) *E                  // nil if there are no events
-	at     func(*E, int64) (s S, existed bool) // at a moment, see Moment.At
+	events   []E
+	id       func(*E) string                     // as in Stored
+	eventsOf func(id string) *E                  // nil if there are no events
+	stateAt  func(*E, int64) (s S, existed bool) // at a moment, see Moment.At
 
-	savedID func(row *pyjson.Object) string     // as in Stored
-	began   func(row *pyjson.Object) int64      // Unix ns; 0: not known
-	ended   func(row *pyjson.Object) bool       // the row shows that the thing has ended
-	agrees  func(row *pyjson.Object, s *S) bool // the row shows the state
+	savedID   func(row *pyjson.Object) string     // as in Stored
+	began     func(row *pyjson.Object) int64      // Unix ns; 0: not known
+	ended     func(row *pyjson.Object) bool       // the row shows that the thing has ended
+	sameState func(row *pyjson.Object, s *S) bool // the row shows the state
 }
 
 // join puts together what is stored of all things of a kind that existed at the moment: first the things with a saved
@@ -143,10 +143,10 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 		}
 		seen[thing.ID] = true
 		existed := false
-		if thing.Events = k.find(thing.ID); thing.Events == nil {
-			existed = m.includes(k.began(row))
-		} else if thing.ByEvents, existed = k.at(thing.Events, m.At); existed {
-			thing.Newer = m.Overrides(taken, k.agrees(row, &thing.ByEvents), k.ended(row))
+		if thing.Events = k.eventsOf(thing.ID); thing.Events == nil {
+			existed = m.isPast(k.began(row))
+		} else if thing.ByEvents, existed = k.stateAt(thing.Events, m.At); existed {
+			thing.Newer = m.Overrides(taken, k.sameState(row, &thing.ByEvents), k.ended(row))
 		}
 		if existed {
 			joined = append(joined, thing)
@@ -158,7 +158,7 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 		if seen[id] {
 			continue
 		}
-		if state, existed := k.at(e, m.At); existed {
+		if state, existed := k.stateAt(e, m.At); existed {
 			joined = append(joined, Stored[E, S]{ID: id, Events: e, ByEvents: state, Newer: true})
 		}
 	}

@@ -146,7 +146,7 @@ func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Obje
 // dataset returns the row of a dataset, which was saved after a moment (Unix ns), as it was at that moment; nil if the
 // dataset had not begun. If it still ran then, its figures are 0, because they were not saved.
 func dataset(row *pyjson.Object, at int64) *pyjson.Object {
-	began, ended := seconds(row, "start_time"), seconds(row, "end_time")
+	began, ended := secondsAsNs(row, "start_time"), secondsAsNs(row, "end_time")
 	switch {
 	case began == 0 || began > at:
 		return nil
@@ -223,8 +223,8 @@ func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	return row
 }
 
-// seconds returns a time that a row has in Unix seconds as Unix ns; 0 if it has none.
-func seconds(row *pyjson.Object, name string) int64 {
+// secondsAsNs returns a time that a row has in Unix seconds as Unix ns; 0 if it has none.
+func secondsAsNs(row *pyjson.Object, name string) int64 {
 	n, _ := row.Get(name).(pyjson.Number)
 	s, err := strconv.ParseFloat(string(n), 64)
 	if err != nil || !(s > 0 && s < 1<<33) {

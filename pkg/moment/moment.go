@@ -45,14 +45,14 @@ type Env struct {
 
 // NewEnv makes an Env with nothing derived yet.
 func NewEnv(log logrus.FieldLogger, memory *budget.Budget) *Env {
-	return &Env{Log: log, Memory: memory, derived: &derivations{of: map[weak.Pointer[session.Origin]]*derived{}}}
+	return &Env{Log: log, Memory: memory, derived: &derivations{bySession: map[weak.Pointer[session.Origin]]*derived{}}}
 }
 
 // Runs reports whether the session still runs.
 func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.Running(ctx) }
 
-// includes reports whether a time (Unix ns) is at the moment or before it, so that what happened then had happened.
-func (m *Moment) includes(t int64) bool { return m.At == 0 || t <= m.At }
+// isPast reports whether a time (Unix ns) is at the moment or before it, so that what happened then had happened.
+func (m *Moment) isPast(t int64) bool { return m.At == 0 || t <= m.At }
 
 // Life returns the time that the moment shows of the session: from when it began until the moment; or, if the moment is
 // the session's end, until it ended or, if it still runs, until now. Its events may begin before and end after the
@@ -99,8 +99,8 @@ const Pending = "PENDING"
 // nsPerMilli is the nanoseconds in a millisecond.
 const nsPerMilli = int64(time.Millisecond)
 
-// millis returns a time (Unix ns) rounded down to a whole millisecond, as saved rows have it.
-func millis(ns int64) int64 { return ns - ns%nsPerMilli }
+// wholeMillis returns a time (Unix ns) rounded down to a whole millisecond, as saved rows have it.
+func wholeMillis(ns int64) int64 { return ns - ns%nsPerMilli }
 
 // MillisPerSecond is the milliseconds in a second.
 const MillisPerSecond = int64(time.Second / time.Millisecond)
@@ -119,21 +119,21 @@ type derived struct {
 
 // derivations keeps the derived of each session for as long as the session is in memory.
 type derivations struct {
-	mu sync.Mutex
-	of map[weak.Pointer[session.Origin]]*derived
+	mu        sync.Mutex
+	bySession map[weak.Pointer[session.Origin]]*derived
 }
 
-// get returns what was derived from a session; it is empty at first. It is kept for as long as the session, or one that
-// it became by a refresh, is in memory.
-func (d *derivations) get(s *session.Session) *derived {
+// ofSession returns what was derived from a session; it is empty at first. It is kept for as long as the session, or
+// one that it became by a refresh, is in memory.
+func (d *derivations) ofSession(s *session.Session) *derived {
 	origin := s.Origin()
 	key := weak.Make(origin)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	found := d.of[key]
+	found := d.bySession[key]
 	if found == nil {
 		found = &derived{byType: map[reflect.Type]any{}}
-		d.of[key] = found
+		d.bySession[key] = found
 		runtime.AddCleanup(origin, d.forget, key)
 	}
 	return found
@@ -143,14 +143,14 @@ func (d *derivations) get(s *session.Session) *derived {
 func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.of, key)
+	delete(d.bySession, key)
 }
 
 // Cached returns what a package caches of a session in a struct of its type T. All moments of the session share one T,
 // which is zero at first. Its fields are shared.Values, which are computed again when their source has changed: a
 // running session is refreshed every few seconds.
 func Cached[T any](m *Moment) *T {
-	d := m.derived.get(m.Session)
+	d := m.derived.ofSession(m.Session)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := reflect.TypeFor[T]()

@@ -34,7 +34,7 @@ func TestJoin(t *testing.T) {
 	k := kind[life, string]{
 		events: events,
 		id:     func(l *life) string { return l.id },
-		find: func(id string) *life {
+		eventsOf: func(id string) *life {
 			for i := range events {
 				if events[i].id == id {
 					return &events[i]
@@ -42,16 +42,16 @@ func TestJoin(t *testing.T) {
 			}
 			return nil
 		},
-		at: func(l *life, at int64) (string, bool) {
+		stateAt: func(l *life, at int64) (string, bool) {
 			if l.ends != 0 && (at == 0 || l.ends <= at) {
 				return Dead, true
 			}
 			return Alive, at == 0 || l.began <= at
 		},
-		savedID: func(row *pyjson.Object) string { return row.String("id") },
-		began:   func(row *pyjson.Object) int64 { return row.Int("began") },
-		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
-		agrees:  func(row *pyjson.Object, s *string) bool { return row.String("state") == *s },
+		savedID:   func(row *pyjson.Object) string { return row.String("id") },
+		began:     func(row *pyjson.Object) int64 { return row.Int("began") },
+		ended:     func(row *pyjson.Object) bool { return row.String("state") == Dead },
+		sameState: func(row *pyjson.Object, s *string) bool { return row.String("state") == *s },
 	}
 	for _, tt := range []struct {
 		at, taken int64

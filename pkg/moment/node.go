@@ -46,14 +46,14 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 	}
 	raylet := func(row *pyjson.Object) *pyjson.Object { return row.Object("raylet") }
 	joined := join(m, kind[entities.Node, NodeState]{
-		events:  m.Session.Nodes,
-		id:      func(n *entities.Node) string { return n.ID.String() },
-		find:    func(id string) *entities.Node { return findIn(id, m.Session.Node) },
-		at:      NodeAt,
-		savedID: func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
-		began:   func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
-		ended:   func(row *pyjson.Object) bool { return raylet(row).String("state") == Dead },
-		agrees:  func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
+		events:    m.Session.Nodes,
+		id:        func(n *entities.Node) string { return n.ID.String() },
+		eventsOf:  func(id string) *entities.Node { return findIn(id, m.Session.Node) },
+		stateAt:   NodeAt,
+		savedID:   func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
+		began:     func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
+		ended:     func(row *pyjson.Object) bool { return raylet(row).String("state") == Dead },
+		sameState: func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
 	}, data.List("summary"), taken)
 	nodes := Nodes{ByID: map[string]*Node{}}
 	for _, k := range joined {
@@ -84,14 +84,14 @@ func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
 	if e := thing.Events; e != nil {
 		n.IP = cmp.Or(n.IP, e.IP) // Ray's own summary of a dead node may have lost its address
 		n.Hostname = cmp.Or(n.Hostname, e.Hostname)
-		n.Start = cmp.Or(n.Start, millis(e.Start))
+		n.Start = cmp.Or(n.Start, wholeMillis(e.Start))
 		n.Group = cmp.Or(e.Labels[groupLabel], n.Group)
 		n.Machine = cmp.Or(e.InstanceType, n.Machine)
 		n.Head = n.Head || thing.ByEvents.Head()
 	}
 	if s := thing.ByEvents; thing.Newer { // its events are newer than its saved row
 		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(),
-			millis(s.Ended)
+			wholeMillis(s.Ended)
 	}
 	return n
 }

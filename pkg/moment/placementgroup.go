@@ -34,14 +34,14 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 	}
 	var groups []Group
 	for _, k := range join(m, kind[entities.PlacementGroup, GroupState]{
-		events:  m.Session.PlacementGroups,
-		id:      func(g *entities.PlacementGroup) string { return g.ID.String() },
-		find:    func(id string) *entities.PlacementGroup { return findIn(id, m.Session.PlacementGroup) },
-		at:      groupAt,
-		savedID: func(row *pyjson.Object) string { return row.String("placement_group_id") },
-		began:   func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
-		ended:   func(row *pyjson.Object) bool { return row.String("state") == Removed },
-		agrees: func(row *pyjson.Object, s *GroupState) bool {
+		events:   m.Session.PlacementGroups,
+		id:       func(g *entities.PlacementGroup) string { return g.ID.String() },
+		eventsOf: func(id string) *entities.PlacementGroup { return findIn(id, m.Session.PlacementGroup) },
+		stateAt:  groupAt,
+		savedID:  func(row *pyjson.Object) string { return row.String("placement_group_id") },
+		began:    func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
+		ended:    func(row *pyjson.Object) bool { return row.String("state") == Removed },
+		sameState: func(row *pyjson.Object, s *GroupState) bool {
 			// A group that was placed again, or that cannot be placed any more, has the same state as before.
 			return row.String("state") == s.State && (taken == 0 || s.Time <= taken)
 		},

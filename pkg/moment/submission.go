@@ -159,10 +159,10 @@ func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Jo
 	j := &Job{SubmissionID: id, Newer: true} // no saved row is read
 	j.setDrivers(b.drivers[id])
 	b.setOutcome(j, e, facts)
-	if !b.m.includes(j.Start) {
+	if !b.m.isPast(j.Start) {
 		return nil
 	}
-	j.Start, j.End = millis(j.Start), millis(j.End)
+	j.Start, j.End = wholeMillis(j.Start), wholeMillis(j.End)
 	if d := j.Driver; d != nil {
 		j.RuntimeEnv, j.Metadata = d.RuntimeEnv, map[string]string{}
 		for k, v := range d.Metadata {
@@ -185,15 +185,16 @@ func (b *jobBuilder) byOwnEvents(s *entities.Submission) *Job {
 	j.setDrivers(b.drivers[s.ID])
 	j.Status = jobstatus.Pending
 	for i, t := range s.Transitions {
-		if !b.m.includes(t.Time) {
+		if !b.m.isPast(t.Time) {
 			if i == 0 {
 				return nil
 			}
 			break
 		}
-		j.Status, j.Message, j.ErrorType, j.Start = t.State, t.Message, t.ErrorType, cmp.Or(j.Start, millis(t.Time))
+		j.Status, j.Message, j.ErrorType = t.State, t.Message, t.ErrorType
+		j.Start = cmp.Or(j.Start, wholeMillis(t.Time))
 		if jobstatus.Ended(t.State) {
-			j.End = millis(t.Time)
+			j.End = wholeMillis(t.Time)
 		}
 		if !t.DriverNode.Nil() {
 			j.Node = t.DriverNode
@@ -227,21 +228,21 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	j.Start = cmp.Or(facts.started, j.Start)
 	if facts.entrypoint != "" {
 		j.Entrypoint = facts.entrypoint
-		if e.supervisor == nil && b.m.includes(j.Start) {
+		if e.supervisor == nil && b.m.isPast(j.Start) {
 			j.Status = jobstatus.Running // only its log shows that it ran
 		}
 	}
 	switch {
-	case facts.exited && b.m.includes(facts.ended):
+	case facts.exited && b.m.isPast(facts.ended):
 		j.setExit(facts)
 		return
-	case e.status != "" && b.m.includes(e.completed):
+	case e.status != "" && b.m.isPast(e.completed):
 		j.Status, j.End = e.status, cmp.Or(j.End, max(driverEnded, e.completed))
 		if e.failure != "" {
 			j.Message, j.ErrorType = e.failure, failureType(e.failure)
 			return
 		}
-	case facts.refused != "" && b.m.includes(j.Start):
+	case facts.refused != "" && b.m.isPast(j.Start):
 		j.Status, j.End, j.Message, j.ErrorType = jobstatus.Failed, j.Start, facts.refused,
 			"JOB_SUPERVISOR_ACTOR_START_FAILURE"
 		return
@@ -259,7 +260,7 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 // more programs. Something that happened to the submission later shows that, or a supervisor that lived at the moment,
 // if the moment is now or if it is known that the supervisor died later.
 func (b *jobBuilder) stillRuns(id string, e *evidence, facts logFacts) bool {
-	after := func(t int64) bool { return !b.m.includes(t) }
+	after := func(t int64) bool { return !b.m.isPast(t) }
 	switch {
 	case b.laterDriver[id], facts.exited && after(facts.ended), after(e.completed):
 		return true

@@ -50,14 +50,14 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		t.seen[row.String("worker_id")] = true
 	}
 	for _, k := range join(m, kind[entities.Worker, WorkerState]{
-		events:  m.Session.Workers,
-		id:      func(w *entities.Worker) string { return w.ID.String() },
-		find:    func(id string) *entities.Worker { return findIn(id, m.Session.Worker) },
-		at:      WorkerAt,
-		savedID: func(row *pyjson.Object) string { return row.String("worker_id") },
-		began:   func(row *pyjson.Object) int64 { return row.Int("start_time_ms") * nsPerMilli },
-		ended:   func(row *pyjson.Object) bool { return !row.Bool("is_alive") },
-		agrees:  func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
+		events:    m.Session.Workers,
+		id:        func(w *entities.Worker) string { return w.ID.String() },
+		eventsOf:  func(id string) *entities.Worker { return findIn(id, m.Session.Worker) },
+		stateAt:   WorkerAt,
+		savedID:   func(row *pyjson.Object) string { return row.String("worker_id") },
+		began:     func(row *pyjson.Object) int64 { return row.Int("start_time_ms") * nsPerMilli },
+		ended:     func(row *pyjson.Object) bool { return !row.Bool("is_alive") },
+		sameState: func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
 	}, list.List("result"), taken) {
 		t.add(m.workerOf(k))
 	}
@@ -91,7 +91,7 @@ func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 	switch {
 	case thing.Newer: // its events are newer than the saved row
 		w.WorkerState = thing.ByEvents
-	case thing.Events == nil && !m.includes(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
+	case thing.Events == nil && !m.isPast(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
 		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
 	}
 	return w
@@ -204,7 +204,7 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 		}
 		for i := range m.Session.Actors {
 			for _, t := range m.Session.Actors[i].Transitions {
-				if t.Time > saved && m.includes(t.Time) {
+				if t.Time > saved && m.isPast(t.Time) {
 					add(t.Worker.String())
 				}
 			}
@@ -263,10 +263,10 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 		}
 		existed = true
 		s.Alive = t.State != Dead
-		latest(&s.Launch, t.LaunchMs)
-		latest(&s.Launched, t.LaunchedMs)
-		latest(&s.Started, t.StartMs)
-		latest(&s.Ended, t.EndMs)
+		setIfKnown(&s.Launch, t.LaunchMs)
+		setIfKnown(&s.Launched, t.LaunchedMs)
+		setIfKnown(&s.Started, t.StartMs)
+		setIfKnown(&s.Ended, t.EndMs)
 		if !s.Alive {
 			s.ExitType, s.ExitDetail = t.ExitType, t.ExitDetail
 		}
@@ -274,8 +274,8 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	return s, existed
 }
 
-// latest sets *t to a time that an event has; 0 means that the event has none.
-func latest(t *uint64, v uint64) {
+// setIfKnown sets *t to a time that an event has; 0 means that the event has none.
+func setIfKnown(t *uint64, v uint64) {
 	if v != 0 {
 		*t = v
 	}
