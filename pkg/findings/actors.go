@@ -22,10 +22,10 @@ var intendedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "RE
 
 var actorExit = lazyregexp.New(`Worker exit type: (\w+)`)
 
-// intended reports whether an actor's death is no failure: somebody wanted it, or the actor's owner ended.
-func intended(c moment.Cause) bool {
+// wasIntendedDeath reports whether an actor's death is no failure: somebody wanted it, or the actor's owner ended.
+func wasIntendedDeath(c moment.Cause) bool {
 	m := actorExit().FindStringSubmatch(c.Text)
-	return intendedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).intended()
+	return intendedDeaths[c.Reason] || m != nil && (death{exit: m[1]}).wasIntended()
 }
 
 // readActors finds the actors that died, or that Ray started again. Of the actors that Ray runs for itself it finds
@@ -48,7 +48,7 @@ func (b *builder) readActors() {
 		if state.State != moment.Dead {
 			continue
 		}
-		if c := state.Cause(); c.Text != "" && !intended(c) {
+		if c := state.Cause(); c.Text != "" && !wasIntendedDeath(c) {
 			b.actorDied(a, state, c)
 		}
 	}
@@ -155,7 +155,7 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	name := actorName(a)
 	var f *finding
 	switch {
-	case known && d.intended():
+	case known && d.wasIntended():
 		return
 	case known && d.exit == exitOutOfMemory:
 		f = b.outOfMemory(a.Job, p.Node, name, d.detail)

@@ -66,7 +66,7 @@ func waitedFor(all []attempt, until int64) string {
 	case sentToWorker:
 		how = "without an answer"
 	}
-	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.behind(all[0]) }))
+	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.ranBehind(all[0]) }))
 	text := fmt.Sprintf("%s, which had been %s for %s", listNames(first), how, took)
 	if later := namesOf(all); len(later) > len(first) {
 		later = slices.DeleteFunc(later, func(name string) bool { return slices.Contains(first, name) })
@@ -75,23 +75,23 @@ func waitedFor(all []attempt, until int64) string {
 	return text
 }
 
-// behind reports whether a call began after another one in the same worker process, so that it may have waited for that
-// call.
-func (a attempt) behind(first attempt) bool {
+// ranBehind reports whether a call began after another one in the same worker process, so that it may have waited for
+// that call.
+func (a attempt) ranBehind(first attempt) bool {
 	return len(a.row.Worker()) > 0 && string(a.row.Worker()) == string(first.row.Worker()) && a.since > first.since
 }
 
 // sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
 const sentToWorker = "SUBMITTED_TO_WORKER"
 
-// ofJob returns the attempts of a job that were in a state. It filters all in place.
-func ofJob(all []attempt, j *job, state string) []attempt {
+// attemptsOfJob returns the attempts of a job that were in a state. It filters all in place.
+func attemptsOfJob(all []attempt, j *job, state string) []attempt {
 	return slices.DeleteFunc(all, func(a attempt) bool { return !j.hasDriver(callerJob(a.row)) || a.state != state })
 }
 
-// lowest returns the attempts that started none of the others: the ends of the chains of calls. It filters all in
-// place.
-func lowest(all []attempt) []attempt {
+// innermostCalls returns the attempts that started none of the others: the ends of the chains of calls. It filters all
+// in place.
+func innermostCalls(all []attempt) []attempt {
 	started := map[string][]tasktable.Row{}
 	for _, a := range all {
 		started[string(a.row.Parent())] = append(started[string(a.row.Parent())], a.row)
@@ -154,10 +154,10 @@ func isJobEnd(text []byte) bool {
 		driverOwned().MatchString(s)
 }
 
-// vanished reports whether a failed attempt only ended with its driver: its process was told to end, it was killed or
-// cancelled, or nothing is known of its end, at about the time of the driver's end. kind and text are the type and the
-// message of Ray's error, and at is when the attempt failed (Unix ns).
-func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
+// endedWithDriver reports whether a failed attempt only ended with its driver: its process was told to end, it was
+// killed or cancelled, or nothing is known of its end, at about the time of the driver's end. kind and text are the
+// type and the message of Ray's error, and at is when the attempt failed (Unix ns).
+func (b *builder) endedWithDriver(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(callerJob(row))
 	death, dead := b.deaths[worker]

@@ -181,7 +181,7 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 	b.gcsFinding = sync.OnceValue(b.gcsEnded)
 	b.restartLines = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
 	b.drainLines = sync.OnceValue(b.readDrains)
-	b.trainJobs, b.jobsWithNamedActors = sync.OnceValue(b.readTraining), sync.OnceValue(b.readSharing)
+	b.trainJobs, b.jobsWithNamedActors = sync.OnceValue(b.readTraining), sync.OnceValue(b.jobsWithNames)
 	b.rankErrors = sync.OnceValue(b.readRankErrors)
 	b.childRows = sync.OnceValue(b.readChildren)
 	b.sentCalls = sync.OnceValue(func() []attempt {

@@ -41,10 +41,10 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 	ofItsOwn := e.laterError != "" && !tellsOfOthers(output.Exception{}, e.laterError)
 	endedBy := func(c *finding) bool {
-		wentOn := e.aftermath == loggedIt && b.succeededLater(c) || ofItsOwn && b.goneOnAfter(c, j.id)
+		wentOn := e.aftermath == loggedIt && b.succeededLater(c) || ofItsOwn && b.driverWentOnAfter(c, j.id)
 		return !wentOn
 	}
-	return e.handled() && !slices.ContainsFunc(f.because, endedBy)
+	return e.wasHandled() && !slices.ContainsFunc(f.because, endedBy)
 }
 
 // completeCauses adds to the causes of a driver's end what only the driver's log has of them: the whole traceback.
@@ -68,7 +68,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), earliest) {
 		d := b.deaths[id]
 		ofJob := d.job == j.id || d.job.Nil() && len(b.jobs) <= 1
-		if d.driver || d.intended() || !ofJob || d.at > j.End || j.End-d.at > atTheEnd {
+		if d.driver || d.wasIntended() || !ofJob || d.at > j.End || j.End-d.at > atTheEnd {
 			continue
 		}
 		died := b.processDied(WorkerDied, j.id.String(), fmt.Sprintf("A worker of job %s died", j.name()), id, d)
@@ -92,7 +92,7 @@ func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 		switch {
 		case f.raised.Same(other.raised):
 			f.causedBy(other)
-		case other.cutIn(traceback):
+		case other.isEndOf(traceback):
 			f.causedBy(other)
 			other.Title = strings.Replace(other.Title, other.raised.String(), f.raised.String(), 1)
 			other.raised = f.raised
@@ -121,8 +121,9 @@ func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 	}
 }
 
-// cutIn reports whether Ray kept only the end of the finding's message and a text, which is not cut, contains that end.
-func (f *finding) cutIn(text string) bool {
+// isEndOf reports whether Ray kept only the end of the finding's message and a text, which is not cut, contains that
+// end.
+func (f *finding) isEndOf(text string) bool {
 	const end = 200 // bytes at the end of the message that are compared
 	if f.raised.Type == "" && f.raised.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
 		return false
@@ -151,7 +152,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			continue
 		}
 		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log)
-		awaited := other.starting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
+		awaited := other.isStarting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
 		if ofOthers || other.reportedIn(said) || mayWaitFor && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
@@ -178,16 +179,16 @@ func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
 // reason.
 func (b *builder) chooseCauses(f *finding, said string, ofOthers, forAnyReason bool) {
 	named := slices.DeleteFunc(slices.Clone(f.because),
-		func(c *finding) bool { return !c.toldIn(said) || b.succeededLater(c) })
+		func(c *finding) bool { return !c.isNamedIn(said) || b.succeededLater(c) })
 	if len(named) > 0 {
 		f.because = named
 		return
 	}
-	goneOn := func(c *finding) bool { return b.goneOnAfter(c, f.job) }
+	goneOn := func(c *finding) bool { return b.driverWentOnAfter(c, f.job) }
 	f.dropForgiven(func(c *finding) bool { return c.late })
 	f.dropForgiven(b.succeededLater)
 	f.dropForgiven(goneOn)
-	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !outOf().MatchString(said) {
+	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !howManyOf().MatchString(said) {
 		only := f.because[0]
 		repaired := b.succeededLater(only)
 		if repaired || only.Kind == TaskFailed && goneOn(only) && !(ofOthers && forAnyReason) {
@@ -205,12 +206,12 @@ var tooFew = lazyregexp.New(`(?i)` + outOfHowMany + `|\b(?:only|missing|lost|inc
 
 // reportedIn reports whether a text is about failures and names what the finding is about. A library may say it, too.
 func (f *finding) reportedIn(said string) bool {
-	return aboutFailures().MatchString(said) && f.toldIn(said)
+	return aboutFailures().MatchString(said) && f.isNamedIn(said)
 }
 
-// toldIn reports whether a text names the deployment that the finding is about, what failed, or the type of exception
-// that it raised.
-func (f *finding) toldIn(text string) bool {
+// isNamedIn reports whether a text names the deployment that the finding is about, what failed, or the type of
+// exception that it raised.
+func (f *finding) isNamedIn(text string) bool {
 	return f.namedIn(text) || !genericType().MatchString(f.raised.Type) && mentions(text, f.raised.Type) ||
 		f.anyNameIn(text)
 }
@@ -230,17 +231,17 @@ func (b *builder) linkTasks() {
 		case parent == nil || parent == child:
 		case parent.Kind == child.Kind && parent.raised.Same(child.raised),
 			slices.Contains(failuresBehind(parent.raised, ""), child.Kind),
-			parent.tellsOf(child):
+			parent.tellsOfFailure(child):
 			parent.causedBy(child)
 		}
 	}
 	b.tellLeftByTasks()
 }
 
-// tellsOf reports whether a task failed with words of its own that are about child, the failure of a task that it had
-// started shortly before. If the task had waited too long, and it is not known for what, the child must have waited too
-// long as well, unless the task's exception is another one than Ray's GetTimeoutError.
-func (f *finding) tellsOf(child *finding) bool {
+// tellsOfFailure reports whether a task failed with words of its own that are about child, the failure of a task that
+// it had started shortly before. If the task had waited too long, and it is not known for what, the child must have
+// waited too long as well, unless the task's exception is another one than Ray's GetTimeoutError.
+func (f *finding) tellsOfFailure(child *finding) bool {
 	said := f.raised.Message
 	if child.unrecovered == 0 || child.intended || f.last-child.last > atTheEnd {
 		return false
@@ -267,7 +268,7 @@ func (b *builder) linkJobs() {
 		for _, other := range b.findings {
 			if other.jobEnd && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
 				other.last >= j.Start && namesJob(said, other.SubmissionID) {
-				f.causedBy(other.root())
+				f.causedBy(other.rootCause())
 			}
 		}
 	}
@@ -299,8 +300,8 @@ func (f *finding) dropForgiven(forgiven func(*finding) bool) {
 	f.because = final
 }
 
-// goneOnAfter reports whether a driver submitted something after a failure was over.
-func (b *builder) goneOnAfter(f *finding, driver rayid.Job) bool {
+// driverWentOnAfter reports whether a driver submitted something after a failure was over.
+func (b *builder) driverWentOnAfter(f *finding, driver rayid.Job) bool {
 	return f.last < b.lastSubmitted(driver)
 }
 

@@ -80,7 +80,7 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	}
 	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
 	f.addDeployment(b, app, deployment)
-	f.extend(at)
+	f.lastUntil(at)
 	e.Time = timestamp(at)
 	f.addEvidence(e)
 	if f.Severity = Error; b.running || b.moment.At != 0 {
@@ -146,15 +146,17 @@ func (c *controllerLog) applicationsUnbuilt() {
 		f.Title = fmt.Sprintf("Serve application %s was not deployed: importing and building it had taken %s", app,
 			took.Round(time.Second))
 		f.addEntity(b.applicationEntity(app))
-		f.extend(m.at)
-		f.extend(until)
+		f.lastUntil(m.at)
+		f.lastUntil(until)
 		f.addEvidence(b.lineEvidence(m))
 		f.Severity = b.severityAlone()
 	}
 }
 
-// starting reports whether the finding is about a deployment, or an application, that had not started yet.
-func (f *finding) starting() bool { return f.Kind == Serve && strings.HasSuffix(f.key, stillStarting) }
+// isStarting reports whether the finding is about a deployment, or an application, that had not started yet.
+func (f *finding) isStarting() bool {
+	return f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
+}
 
 // severityAlone returns the severity of a finding about Serve by itself: a warning if a job ended, which makes it an
 // error if the job failed because of it, or if the session still runs; otherwise an error.
@@ -166,8 +168,8 @@ func (b *builder) severityAlone() string {
 	return Error
 }
 
-// isBad reports whether a status of Serve's applications and deployments tells of a failure.
-func isBad(status string) bool { return status == "UNHEALTHY" || status == "DEPLOY_FAILED" }
+// isBadStatus reports whether a status of Serve's applications and deployments tells of a failure.
+func isBadStatus(status string) bool { return status == "UNHEALTHY" || status == "DEPLOY_FAILED" }
 
 // savedApplication adds the findings that the last saved status of an application and of its deployments shows. One
 // about the application itself is added only if none of its deployments has one. broken are the findings about
@@ -182,7 +184,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 	if f := b.byKey[Serve+"\x00"+app.Name+"#"]; f != nil && app.Status == "RUNNING" && app.Taken >= f.last {
 		f.Severity = Warning // it could not be deployed at first
 	}
-	if !isBad(app.Status) || explained {
+	if !isBadStatus(app.Status) || explained {
 		return
 	}
 	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
@@ -204,7 +206,7 @@ func (b *builder) savedDeployment(app *moment.Application, d moment.Deployment, 
 			f.Severity = Warning
 		}
 	}
-	f, bad := broken.lastBefore(name, math.MaxInt64), isBad(status)
+	f, bad := broken.lastBefore(name, math.MaxInt64), isBadStatus(status)
 	switch {
 	case f != nil:
 		if bad || message != "" {
@@ -281,7 +283,7 @@ func (f *finding) replicaIn(text string) bool {
 	})
 }
 
-// serving reports whether Serve was started in the session.
-func (b *builder) serving() bool {
+// usesServe reports whether Serve was started in the session.
+func (b *builder) usesServe() bool {
 	return slices.ContainsFunc(b.session.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
 }

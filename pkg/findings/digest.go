@@ -35,20 +35,22 @@ type digest struct {
 	raw     bool     // records in JSON stay as they are
 	markers [][]byte // a line with one of these tells of a failure
 	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
-	workers map[string]bool
-	line    []byte // the line that is not whole yet, in its last state
-	redrawn bool   // the line had earlier states, which were overwritten
-	over    bool   // the line ends with a carriage return, so the next text that is not blank overwrites it
-	blank   []byte // the blank text that followed such a carriage return
-	next    int    // the line's number, from 1
+	workers    map[string]bool
+	line       []byte // the line that is not whole yet, in its last state
+	wasRedrawn bool   // the line had earlier states, which were overwritten
+	endsWithCR bool   // the line ends with a carriage return, so the next text that is not blank overwrites it
+	blank      []byte // the blank text that followed such a carriage return
+	next       int    // the line's number, from 1
 
 	text         []byte
 	marks        []mark
 	head, recent int  // offsets in text; recent is 0 as long as the log is kept whole
-	left         bool // some places did not fit and were left out
+	leftOut      bool // some places did not fit and were left out
 
-	mixed int   // bytes that are read line by line, because there are lines among them that are not kept as they are
-	work  int64 // bytes of lines that were looked at; states that were overwritten count less
+	// lineByLineBytes is how many of the next bytes are read line by line, because there are lines among them that are
+	// not kept as they are.
+	lineByLineBytes int
+	work            int64 // bytes of lines that were looked at; states that were overwritten count less
 }
 
 // overwritten is how many bytes of overwritten states take as long as one byte of a line.
@@ -65,21 +67,21 @@ type mark struct {
 func (d *digest) Write(p []byte) (int, error) {
 	d.work += int64(len(p) / overwritten)
 	for rest := p; len(rest) > 0; {
-		if d.mixed <= 0 {
-			if n := d.plainLines(rest); n > 0 {
+		if d.lineByLineBytes <= 0 {
+			if n := d.addPlainLines(rest); n > 0 {
 				rest = rest[n:]
 				continue
 			}
-			d.mixed = plainBlock
+			d.lineByLineBytes = plainBlock
 		}
 		n := bytes.IndexByte(rest, '\n')
 		if n < 0 {
-			d.extend(rest)
+			d.extendLine(rest)
 			break
 		}
-		d.extend(rest[:n])
+		d.extendLine(rest[:n])
 		d.finishLine()
-		rest, d.mixed = rest[n+1:], d.mixed-n-1
+		rest, d.lineByLineBytes = rest[n+1:], d.lineByLineBytes-n-1
 	}
 	return len(p), nil
 }
@@ -87,13 +89,13 @@ func (d *digest) Write(p []byte) (int, error) {
 // plainBlock is about how many bytes of plain lines are added at once.
 const plainBlock = 16 << 10
 
-// plainLines adds the whole lines at the beginning of a text at once, if none of them needs to be changed: no record in
-// JSON, no state that overwrites another, no mark of a worker, no colour in a traceback, and no invalid character. It
-// returns how many bytes it added; 0 if they have to be added line by line.
-func (d *digest) plainLines(text []byte) int {
+// addPlainLines adds the whole lines at the beginning of a text at once, if none of them needs to be changed: no record
+// in JSON, no state that overwrites another, no mark of a worker, no colour in a traceback, and no invalid character.
+// It returns how many bytes it added; 0 if they have to be added line by line.
+func (d *digest) addPlainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
-	if len(d.line) > 0 || d.over || len(lines) == 0 || begins('{') ||
+	if len(d.line) > 0 || d.endsWithCR || len(lines) == 0 || begins('{') ||
 		d.workers != nil && (begins('(') || output.MarkWithin(lines) > 0) ||
 		bytes.Contains(lines, colouredFrame) || bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 ||
 		!utf8.Valid(lines) {
@@ -116,9 +118,9 @@ func (d *digest) shortenIfLong(added int) {
 	}
 }
 
-// extend adds a part of a line, without its line end, to the line that is being read. Where a carriage return begins a
-// new state of the line, the earlier state is dropped, unless the new one is blank.
-func (d *digest) extend(part []byte) {
+// extendLine adds a part of a line, without its line end, to the line that is being read. Where a carriage return
+// begins a new state of the line, the earlier state is dropped, unless the new one is blank.
+func (d *digest) extendLine(part []byte) {
 	if bytes.IndexByte(part, 0) >= 0 {
 		part = bytes.ReplaceAll(part, []byte{0}, nil) // a program printed UTF-16 to a log of other text
 	}
@@ -131,10 +133,10 @@ func (d *digest) extend(part []byte) {
 	state := logline.Visible(part) // a slice of part, without a copy
 	ofFirst := len(state) > 0 && &state[0] == &part[0]
 	if len(bytes.TrimSpace(state)) > 0 && !ofFirst {
-		d.overwrite(state)
+		d.overwriteLine(state)
 	}
 	last := part[bytes.LastIndexByte(part, '\r')+1:]
-	if d.over = len(bytes.TrimSpace(last)) == 0; d.over {
+	if d.endsWithCR = len(bytes.TrimSpace(last)) == 0; d.endsWithCR {
 		d.blank = append(d.blank[:0], last...)
 	} else {
 		d.blank = d.blank[:0]
@@ -145,10 +147,10 @@ func (d *digest) extend(part []byte) {
 // extendState adds a text without carriage returns to the line's last state. If that state ended with a carriage
 // return, the text overwrites it as soon as it is not blank.
 func (d *digest) extendState(text []byte) {
-	if d.over {
+	if d.endsWithCR {
 		if d.blank = append(d.blank, text...); len(bytes.TrimSpace(d.blank)) > 0 {
-			d.overwrite(d.blank)
-			d.blank, d.over = d.blank[:0], false
+			d.overwriteLine(d.blank)
+			d.blank, d.endsWithCR = d.blank[:0], false
 		}
 	} else {
 		d.line = append(d.line, text...)
@@ -156,16 +158,16 @@ func (d *digest) extendState(text []byte) {
 	d.line, d.blank = cutMiddle(d.line), cutMiddle(d.blank)
 }
 
-// overwrite replaces the line by its next state. An exception that has no line end, which a bar would hide, stays.
-func (d *digest) overwrite(state []byte) {
-	if !d.redrawn && output.NamesException(d.line) {
-		d.split(d.line)
+// overwriteLine replaces the line by its next state. An exception that has no line end, which a bar would hide, stays.
+func (d *digest) overwriteLine(state []byte) {
+	if !d.wasRedrawn && output.NamesException(d.line) {
+		d.addPartAsLine(d.line)
 	}
-	d.line, d.redrawn = append(d.line[:0], state...), true
+	d.line, d.wasRedrawn = append(d.line[:0], state...), true
 }
 
-// split adds a part of the line that is being read as a line of its own to the text.
-func (d *digest) split(part []byte) {
+// addPartAsLine adds a part of the line that is being read as a line of its own to the text.
+func (d *digest) addPartAsLine(part []byte) {
 	d.marks = append(d.marks, mark{len(d.text), d.next, true})
 	d.text = append(append(d.text, logline.UTF8(part)...), '\n')
 }
@@ -186,11 +188,11 @@ var colouredFrame = []byte("  File \x1b[")
 func (d *digest) finishLine() {
 	line := logline.UTF8(d.line)
 	if at := output.MarkWithin(line); d.workers != nil && at > 0 { // the driver had not ended its line
-		if d.redrawn {
+		if d.wasRedrawn {
 			d.text = append(d.text, '\r')
 		}
-		d.split(line[:at])
-		line, d.redrawn = line[at:], false
+		d.addPartAsLine(line[:at])
+		line, d.wasRedrawn = line[at:], false
 	}
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
@@ -200,7 +202,7 @@ func (d *digest) finishLine() {
 	if notCounted || record != nil {
 		d.marks = append(d.marks, mark{len(d.text), d.next, record != nil})
 	}
-	if d.redrawn && record == nil {
+	if d.wasRedrawn && record == nil {
 		d.text = append(d.text, '\r')
 	}
 	if bytes.Contains(line, colouredFrame) {
@@ -213,13 +215,13 @@ func (d *digest) finishLine() {
 	}
 	d.text = append(append(d.text, line...), '\n')
 	size := len(d.line) + 1
-	d.line, d.blank, d.redrawn, d.over = d.line[:0], d.blank[:0], false, false
+	d.line, d.blank, d.wasRedrawn, d.endsWithCR = d.line[:0], d.blank[:0], false, false
 	d.next++
 	d.shortenIfLong(size)
 }
 
-// end finishes a last line that has no line end. It is called once, behind the last part of the log.
-func (d *digest) end() {
+// endLog finishes a last line that has no line end. It is called once, behind the last part of the log.
+func (d *digest) endLog() {
 	if len(d.line) > 0 {
 		d.finishLine()
 		d.text = d.text[:len(d.text)-1]
@@ -230,9 +232,9 @@ func (d *digest) end() {
 // above zero.
 const unnumbered = math.MinInt64 / 2
 
-// skip notes that a part of the log is not read, behind all that was written until now. The lines behind that part have
-// no numbers.
-func (d *digest) skip() {
+// skipPart notes that a part of the log is not read, behind all that was written until now. The lines behind that part
+// have no numbers.
+func (d *digest) skipPart() {
 	if len(d.line) > 0 {
 		d.finishLine()
 	}
@@ -253,11 +255,11 @@ func (d *digest) shorten() {
 	lines := countedLines{of: d}
 	oldPlaces := d.head // where the places of earlier calls begin that are kept
 	if over := d.recent - d.head - placeBytes; over > 0 {
-		oldPlaces, d.left = lineEnd(d.text[:d.recent], d.head+over), true
+		oldPlaces, d.leftOut = lineEnd(d.text[:d.recent], d.head+over), true
 	}
 	kept.copyLines(d, &lines, 0, d.head)
 	kept.copyLines(d, &lines, oldPlaces, d.recent)
-	for _, place := range d.places(d.recent, tail) {
+	for _, place := range d.failurePlaces(d.recent, tail) {
 		kept.copyLines(d, &lines, place[0], place[1])
 	}
 	kept.recent = len(kept.text)
@@ -275,12 +277,12 @@ func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	if from >= to {
 		return
 	}
-	at := lines.mark(from)
-	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.kept { // something was left out
+	at := lines.markAt(from)
+	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.copiedTo { // something was left out
 		d.marks = append(d.marks, mark{offset: n, line: at.line, record: true}) // one line, whatever was there
 		d.text = append(d.text, skipped...)
 	}
-	lines.kept = to
+	lines.copiedTo = to
 	at.offset = len(d.text)
 	d.marks = append(d.marks, at)
 	for _, m := range other.marks {
@@ -291,10 +293,10 @@ func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
 	d.text = append(d.text, other.text[from:to]...)
 }
 
-// places returns the parts between two offsets of the text that tell of failures, as begin and end in the text's order:
-// for each line with a marker, the lines around it. Parts that touch become one. If they have more than placeBytes
-// together, the first ones are left out.
-func (d *digest) places(from, to int) (found [][2]int) {
+// failurePlaces returns the parts between two offsets of the text that tell of failures, as begin and end in the text's
+// order: for each line with a marker, the lines around it. Parts that touch become one. If they have more than
+// placeBytes together, the first ones are left out.
+func (d *digest) failurePlaces(from, to int) (found [][2]int) {
 	var hits []int
 	for _, marker := range d.markers {
 		for at := from; ; {
@@ -317,14 +319,14 @@ func (d *digest) places(from, to int) (found [][2]int) {
 			limit = max(found[last][0], hits[i]) // lines that are in the place behind it are not counted again
 		}
 		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from,
-			linesOn(d.text[:limit], hits[i], linesAfter)}
+			linesForward(d.text[:limit], hits[i], linesAfter)}
 		if last >= 0 && place[1] >= found[last][0] {
 			place[1] = found[last][1]
 			size -= found[last][1] - found[last][0]
 			found = found[:last]
 		}
 		if size += place[1] - place[0]; size > placeBytes {
-			d.left = true
+			d.leftOut = true
 			break
 		}
 		found = append(found, place)
@@ -354,9 +356,9 @@ func linesBack(text []byte, n int) int {
 	return at + 1
 }
 
-// linesOn returns the offset behind the n lines that begin at an offset, or behind the line that is the first to end
-// more than maxPlace bytes after it.
-func linesOn(text []byte, at, n int) int {
+// linesForward returns the offset behind the n lines that begin at an offset, or behind the line that is the first to
+// end more than maxPlace bytes after it.
+func linesForward(text []byte, at, n int) int {
 	begin := at
 	for range n {
 		if at = lineEnd(text, at); at >= len(text) || at-begin > maxPlace {
@@ -368,15 +370,15 @@ func linesOn(text []byte, at, n int) int {
 
 // countedLines counts the lines of a digest's text, from its beginning to its end.
 type countedLines struct {
-	of     *digest
-	offset int  // lines are counted up to here
-	at     mark // of the line at offset
-	next   int  // the index of the first mark behind offset
-	kept   int  // copyLines has copied or left out all up to here
+	of       *digest
+	offset   int  // lines are counted up to here
+	at       mark // of the line at offset
+	next     int  // the index of the first mark behind offset
+	copiedTo int  // copyLines has copied or left out all up to here
 }
 
-// mark returns the mark of the line that begins at an offset. Offsets must not become smaller from call to call.
-func (c *countedLines) mark(offset int) mark {
+// markAt returns the mark of the line that begins at an offset. Offsets must not become smaller from call to call.
+func (c *countedLines) markAt(offset int) mark {
 	for c.next < len(c.of.marks) && c.of.marks[c.next].offset <= offset {
 		c.at = c.of.marks[c.next]
 		c.offset = c.at.offset

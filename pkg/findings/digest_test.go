@@ -26,7 +26,7 @@ func digestOf(path, log string, block int) *digest {
 		_, _ = d.Write(rest[:n])
 		rest = rest[n:]
 	}
-	d.end()
+	d.endLog()
 	return d
 }
 
@@ -71,8 +71,8 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	many := digestOf("job-driver-x.log", strings.Repeat(raisedAt+strings.Repeat("x\n", 200), 30000), 1<<16)
-	if len(many.text) > maxDigest || !many.left {
-		t.Errorf("%d bytes of many tracebacks, left out: %t", len(many.text), many.left)
+	if len(many.text) > maxDigest || !many.leftOut {
+		t.Errorf("%d bytes of many tracebacks, left out: %t", len(many.text), many.leftOut)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestDigest(t *testing.T) {
 func TestPlacesClose(t *testing.T) {
 	d := digestOf("job-driver-x.log", strings.Repeat("x\n", 500)+strings.Repeat(raisedAt, 3000)+
 		strings.Repeat("y\n", 500)+raisedAt+strings.Repeat("z\n", 100), 1<<16)
-	found := d.places(0, len(d.text))
+	found := d.failurePlaces(0, len(d.text))
 	first := strings.Index(string(d.text), "Traceback")
 	if len(found) != 2 || found[0][0] != first-2*linesAhead ||
 		!strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") || found[1][1] != len(d.text) {
@@ -92,9 +92,9 @@ func TestPlacesClose(t *testing.T) {
 // TestDigestJump: behind a part that is left out lines have no numbers, and are not taken for those before it.
 func TestDigestJump(t *testing.T) {
 	d := digestOf("x.log", "one\ntw", 3)
-	d.skip()
+	d.skipPart()
 	_, _ = d.Write([]byte("o\n" + raisedAt + strings.Repeat("an ordinary line\n", 400000)))
-	d.end()
+	d.endLog()
 	text := string(d.text)
 	if lineNumber(text, d.marks, strings.Index(text, "tw")) != 2 ||
 		lineNumber(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
@@ -146,7 +146,7 @@ func TestDigestWithoutLineEnd(t *testing.T) {
 				_, _ = d.Write(rest[:n])
 				rest = rest[n:]
 			}
-			if d.end(); string(d.text) != want {
+			if d.endLog(); string(d.text) != want {
 				t.Errorf("%q, blocks of %d: %q", log, block, d.text)
 			}
 			if at := strings.Index(want, "\nb\n"); at > 0 {
@@ -232,7 +232,7 @@ func TestReadDigest(t *testing.T) {
 		b := &builder{ctx: t.Context(), session: &session.Session{Logs: logs}}
 		d := &digest{markers: failureMarkers(file.Path), next: 1}
 		must.OK(t, b.readDigest(d, file, int64(len(c.log)), most))
-		d.end()
+		d.endLog()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
 			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])
 		}

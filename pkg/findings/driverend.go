@@ -199,8 +199,8 @@ func (e *driverEnd) readLater() {
 	}
 }
 
-// handled reports whether the log shows that the driver handled the exception and went on.
-func (e *driverEnd) handled() bool { return e.aftermath >= wentOn }
+// wasHandled reports whether the log shows that the driver handled the exception and went on.
+func (e *driverEnd) wasHandled() bool { return e.aftermath >= wentOn }
 
 // earlierError returns the error that the entrypoint printed, or handled, before the one that ended it; "" if there is
 // none, or if the one that ended it explains itself. title is the title of the finding about it. An error explains
@@ -222,7 +222,7 @@ func (e *driverEnd) earlierError(title string) string {
 			return ""
 		}
 		return output.ErrorBefore(e.log.text, title)
-	case e.handled():
+	case e.wasHandled():
 		return ""
 	}
 	if other := output.EndOfAnother(e.log.text, e.traceAt); other.Type != "" && !other.Same(e.raised) {

@@ -56,7 +56,7 @@ func TestMisses(t *testing.T) {
 	} {
 		f := &finding{Finding: Finding{Kind: TaskFailed},
 			raised: output.Exception{Type: "ValueError", Message: message}}
-		if f.misses(other) != want || f.mayFollowOthers(other) {
+		if f.missesResultOf(other) != want || f.mayFollowOthers(other) {
 			t.Errorf("%q: %v", message, !want)
 		}
 	}
@@ -132,7 +132,7 @@ func TestLastWords(t *testing.T) {
 		log := &logText{file: file, text: text}
 		b := &builder{logsByWorker: map[rayid.Worker][]moment.LogFile{worker: {file}}, examinedWorkers: map[rayid.Worker]bool{},
 			logs: map[moment.LogFile]*logText{file: log}, signals: map[string]string{}, byKey: map[string]*finding{}}
-		how, _ := b.crash(worker)
+		how, _ := b.crashOfWorker(worker)
 		said, shown := b.lastWords(worker, death{}, how)
 		if how != c.how || said != c.said || (said != "") != strings.HasSuffix(strings.TrimSpace(shown.Text), "shard 12 failed") {
 			t.Errorf("%s above %s: %q%q, shown %q", c.above, c.signal, how, said, shown.Text)
@@ -157,8 +157,8 @@ func TestUnsharedJobs(t *testing.T) {
 		Actors: []entities.Actor{
 			{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"},
 		}}}}
-	b.jobsWithNamedActors = b.readSharing
+	b.jobsWithNamedActors = b.jobsWithNames
 	end := &finding{job: rayid.Job{1}, jobEnd: true, last: 9}
 	end.raised.Type = "SystemExit"
-	says.Equal(t, b.lostActor(end, end), "")
+	says.Equal(t, b.failureElsewhere(end, end), "")
 }

@@ -23,7 +23,7 @@ func (b *builder) addEarlierFailures() {
 		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv {
 			continue
 		}
-		root := end.root()
+		root := end.rootCause()
 		if strings.Contains(root.Title, beforeThat) {
 			continue
 		}
@@ -42,18 +42,16 @@ func (b *builder) addEarlierFailures() {
 		} else if root.mayFollowOthers(end) {
 			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root))
 			if earlier == "" {
-				earlier = b.lostActor(end, root)
+				earlier = b.failureElsewhere(end, root)
 			}
-			if earlier == "" && root == end && end.inOwnWords() {
+			if earlier == "" && root == end && end.hasOwnWords() {
 				earlier = b.cancelledUnseen(end)
 			}
 		}
 		if earlier == "" {
 			earlier = cmp.Or(b.requestLost(end, root), b.warnedBefore(end, root))
 		}
-		if earlier != "" {
-			root.tellEarlier(earlier)
-		}
+		root.tellEarlierIfAny(earlier)
 	}
 }
 
@@ -78,6 +76,13 @@ func (f *finding) tellEarlier(earlier string) {
 	f.appendTitle(earlier)
 }
 
+// tellEarlierIfAny does what tellEarlier does, if there is anything to tell.
+func (f *finding) tellEarlierIfAny(earlier string) {
+	if earlier != "" {
+		f.tellEarlier(earlier)
+	}
+}
+
 // earlierFailure returns a failure in a job that came before the root of the job's end and is neither its cause nor its
 // consequence; nil if there is none. Failures that have to do with the root are preferred, then those after which the
 // driver submitted nothing more, then the others; of each kind the first. If the root explains itself (see
@@ -87,48 +92,50 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	if j == nil {
 		return nil
 	}
-	children := map[*finding]bool{} // of tasks that a task of the root had called
+	calledByRoot := map[*finding]bool{} // failures of tasks that a task of the root had called
 	for _, failed := range b.failures {
 		if b.failures[failed.parent].finding == root {
-			children[failed.finding] = true
+			calledByRoot[failed.finding] = true
 		}
 	}
-	related := func(f *finding) bool {
-		return children[f] || root.actorClass() != "" && f.actorClass() == root.actorClass() || root.misses(f) ||
-			end.handled.Same(f.raised)
+	isRelated := func(f *finding) bool {
+		sameActorClass := root.actorClass() != "" && f.actorClass() == root.actorClass()
+		return calledByRoot[f] || sameActorClass || root.missesResultOf(f) || end.handled.Same(f.raised)
 	}
+	const related, driverStopped, driverWentOn = 0, 1, 2 // ranks, the preferred first
 	rank := func(f *finding) int {
 		switch {
-		case related(f):
-			return 0
-		case b.goneOnAfter(f, end.job):
-			return 2
+		case isRelated(f):
+			return related
+		case b.driverWentOnAfter(f, end.job):
+			return driverWentOn
 		}
-		return 1
+		return driverStopped
 	}
 	mayFollow := root.mayFollowOthers(end)
-	var failures []*finding
-	before := func(f *finding) bool { return b.failedBefore(j, f, end, root) }
+	var candidates []*finding
+	cameBefore := func(f *finding) bool { return b.failedBefore(j, f, end, root) }
 	for _, f := range b.findings {
-		if before(f) && (mayFollow || related(f)) {
-			failures = append(failures, f)
+		if cameBefore(f) && (mayFollow || isRelated(f)) {
+			candidates = append(candidates, f)
 		}
 	}
-	slices.SortStableFunc(failures, func(x, y *finding) int {
+	slices.SortStableFunc(candidates, func(x, y *finding) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.first, y.first))
 	})
-	for _, f := range failures {
+	for _, f := range candidates {
+		// What succeeded later is repaired, unless the driver's exception is about it.
 		if f == end.repaired || !b.succeededLater(f) {
-			return b.lowestBelow(f, before).root()
+			return b.beginOfCallChain(f, cameBefore).rootCause()
 		}
 	}
 	return nil
 }
 
-// lowestBelow returns the failure with which a chain of failures that ends with f began. Each failure in the chain is
-// of a task that the next one's task had called, came before it, and is one for which counts returns true. The lowest
-// one says most, because a function's own exception mostly hides that of what it called.
-func (b *builder) lowestBelow(f *finding, counts func(*finding) bool) *finding {
+// beginOfCallChain returns the failure with which a chain of failures that ends with f began. Each failure in the chain
+// is of a task that the next one's task had called, came before it, and is one for which counts returns true. The
+// lowest one says most, because a function's own exception mostly hides that of what it called.
+func (b *builder) beginOfCallChain(f *finding, counts func(*finding) bool) *finding {
 	const maxLayers = 16
 	for range maxLayers {
 		var below *finding
@@ -163,7 +170,7 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		return false
 	case f == root || end.dependsOn(f) || f.dependsOn(root) || f.raised.Same(root.raised):
 		return false // it is told already
-	case f.hung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
+	case f.isHung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
 		return false // it did not come to an end, or only repeats what its tasks raised
 	}
 	return true
@@ -215,25 +222,26 @@ func (f *finding) isSymptom() bool {
 	return notInTime || notThere || toldBefore
 }
 
-// misses reports whether a task found nothing of what another one should have brought, as the other one's name says:
-// "no rates to revalue with" and fetch_rates. Then the other one may be the reason, even if the driver passed on
+// missesResultOf reports whether a task found nothing of what another one should have brought, as the other one's name
+// says: "no rates to revalue with" and fetch_rates. Then the other one may be the reason, even if the driver passed on
 // something else in its place.
-func (f *finding) misses(other *finding) bool {
+func (f *finding) missesResultOf(other *finding) bool {
 	m := hasNone().FindStringSubmatch(f.raised.Message)
 	return m != nil && f.Kind == TaskFailed && other.Kind == TaskFailed && len(other.names) > 0 &&
 		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
 }
 
-// lostActor returns the title of a failure outside of a job's own tasks that the job may have missed; "" if there is
-// none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own, these count:
-// the end of a detached actor of another job, and an actor or task of the job that somebody killed or cancelled shortly
-// before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had called.
-func (b *builder) lostActor(end, root *finding) (how string) {
-	anyReason, ownWords := genericType().MatchString(end.raised.Type), end.inOwnWords()
+// failureElsewhere returns the title of a failure outside of a job's own tasks that the job may have missed; "" if
+// there is none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own,
+// these count: the end of a detached actor of another job, and an actor or task of the job that somebody killed or
+// cancelled shortly before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had
+// called.
+func (b *builder) failureElsewhere(end, root *finding) (how string) {
+	anyReason, ownWords := genericType().MatchString(end.raised.Type), end.hasOwnWords()
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
-	calledJobs := sync.OnceValue(func() map[rayid.Job]bool { return b.calledJobs(end.job) })
+	calledJobs := sync.OnceValue(func() map[rayid.Job]bool { return b.jobsCalledBy(end.job) })
 	for _, lost := range b.findings {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
@@ -244,15 +252,15 @@ func (b *builder) lostActor(end, root *finding) (how string) {
 			how = lost.Title
 		case how == "" && lost.job != end.job && lost.unrepaired() && b.jobsWithNamedActors()[lost.job] &&
 			calledJobs()[lost.job] && !b.succeededLater(lost):
-			how = "in another job " + lost.root().Title
+			how = "in another job " + lost.rootCause().Title
 		}
 	}
 	return how
 }
 
-// inOwnWords reports whether what ended a driver is in words of its program: an exception that the program itself
+// hasOwnWords reports whether what ended a driver is in words of its program: an exception that the program itself
 // raised, or of a type that may have any reason.
-func (f *finding) inOwnWords() bool { return f.raised.Own || genericType().MatchString(f.raised.Type) }
+func (f *finding) hasOwnWords() bool { return f.raised.Own || genericType().MatchString(f.raised.Type) }
 
 // cancelledUnseen says which call of a driver was cancelled shortly before the driver's end, as only the call's worker
 // tells; "" if none was. To Ray a call that ray.cancel interrupted has finished, and the driver did not show the
@@ -268,8 +276,8 @@ func (b *builder) cancelledUnseen(end *finding) string {
 	return ""
 }
 
-// readSharing returns the jobs that made actors with names, because other jobs can find only these.
-func (b *builder) readSharing() map[rayid.Job]bool {
+// jobsWithNames returns the jobs that made actors with names, because other jobs can find only these.
+func (b *builder) jobsWithNames() map[rayid.Job]bool {
 	sharing := map[rayid.Job]bool{}
 	for i := range b.session.Actors {
 		if a := &b.session.Actors[i]; a.Name != "" {
@@ -279,8 +287,8 @@ func (b *builder) readSharing() map[rayid.Job]bool {
 	return sharing
 }
 
-// calledJobs returns the other jobs whose actors a driver called.
-func (b *builder) calledJobs(driver rayid.Job) map[rayid.Job]bool {
+// jobsCalledBy returns the other jobs whose actors a driver called.
+func (b *builder) jobsCalledBy(driver rayid.Job) map[rayid.Job]bool {
 	made := map[rayid.Job]bool{}
 	for _, a := range b.submittedBy(driver) {
 		actor := b.session.Actor(actorIDOf(a.row))
@@ -312,25 +320,24 @@ func (b *builder) printedInJob(end, root *finding) string {
 	}
 	hasNothing := root.silent || foundNothing(root.raised)
 	waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
-	conditions := []func(line string) bool{
-		func(line string) bool {
-			waits := waited || root.Kind == Timeout || toldElsewhere().MatchString(root.raised.String())
-			return waits && output.NotBegun(line)
-		},
-		func(line string) bool { return waited && output.AboutWaits(line) },
-		func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) },
-		func(line string) bool {
-			lacks := (root.raised.Type == "KeyError" || root.lacksSome()) && notDone().MatchString(line)
-			return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
-		},
+	saysWhyNotBegun := func(line string) bool { // "bind: address already in use"
+		waits := waited || root.Kind == Timeout || toldElsewhere().MatchString(root.raised.String())
+		return waits && output.NotBegun(line)
+	}
+	saysThatItWaits := func(line string) bool { return waited && output.AboutWaits(line) } // "waiting for rank 3"
+	namesTheSame := func(line string) bool { return output.Plain(line) && alsoNames(root.raised, line) }
+	saysWhatIsLeftOut := func(line string) bool { // "skipped 3 empty files"
+		lacks := (root.raised.Type == "KeyError" || root.gotTooFew()) && notDone().MatchString(line)
+		return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
 	}
 	printsForRay := func(class string) bool { return b.printsForRay(class, j.id) }
-	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay, conditions...)
+	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay,
+		saysWhyNotBegun, saysThatItWaits, namesTheSame, saysWhatIsLeftOut)
 	byWorker := encloseIfAny(who+" printed: ", said, "")
 	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
-	surely := nth <= 1 // an error, a warning of one, or what one of the first two conditions accepts
+	isSure := nth <= 1 // an error, a warning of one, or a line for which one of the first two returns true
 	switch {
-	case byWorker != "" && surely:
+	case byWorker != "" && isSure:
 		return byWorker
 	case hasNothing && byRay != "":
 		return byRay
@@ -340,9 +347,9 @@ func (b *builder) printedInJob(end, root *finding) string {
 	return cmp.Or(byEntrypoint, byWorker, byRay)
 }
 
-// lacksSome reports whether a failure is that there are fewer of something than expected: its message is in the
+// gotTooFew reports whether a failure is that there are fewer of something than expected: its message is in the
 // program's own words and has two whole numbers that differ.
-func (f *finding) lacksSome() bool {
+func (f *finding) gotTooFew() bool {
 	said := f.raised.Message
 	if f.raised.Type == "" {
 		_, said, _ = strings.Cut(f.Title, ": ")

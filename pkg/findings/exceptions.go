@@ -41,11 +41,11 @@ func tellsOfOthers(raised output.Exception, said string) bool {
 	if genericType().MatchString(raised.Type) {
 		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
 	}
-	return aboutFailures().MatchString(said) && (!raised.Library || outOf().MatchString(said))
+	return aboutFailures().MatchString(said) && (!raised.Library || howManyOf().MatchString(said))
 }
 
-// outOf matches how many there are of how many.
-var outOf = lazyregexp.New(outOfHowMany)
+// howManyOf matches how many there are of how many.
+var howManyOf = lazyregexp.New(outOfHowMany)
 
 const outOfHowMany = `\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`
 

@@ -92,9 +92,9 @@ func (f *finding) countAttempt(at int64, recovered bool) {
 	f.last = max(f.last, at)
 }
 
-// extend has the finding last until a time (Unix ns; 0 if it is not known). However often it is called, the finding is
-// counted once: it is about something that goes on.
-func (f *finding) extend(at int64) {
+// lastUntil has the finding last until a time (Unix ns; 0 if it is not known). However often it is called, the finding
+// is counted once: it is about something that goes on.
+func (f *finding) lastUntil(at int64) {
 	if f.Count == 0 {
 		f.count(at)
 	}
@@ -254,17 +254,17 @@ func (f *finding) appendTitle(text string) { f.Title = strings.TrimSuffix(f.Titl
 // not about a job's own end.
 func (f *finding) unrepaired() bool { return !f.jobEnd && !f.intended && f.unrecovered > 0 }
 
-// root returns the finding at the end of the chain of first causes; the finding itself if it has no cause.
-func (f *finding) root() *finding {
+// rootCause returns the finding at the end of the chain of first causes; the finding itself if it has no cause.
+func (f *finding) rootCause() *finding {
 	for len(f.because) > 0 {
 		f = f.because[0]
 	}
 	return f
 }
 
-// hung reports whether the finding is about a call that did not end, or about waiting for such a call.
-func (f *finding) hung() bool {
-	return f.Kind == Timeout && (f.raised.Type == "GetTimeoutError" || f.root().raised.Type == "")
+// isHung reports whether the finding is about a call that did not end, or about waiting for such a call.
+func (f *finding) isHung() bool {
+	return f.Kind == Timeout && (f.raised.Type == "GetTimeoutError" || f.rootCause().raised.Type == "")
 }
 
 // actorClass returns the class of the actor whose method is the first of the finding's names; "" if it has no names.

@@ -25,16 +25,16 @@ var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 // known.
 type group struct {
 	moment.Group
-	ended   int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
-	withJob bool  // it was removed because its job ended
-	evident []Evidence
-	finding *finding // the finding that it waited; nil if there is none
+	ended        int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
+	endedWithJob bool  // it was removed because its job ended
+	evident      []Evidence
+	finding      *finding // the finding that it waited; nil if there is none
 }
 
 const maxBundles = 64 // the most that are kept of one group
 
-// demand returns how much of each resource all bundles of the group ask for together.
-func (g *group) demand() map[string]float64 {
+// totalDemand returns how much of each resource all bundles of the group ask for together.
+func (g *group) totalDemand() map[string]float64 {
 	sum := map[string]float64{}
 	for _, bundle := range g.Bundles {
 		for r, amount := range bundle.Resources {
@@ -47,27 +47,27 @@ func (g *group) demand() map[string]float64 {
 // longWait is how long a group or an actor must have waited, when its job ended, to get a finding (ns).
 const longWait = 5e9
 
-// waited reports whether the group was still waiting when the session ended, or had waited for at least longWait when
-// its job failed and it was removed.
-func (g *group) waited(b *builder) bool {
+// hasWaited reports whether the group was still waiting when the session ended, or had waited for at least longWait
+// when its job failed and it was removed.
+func (g *group) hasWaited(b *builder) bool {
 	j := b.jobOfID(g.Job)
 	switch g.State {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
 		return !j.succeededOrStopped()
 	case "REMOVED":
-		return !g.Placed && g.withJob && g.ended-g.Requested >= longWait &&
+		return !g.Placed && g.endedWithJob && g.ended-g.Requested >= longWait &&
 			(j == nil || j.SubmissionID == "" || j.Status == jobstatus.Failed)
 	}
 	return false
 }
 
 var (
-	registered = lazyregexp.New(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
-	// aboutGroup matches a later line of the GCS's log about a group.
-	aboutGroup = lazyregexp.New(`lacement.*\b([0-9a-f]{36})\b.*`)
-	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+
-	// pending placement groups".
-	demanded = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
+	groupRegistered = lazyregexp.New(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
+	// groupLine matches a later line of the GCS's log about a group.
+	groupLine = lazyregexp.New(`lacement.*\b([0-9a-f]{36})\b.*`)
+	// groupDemandLine matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8
+	// (STRICT_SPREAD): 1+ pending placement groups".
+	groupDemandLine = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
 // readGroups reads the placement groups: from events and the saved list, and what the GCS's log adds.
@@ -79,15 +79,15 @@ func (b *builder) readGroups() {
 	known := map[string]*group{}
 	for i := range groups {
 		g := &group{Group: groups[i]}
-		g.describe()
+		g.addState()
 		known[g.ID], b.groups = g, append(b.groups, g)
 	}
 	b.loggedGroups(known)
 	b.loggedEnds(known)
 }
 
-// describe keeps at most maxBundles of the group's bundles, and adds the group's state to its evidence.
-func (g *group) describe() {
+// addState keeps at most maxBundles of the group's bundles, and adds the group's state to its evidence.
+func (g *group) addState() {
 	g.Bundles = g.Bundles[:min(len(g.Bundles), maxBundles)]
 	var texts []string
 	for _, bundle := range g.Bundles {
@@ -105,7 +105,7 @@ func (g *group) describe() {
 // loggedGroups adds to known, and to b.groups, the groups that only the GCS's log mentions, and to all groups what that
 // log says of their registration.
 func (b *builder) loggedGroups(known map[string]*group) {
-	for _, m := range b.loggedByHead("gcs_server.out", registered()) {
+	for _, m := range b.loggedByHead("gcs_server.out", groupRegistered()) {
 		id := m.groups[1]
 		g := known[id]
 		if g == nil {
@@ -127,7 +127,7 @@ func (b *builder) loggedGroups(known map[string]*group) {
 // loggedEnds reads from the GCS's log which of the known groups were placed, which were removed, when, and whether
 // because their job had ended.
 func (b *builder) loggedEnds(known map[string]*group) {
-	for _, m := range b.loggedByHead("gcs_server.out", aboutGroup()) {
+	for _, m := range b.loggedByHead("gcs_server.out", groupLine()) {
 		g, line := known[m.groups[1]], m.lines()
 		if g == nil {
 			continue
@@ -142,7 +142,7 @@ func (b *builder) loggedEnds(known map[string]*group) {
 				g.ended = m.at
 			}
 			if strings.Contains(line, "because its job") {
-				g.withJob = true
+				g.endedWithJob = true
 				g.evident = append(g.evident, b.lineEvidence(m))
 			}
 		case strings.Contains(line, "placement group id={") || created:
@@ -170,11 +170,11 @@ func (d *demands) addGroup(g *group) {
 	g.Bundles = slices.SortedStableFunc(slices.Values(g.Bundles),
 		func(x, y entities.Bundle) int { return cmp.Compare(size(y), size(x)) })
 	holders := ""
-	if d.fits(g) {
-		holders = cmp.Or(d.holders(g.demand(), g.Requested), b.placedBefore(g.Requested))
+	if d.fitsIfFree(g) {
+		holders = cmp.Or(d.holders(g.totalDemand(), g.Requested), b.placedBefore(g.Requested))
 	}
 	var f *finding
-	demand, key := g.demand(), "group "+g.Name+g.Strategy+g.Job.String()
+	demand, key := g.totalDemand(), "group "+g.Name+g.Strategy+g.Job.String()
 	if holders != "" {
 		f = d.starved(key, "Placement group "+name, resourceText(demand), holders)
 	} else {
@@ -195,7 +195,7 @@ func (d *demands) addGroup(g *group) {
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
-	b.showDemand(f, demanded(), func(m match) bool {
+	b.showDemand(f, groupDemandLine(), func(m match) bool {
 		return (g.Strategy == "" || m.groups[2] == g.Strategy) && namesAll(m.groups[1], demand)
 	})
 }
@@ -216,18 +216,18 @@ func (b *builder) placedBefore(at int64) string {
 	return listNames(names) + " had been placed before"
 }
 
-// fits reports whether the group could be placed if nobody held any resources: each bundle fits on a node. With
+// fitsIfFree reports whether the group could be placed if nobody held any resources: each bundle fits on a node. With
 // STRICT_PACK all bundles must fit on one node together, and with STRICT_SPREAD there must be a node for each bundle.
 // It is false if the bundles are not known.
-func (d *demands) fits(g *group) bool {
+func (d *demands) fitsIfFree(g *group) bool {
 	for _, bundle := range g.Bundles {
-		if d.lacking(bundle.Resources, bundle.LabelSelector) != "" {
+		if d.whatNoNodeHas(bundle.Resources, bundle.LabelSelector) != "" {
 			return false
 		}
 	}
 	switch g.Strategy {
 	case "STRICT_PACK":
-		return len(g.Bundles) > 0 && d.lacking(g.demand(), nil) == ""
+		return len(g.Bundles) > 0 && d.whatNoNodeHas(g.totalDemand(), nil) == ""
 	case "STRICT_SPREAD":
 		return len(g.Bundles) > 0 && len(g.Bundles) <= d.b.livingNodes()
 	}
@@ -263,13 +263,13 @@ func (d *demands) requestText(g *group) string {
 	if n := len(g.Bundles); n > 0 {
 		shown, between := g.Bundles[0], " of "
 		for _, bundle := range g.Bundles {
-			if lacking = d.lacking(bundle.Resources, bundle.LabelSelector); lacking != "" {
+			if lacking = d.whatNoNodeHas(bundle.Resources, bundle.LabelSelector); lacking != "" {
 				shown = bundle
 				break
 			}
 		}
 		if g.Strategy == "STRICT_PACK" && lacking == "" {
-			lacking = d.lacking(g.demand(), nil)
+			lacking = d.whatNoNodeHas(g.totalDemand(), nil)
 		}
 		if !maps.Equal(g.Bundles[0].Resources, g.Bundles[n-1].Resources) {
 			between = ", the largest of "
@@ -284,7 +284,7 @@ func (d *demands) requestText(g *group) string {
 		return ""
 	}
 	return fmt.Sprintf(": it asks for %s, %s", strings.Join(wishes, ", "),
-		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")+d.b.nodesHave(g.demand())))
+		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")+d.b.nodesHave(g.totalDemand())))
 }
 
 // nodesHave says how much the living nodes have of what is asked for: " with 4 CPU each", " with 2 to 8 CPU"; "" if
@@ -304,7 +304,7 @@ func (b *builder) nodesHave(asked map[string]float64) string {
 			least[r], most[r] = min(least[r], amount), max(most[r], amount)
 		}
 	}
-	return encloseIfAny(" with ", listed(most, func(r string, n float64) string {
+	return encloseIfAny(" with ", joinAmounts(most, func(r string, n float64) string {
 		if least[r] == n {
 			return amountText(r, n) + " " + r + " each"
 		}
@@ -319,7 +319,7 @@ var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 // wait, if all its lines about groups with this strategy name the same bundles.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
-	for _, m := range b.demandLines(demanded()) {
+	for _, m := range b.demandLines(groupDemandLine()) {
 		switch {
 		case m.groups[2] != g.Strategy || m.groups[1] == said:
 		case said != "":
@@ -354,9 +354,9 @@ func (b *builder) groupName(g *group) string {
 	return cmp.Or(g.Name, g.ID)
 }
 
-// waitsIn adds a task or an actor that waited in a placement group to the finding that the group itself waited. It
+// addToGroup adds a task or an actor that waited in a placement group to the finding that the group itself waited. It
 // reports whether there is one.
-func (d *demands) waitsIn(g *group, e Entity) bool {
+func (d *demands) addToGroup(g *group, e Entity) bool {
 	if g.finding == nil {
 		return false
 	}

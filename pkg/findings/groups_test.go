@@ -30,7 +30,7 @@ func TestInGroup(t *testing.T) {
 	d := demands{b: &builder{groups: []*group{of(strings.Repeat("a", 36), &finding{}), of(id, f),
 		of(strings.Repeat("b", 36), nil)}}}
 	in := map[string]float64{"CPU_group_0_" + id: 1, "bundle_group_" + id: 0.001}
-	if found := d.add("train", rayid.Job{}, in, nil, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
+	if found := d.addWaiting("train", rayid.Job{}, in, nil, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
 		t.Errorf("a finding of its own: %s", found.Title)
 	}
 	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
@@ -81,10 +81,10 @@ func TestHeldInGroup(t *testing.T) {
 		for _, g := range b.groups {
 			h.addBundles(g)
 		}
-		h.sum()
-		d := demands{b: b, holdings: h, lacked: map[string]string{}}
+		h.sumAmounts()
+		d := demands{b: b, holdings: h, noNodeHas: map[string]string{}}
 		got := ""
-		if f := d.add("load", rayid.Job{1}, c.asked, nil, 5, Entity{Type: "task", ID: "17", Name: "load"}); f != nil {
+		if f := d.addWaiting("load", rayid.Job{1}, c.asked, nil, 5, Entity{Type: "task", ID: "17", Name: "load"}); f != nil {
 			got = f.Title
 		}
 		says.Equal(t, got, c.want, "%s", name)
@@ -119,7 +119,7 @@ func TestGroupOfTrainRun(t *testing.T) {
 	g := &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"GPU": 1}}}}}
 	g.ID = strings.Repeat("2a73", 9)
-	d := demands{b: b, lacked: map[string]string{"1 GPU": "no node has any GPU"}}
+	d := demands{b: b, noNodeHas: map[string]string{"1 GPU": "no node has any GPU"}}
 	for run, want := range map[string]string{"": "2a732a73… of job fit was", "llama": "2a732a73… of Train run llama in job fit was"} {
 		b.trainRuns[rayid.Job{1}], g.finding = run, nil
 		clear(b.byKey)
@@ -143,13 +143,13 @@ func TestDemandLines(t *testing.T) {
 		" {'GPU': 1.0} * 8 (PACK): 1+ pending placement groups\n"}
 	b := &builder{session: &session.Session{Logs: logs}, logs: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64,
 		byKey: map[string]*finding{}, demandMatches: map[*regexp.Regexp][]match{}}
-	d := demands{b: b, lacked: map[string]string{"1 CPU": "no node has any CPU"}}
+	d := demands{b: b, noNodeHas: map[string]string{"1 CPU": "no node has any CPU"}}
 	g := &group{Group: moment.Group{Name: "one", Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"CPU": 1}}}}}
 	d.addGroup(g)
-	found := b.demandLines(demanded())
+	found := b.demandLines(groupDemandLine())
 	d.addGroup(g)
-	if again := b.demandLines(demanded()); len(found) != 3 || &again[0] != &found[0] {
+	if again := b.demandLines(groupDemandLine()); len(found) != 3 || &again[0] != &found[0] {
 		t.Errorf("%d lines, searched again", len(found))
 	}
 	if shown := g.finding.Evidence; len(shown) != 1 || !strings.Contains(shown[0].Text, "'CPU': 2.0") {
@@ -164,18 +164,18 @@ func TestFit(t *testing.T) {
 	of := func(strategy string, bundles ...entities.Bundle) *group {
 		return &group{Group: moment.Group{Strategy: strategy, Bundles: bundles}}
 	}
-	d := demands{b: &builder{}, lacked: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
+	d := demands{b: &builder{}, noNodeHas: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
-		if d.fits(of(strategy, one, one, one)) != want {
+		if d.fitsIfFree(of(strategy, one, one, one)) != want {
 			t.Errorf("%s: %t", strategy, !want)
 		}
 	}
-	if d.fits(of("", one, zoned)) {
+	if d.fitsIfFree(of("", one, zoned)) {
 		t.Error("a group fits though no node has the labels of its second bundle")
 	}
-	if d.fits(of("")) {
+	if d.fitsIfFree(of("")) {
 		t.Error("a group of which nothing is known fits")
 	}
 }
@@ -191,7 +191,7 @@ func TestUnlikeBundles(t *testing.T) {
 		logs := sessionlogs.New(storetest.New())
 		b := &builder{session: &session.Session{Logs: logs}, end: math.MaxInt64, byKey: map[string]*finding{},
 			demandMatches: map[*regexp.Regexp][]match{}}
-		d := demands{b: b, lacked: map[string]string{"1 CPU": "", "9 GPU": "", "3 CPU": "the most is 2 CPU",
+		d := demands{b: b, noNodeHas: map[string]string{"1 CPU": "", "9 GPU": "", "3 CPU": "the most is 2 CPU",
 			"4 CPU": "the most is 2 CPU"}}
 		g := &group{Group: moment.Group{Name: "one", Strategy: "PACK", Bundles: bundles}}
 		first := bundles[0]
@@ -208,7 +208,7 @@ func TestHolders(t *testing.T) {
 	cpus := func(n float64) map[string]float64 { return map[string]float64{"CPU": n} }
 	h := holdings{total: cpus(4), all: []holding{{5, 20, "early", cpus(3)}, {7, 9, "late", cpus(1)},
 		{12, 15, "last", cpus(1)}}}
-	h.sum()
+	h.sumAmounts()
 	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU",
 		8: "early, late held 4 of 4 CPU", 9: "", 12: "early, last held 4 of 4 CPU"} {
 		says.Equal(t, h.holders(cpus(1), since), want, "at %d", since)
@@ -217,7 +217,7 @@ func TestHolders(t *testing.T) {
 		return holding{5, 20, "ServeReplica:search:Embed (SERVE_REPLICA::search#Embed#" + id + ")", cpus(1)}
 	}
 	h = holdings{total: cpus(2), all: []holding{replica("a1b2c3d4"), replica("e5f6a7b8")}}
-	h.sum()
+	h.sumAmounts()
 	says.Equal(t, h.holders(cpus(1), 6), "deployment Embed of application search held 2 of 2 CPU", "two replicas")
 }
 
@@ -228,7 +228,7 @@ func TestHoldersAtTheEnd(t *testing.T) {
 	cpus := map[string]float64{"CPU": 1}
 	for from, want := range map[int64]string{1: "a held 1 of 1 CPU", 9: "a held 1 of 1 CPU", 59: ""} {
 		h := holdings{total: cpus, all: []holding{{from * second, ended - second/10, "a", cpus}}}
-		h.sum()
+		h.sumAmounts()
 		b := &builder{session: &session.Session{End: 100 * second}, end: math.MaxInt64,
 			jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "nightly", End: ended}}}}
 		d := demands{b: b, holdings: h}

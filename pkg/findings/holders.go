@@ -49,12 +49,12 @@ func (b *builder) readHoldings() holdings {
 	}
 	for _, c := range b.constructors { // an actor is not alive before its constructor has returned
 		if a := b.session.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil {
-			h.add(holding{c.since, endOf(c), actorName(a), a.Resources})
+			h.add(holding{c.since, heldUntil(c), actorName(a), a.Resources})
 		}
 	}
 	for _, a := range slices.Concat(b.abandoned, b.runningAtEnd) {
 		if a.state == tasktable.StateRunning {
-			h.add(holding{a.since, endOf(a), string(a.row.GivenName()), demandOf(a.row)})
+			h.add(holding{a.since, heldUntil(a), string(a.row.GivenName()), demandOf(a.row)})
 		}
 	}
 	for _, g := range b.groups {
@@ -63,11 +63,11 @@ func (b *builder) readHoldings() holdings {
 			until = math.MaxInt64
 		}
 		if g.Placed {
-			h.add(holding{g.Requested, until, "placement group " + cmp.Or(g.Name, g.ID), g.demand()})
+			h.add(holding{g.Requested, until, "placement group " + cmp.Or(g.Name, g.ID), g.totalDemand()})
 			h.addBundles(g)
 		}
 	}
-	h.sum()
+	h.sumAmounts()
 	return h
 }
 
@@ -98,8 +98,8 @@ func splitGroup(resources map[string]float64) (plain map[string]float64, id stri
 	return plain, id
 }
 
-// endOf returns until when an attempt held its resources, Unix ns: until its driver ended it, or for ever.
-func endOf(a attempt) int64 { return cmp.Or(failedAt(a.row), math.MaxInt64) }
+// heldUntil returns until when an attempt held its resources, Unix ns: until its driver ended it, or for ever.
+func heldUntil(a attempt) int64 { return cmp.Or(failedAt(a.row), math.MaxInt64) }
 
 // addActor adds the times in which an actor was alive.
 func (h *holdings) addActor(a *entities.Actor) {
@@ -125,8 +125,8 @@ func (h *holdings) add(one holding) {
 	}
 }
 
-// sum fills amounts from all: how much of each resource was held at each time of a change.
-func (h *holdings) sum() {
+// sumAmounts fills amounts from all: how much of each resource was held at each time of a change.
+func (h *holdings) sumAmounts() {
 	h.amounts = map[string][]amountAt{}
 	for _, one := range h.all {
 		for r, amount := range one.resources {
@@ -141,9 +141,9 @@ func (h *holdings) sum() {
 	}
 }
 
-// held returns how much of a resource was held at a time (Unix ns), rounded to ten-thousandths, as Ray counts
+// heldAt returns how much of a resource was held at a time (Unix ns), rounded to ten-thousandths, as Ray counts
 // resources.
-func (h *holdings) held(resource string, at int64) float64 {
+func (h *holdings) heldAt(resource string, at int64) float64 {
 	changes := h.amounts[resource]
 	after, _ := slices.BinarySearchFunc(changes, at, func(x amountAt, at int64) int {
 		return cmp.Or(cmp.Compare(x.at, at), -1) // a change at this time counts
@@ -158,7 +158,7 @@ func (h *holdings) held(resource string, at int64) float64 {
 // less than what it asked for. It is "" if no resource was lacking, or if nothing stored shows who held it.
 func (h *holdings) holders(resources map[string]float64, at int64) string {
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		held := h.held(r, at)
+		held := h.heldAt(r, at)
 		if h.total[r]-held >= resources[r] || held <= 0 || h.total[r] < resources[r] {
 			continue
 		}

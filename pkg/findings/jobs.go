@@ -172,7 +172,7 @@ var withNode = lazyregexp.New(`Node is dead, marking all jobs [^\n]*node_id=([0-
 // code of it, only how its process ended as a worker, or that the GCS ended its job when its node had died.
 func (b *builder) plainDriverEnded(j *job) {
 	for _, d := range b.deaths {
-		if d.driver && j.hasDriver(d.job) && !d.intended() {
+		if d.driver && j.hasDriver(d.job) && !d.wasIntended() {
 			f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.exitText(""))
 			f.addEvidence(d.evident)
 		}

@@ -105,20 +105,20 @@ func (h Head) encode(report []byte) ([]byte, error) {
 // before its objects were joined, or the original of a copy, and to is what it is now. kept may be by any version. The
 // error is errNotKept if kept does not describe from.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
-	h, report, err := split(kept, from.Ref)
+	h, report, err := splitKept(kept, from.Ref)
 	if err != nil {
 		return nil, err
 	}
-	if !h.describes(from) {
+	if !h.isCurrent(from) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Of, h.Stored = moment.StateOf(to), to.LastStored()
 	return h.encode(report)
 }
 
-// split returns the two parts of the kept findings of a session, as encode wrote them: the Head, and the report in
+// splitKept returns the two parts of the kept findings of a session, as encode wrote them: the Head, and the report in
 // JSON.
-func split(kept []byte, ref layout.Session) (h Head, report []byte, err error) {
+func splitKept(kept []byte, ref layout.Session) (h Head, report []byte, err error) {
 	if h, err = ReadHead(bytes.NewReader(kept), ref); err != nil {
 		return h, nil, err
 	}
@@ -167,7 +167,7 @@ func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why s
 	if err == nil && h.Covers(lastWrite) && h.TriedBy() >= KeptVersion {
 		return before, nil
 	}
-	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Covers(lastWrite) {
+	if h, report, err := splitKept(before, ref); err == nil && h.Of != "" && h.Covers(lastWrite) {
 		h.GivenUp = KeptVersion
 		return h.encode(report)
 	}
@@ -212,8 +212,8 @@ func (h Head) Covers(lastWrite time.Time) bool { return !lastWrite.After(h.Store
 // TriedBy is the newest KeptVersion that computed the findings, or tried to and gave up.
 func (h Head) TriedBy() int { return max(h.Version, h.GivenUp) }
 
-// describes reports whether the report is about the session as it is now.
-func (h Head) describes(s *session.Session) bool {
+// isCurrent reports whether the report is about the session as it is now.
+func (h Head) isCurrent(s *session.Session) bool {
 	return h.Of == moment.StateOf(s) && h.Covers(s.LastStored())
 }
 
@@ -224,13 +224,13 @@ func UpToDate(kept io.Reader, s *session.Session) (bool, error) {
 	if errors.Is(err, errNotKept) {
 		return false, nil
 	}
-	return err == nil && h.Version >= KeptVersion && h.describes(s), err
+	return err == nil && h.Version >= KeptVersion && h.isCurrent(s), err
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
 func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
 	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool {
-		return h.Version == KeptVersion && h.describes(r.Session)
+		return h.Version == KeptVersion && h.isCurrent(r.Session)
 	}, r.Memory)
 	if err == nil {
 		return report

@@ -108,8 +108,8 @@ func TestKept(t *testing.T) {
 	// kept writes the real size of the report into the Head, sized writes n.
 	kept := func(report []byte) []byte { return append(headOf(t, whole[:line], len(report)), report...) }
 	sized := func(n int, report []byte) []byte { return append(headOf(t, whole[:line], n), report...) }
-	inHead := func(old, new string) []byte { return replaced(t, kept(edited), old, new) }
-	inReport := func(old, new string) []byte { return kept(replaced(t, edited, old, new)) }
+	inHead := func(old, new string) []byte { return replaceIDs(t, kept(edited), old, new) }
+	inReport := func(old, new string) []byte { return kept(replaceIDs(t, edited, old, new)) }
 	believed := kept(edited)
 	refused := map[string][]byte{
 		"nothing":         {},
@@ -168,14 +168,14 @@ func TestKept(t *testing.T) {
 	if is, err := findings.UpToDate(bytes.NewReader(later), load(t, dir, ref, nil)); !is || err != nil {
 		t.Errorf("what a later version found out is not up to date: %v", err)
 	}
-	for what, kept := range map[string][]byte{"found out": later, "gave up": replaced(t, givenUp,
+	for what, kept := range map[string][]byte{"found out": later, "gave up": replaceIDs(t, givenUp,
 		fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion+1))} {
 		if now, err := findings.EncodeGivenUp(kept, ref, head.Stored, "its events are damaged"); err != nil ||
 			!bytes.Equal(now, kept) {
 			t.Errorf("what a later version %s is kept as %q, %v", what, now, err)
 		}
 	}
-	before := replaced(t, sized(len(edited)-1, edited), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
+	before := replaceIDs(t, sized(len(edited)-1, edited), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
 		fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1))
 	stays := must.Get(findings.EncodeGivenUp(before, ref, head.Stored, "the store is down"))(t)
 	if is, err := findings.UpToDate(bytes.NewReader(stays), load(t, dir, ref, nil)); is || err != nil {
@@ -223,8 +223,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// replaced replaces the first occurrence of old in text. The text must contain it.
-func replaced(t *testing.T, text []byte, old, new string) []byte {
+// replaceIDs replaces the first occurrence of old in text. The text must contain it.
+func replaceIDs(t *testing.T, text []byte, old, new string) []byte {
 	t.Helper()
 	if !bytes.Contains(text, []byte(old)) {
 		t.Fatalf("nothing that is kept has %s", old)

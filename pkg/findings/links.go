@@ -41,7 +41,7 @@ func (b *builder) linkException(f *finding, text string) {
 	for _, kind := range kinds { // the first kind counts of which there is a finding
 		for _, other := range b.findings {
 			overBefore := ownerNode == "" && j.beganAfter(other)
-			if other != f && other.Kind == kind && !overBefore && f.mayTellOf(other, text, ownerNode) {
+			if other != f && other.Kind == kind && !overBefore && f.mayTellOfFailure(other, text, ownerNode) {
 				f.causedBy(other)
 			}
 		}
@@ -51,10 +51,10 @@ func (b *builder) linkException(f *finding, text string) {
 	}
 }
 
-// mayTellOf reports whether the finding's exception may be about the failure of another finding, whose kind fits. text
-// is the exception's traceback, and ownerNode is the ID of the node that it names as that of an object's owner; "" if
-// it names none.
-func (f *finding) mayTellOf(other *finding, text, ownerNode string) bool {
+// mayTellOfFailure reports whether the finding's exception may be about the failure of another finding, whose kind
+// fits. text is the exception's traceback, and ownerNode is the ID of the node that it names as that of an object's
+// owner; "" if it names none.
+func (f *finding) mayTellOfFailure(other *finding, text, ownerNode string) bool {
 	switch {
 	case other.Kind == NodeDied:
 		// a node belongs to no job, even if its finding names one
@@ -78,7 +78,7 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 		return len(f.because) > 0
 	}
 	d, known := b.deaths[owner]
-	if !known || d.intended() || d.driver {
+	if !known || d.wasIntended() || d.driver {
 		return false
 	}
 	who := cmp.Or(b.processName(owner.String()), "a worker")
@@ -89,13 +89,13 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	return len(f.because) > 0
 }
 
-// lookedUp matches Ray's message about an actor that was asked for by its name and is not there.
-var lookedUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200})'`)
+// actorLookUp matches Ray's message about an actor that was asked for by its name and is not there.
+var actorLookUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200})'`)
 
 // showLookedUp adds to the finding about an actor that was not found by its name how the first actor of that name had
 // ended. If that actor was there, it adds its namespace, because the driver may have asked in another one.
 func (b *builder) showLookedUp(f *finding) {
-	m := lookedUp().FindStringSubmatch(f.raised.Message)
+	m := actorLookUp().FindStringSubmatch(f.raised.Message)
 	for i := 0; m != nil && i < len(b.session.Actors); i++ {
 		a := &b.session.Actors[i]
 		state, existed := moment.ActorAt(a, cmp.Or(f.last, b.moment.At))

@@ -72,8 +72,8 @@ func (b *builder) readLog(file moment.LogFile) *logText {
 	if b.stopOn(b.readDigest(d, file, size, limit)) {
 		return l
 	}
-	d.end()
-	if d.left {
+	d.endLog()
+	if d.leftOut {
 		b.missing = append(b.missing, fmt.Sprintf(
 			"The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.",
 			file.Path, file.Node, human.Bytes(size)))
@@ -109,7 +109,7 @@ func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) 
 		return err
 	}
 	if read < behind {
-		d.skip()
+		d.skipPart()
 		b.missing = append(b.missing, fmt.Sprintf(
 			"Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
 			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))

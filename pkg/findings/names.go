@@ -24,13 +24,13 @@ var (
 // withNames returns a finding's title with names in place of the IDs of tasks, objects and owners. An ID of which
 // nothing is known stays.
 func (b *builder) withNames(f *finding) string {
-	title := replaced(f.Title, "TaskID(", taskInText, func(id string) string {
+	title := replaceIDs(f.Title, "TaskID(", taskInText, func(id string) string {
 		return encloseIfAny("task ", b.taskNamed("task_id", id), "")
 	})
-	title = replaced(title, "its owner has died.", ownerInText, func(id string) string {
+	title = replaceIDs(title, "its owner has died.", ownerInText, func(id string) string {
 		return encloseIfAny("its owner, ", b.processName(id), ", has died. ")
 	})
-	return replaced(title, " object ", objectInText, func(id string) string {
+	return replaceIDs(title, " object ", objectInText, func(id string) string {
 		name := encloseIfAny("an object of ", b.taskNamed("task_id", id), "")
 		if f.raised.Type != "OwnerDiedError" {
 			return name
@@ -58,7 +58,7 @@ func (b *builder) wantedEnd(id string) string {
 	}
 	state, _ := moment.ActorAt(a, b.moment.At)
 	why, told := strings.CutPrefix(deathSentence(state.Cause().Text), deadBecause)
-	if !told || !intended(state.Cause()) {
+	if !told || !wasIntendedDeath(state.Cause()) {
 		return ""
 	}
 	return ", because" + strings.TrimSuffix(why, ".")
@@ -72,9 +72,9 @@ func encloseIfAny(before, text, after string) string {
 	return before + text + after
 }
 
-// replaced replaces each match of an expression in a text by the name that named returns for the match's first group; a
-// match without a name stays. sign is in each match, and is quicker to search for than the expression.
-func replaced(text, sign string, expression func() *regexp.Regexp, named func(id string) string) string {
+// replaceIDs replaces each match of an expression in a text by the name that named returns for the match's first group;
+// a match without a name stays. sign is in each match, and is quicker to search for than the expression.
+func replaceIDs(text, sign string, expression func() *regexp.Regexp, named func(id string) string) string {
 	if !strings.Contains(text, sign) {
 		return text
 	}

@@ -69,13 +69,14 @@ func (b *builder) rayletToldToEnd(id rayid.Node) (how string, shown Evidence) {
 	return "raylet was told to end (SIGTERM) at " + b.clock(all[0].at), b.lineEvidence(all[0])
 }
 
-// drain matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of Ray).
-var drain = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
+// drainLine matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of
+// Ray).
+var drainLine = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
 
 // readDrains returns the lines in which the GCS says that a node shall be drained, by the nodes' IDs (hex).
 func (b *builder) readDrains() map[string]match {
 	drains := map[string]match{}
-	for _, m := range b.loggedByHead("gcs_server.out", drain()) {
+	for _, m := range b.loggedByHead("gcs_server.out", drainLine()) {
 		drains[m.groups[2]] = m
 	}
 	return drains

@@ -30,8 +30,8 @@ type Job struct {
 // Name returns the name under which people know the job.
 func (j *Job) Name() string { return cmp.Or(j.SubmissionID, j.JobID) }
 
-// has reports whether an ID is that of the job's submission or of one of its drivers (hex, in any case).
-func (j *Job) has(id string) bool {
+// hasID reports whether an ID is that of the job's submission or of one of its drivers (hex, in any case).
+func (j *Job) hasID(id string) bool {
 	isID := func(driver string) bool { return strings.EqualFold(id, driver) }
 	return id != "" && (id == j.SubmissionID || isID(j.JobID) || slices.ContainsFunc(j.Earlier, isID))
 }
@@ -52,15 +52,17 @@ func (r *Report) noJob(ids []string) *NoJobError {
 	}
 	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")),
 		Advice: "It has none of which anything is stored."}
+	const maxNames = 3
 	var names []string
-	for i := range r.Jobs[:min(len(r.Jobs), 3)] {
+	for i := range r.Jobs[:min(len(r.Jobs), maxNames)] {
 		names = append(names, r.Jobs[i].Name())
 	}
 	if len(names) > 0 {
-		e.Advice = fmt.Sprintf("It has %s: %s.", human.Count(len(r.Jobs), "job"), strings.Join(names, ", "))
-	}
-	if len(names) < len(r.Jobs) {
-		e.Advice = strings.TrimSuffix(e.Advice, ".") + " and others."
+		others := ""
+		if len(names) < len(r.Jobs) {
+			others = " and others"
+		}
+		e.Advice = fmt.Sprintf("It has %s: %s%s.", human.Count(len(r.Jobs), "job"), strings.Join(names, ", "), others)
 	}
 	e.Advice += " The address without job_id and submission_id lists all findings."
 	return e
@@ -74,7 +76,7 @@ func (r *Report) OfJob(ids ...string) (*Report, error) {
 	if len(ids) == 0 {
 		return r, nil
 	}
-	hasAll := func(j Job) bool { return !slices.ContainsFunc(ids, func(id string) bool { return !j.has(id) }) }
+	hasAll := func(j Job) bool { return !slices.ContainsFunc(ids, func(id string) bool { return !j.hasID(id) }) }
 	at := slices.IndexFunc(r.Jobs, hasAll)
 	if at < 0 {
 		return nil, r.noJob(ids)

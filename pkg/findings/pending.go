@@ -17,9 +17,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// waiting matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending
+// taskDemandLine matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending
 // tasks/actors".
-var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
+var taskDemandLine = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // demandLines returns where an expression matches the autoscaler's log, which is searched once for each expression.
 func (b *builder) demandLines(line *regexp.Regexp) []match {
@@ -59,14 +59,14 @@ func (b *builder) readPending() {
 	if b.stopOn(err) {
 		return
 	}
-	demand := demands{b: b, running: running > 0, lacked: map[string]string{}}
+	demand := demands{b: b, running: running > 0, noNodeHas: map[string]string{}}
 	b.readAtWork()
 	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
 		if b.requestErr() != nil {
 			return
 		}
-		if g.waited(b) {
+		if g.hasWaited(b) {
 			demand.addGroup(g)
 		}
 	}
@@ -77,7 +77,7 @@ func (b *builder) readPending() {
 		}
 		// actors are examined below; their calls wait only for them
 		if string(a.row.Type()) == eventjson.TypeNormal && a.state == notScheduledYet {
-			demand.add(a.name(), callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
+			demand.addWaiting(a.name(), callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
@@ -87,7 +87,7 @@ func (b *builder) readPending() {
 		}
 	}
 	for _, f := range demand.found {
-		b.showDemand(f, waiting(), func(match) bool { return true })
+		b.showDemand(f, taskDemandLine(), func(match) bool { return true })
 	}
 }
 
@@ -133,8 +133,8 @@ type demands struct {
 	b       *builder
 	running bool // something ran when the session ended
 	holdings
-	lacked map[string]string // results of builder.lacking, by the resources and labels as text
-	found  []*finding        // about tasks and actors
+	noNodeHas map[string]string // results of builder.whatNoNodeHas, by the resources and labels as text
+	found     []*finding        // about tasks and actors
 }
 
 // waitedSince reports whether an actor waited for resources when the session or its driver ended, and since when (Unix
@@ -146,7 +146,7 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 		return 0, false
 	case now.State == "PENDING_CREATION" || now.State == moment.Restarting:
 		return now.Changed, true
-	case now.State == moment.Dead && intended(now.Cause()):
+	case now.State == moment.Dead && wasIntendedDeath(now.Cause()):
 		if last, _ := moment.ActorAt(a, now.Ended-1); last.State == moment.Restarting {
 			return last.Changed, now.Ended-last.Changed >= longWait // Ray had not started it again
 		}
@@ -156,12 +156,12 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 	}
 	// The actor was given up or killed before it ran, or as it began: drivers that end free what others waited for.
 	// Until then it had waited for resources that no node has, or, if its constructor had not begun, that others held.
-	if d.lacking(a.Resources, a.LabelSelector) != "" {
+	if d.whatNoNodeHas(a.Resources, a.LabelSelector) != "" {
 		return now.Changed, true
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
 	inConstructor := func(c attempt) bool { return actorIDOf(c.row) == a.ID }
-	return before.Changed, before.State == "PENDING_CREATION" && intended(now.Cause()) &&
+	return before.Changed, before.State == "PENDING_CREATION" && wasIntendedDeath(now.Cause()) &&
 		!slices.ContainsFunc(d.b.constructors, inConstructor)
 }
 
@@ -173,7 +173,7 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 	if ok {
 		name = "The entrypoint of job " + submission
 	}
-	if f := d.add(name, a.Job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a)); f != nil && ok {
+	if f := d.addWaiting(name, a.Job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a)); f != nil && ok {
 		f.SubmissionID = submission
 		f.addName(a.Name)
 		f.addEntity(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
@@ -219,33 +219,33 @@ func attemptOf(row tasktable.Row) attempt {
 // ofGroup is in the names of resources of a placement group, such as CPU_group_0_<the group's ID>.
 const ofGroup = "_group_"
 
-// lacking returns what builder.lacking does, which it asks once for the same resources and labels. It returns "" if
-// some of the resources are of a placement group, such as CPU_group_…: who asks for these waits for the group, or in
-// it.
-func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
+// whatNoNodeHas returns what builder.whatNoNodeHas does, which it asks once for the same resources and labels. It
+// returns "" if some of the resources are of a placement group, such as CPU_group_…: who asks for these waits for the
+// group, or in it.
+func (d *demands) whatNoNodeHas(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
 		if strings.Contains(r, ofGroup) {
 			return ""
 		}
 	}
 	key := resourceText(resources) + labelText(labels)
-	lacking, known := d.lacked[key]
+	lacking, known := d.noNodeHas[key]
 	if !known {
-		lacking = d.b.lacking(resources, labels)
-		d.lacked[key] = lacking
+		lacking = d.b.whatNoNodeHas(resources, labels)
+		d.noNodeHas[key] = lacking
 	}
 	return lacking
 }
 
-// add adds one task or actor that had waited since a time (Unix ns), and returns the finding about it; nil if it did
-// not wait for resources. name is the one for the title, and e the task or actor.
-func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64,
-	e Entity) *finding {
+// addWaiting adds one task or actor that had waited since a time (Unix ns), and returns the finding about it; nil if it
+// did not wait for resources. name is the one for the title, and e the task or actor.
+func (d *demands) addWaiting(name string, job rayid.Job, resources map[string]float64, labels map[string]string,
+	at int64, e Entity) *finding {
 	plain, group := splitGroup(resources)
-	key, lacking := resourceText(plain), d.lacking(resources, labels)
+	key, lacking := resourceText(plain), d.whatNoNodeHas(resources, labels)
 	if group != "" {
 		g := d.b.groupOf(group)
-		if g == nil || d.waitsIn(g, e) {
+		if g == nil || d.addToGroup(g, e) {
 			return nil
 		}
 		key += " in placement group " + d.b.groupName(g)
@@ -255,22 +255,27 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	}
 	var f *finding
 	reason, since := lacking, at
-	if lacking != "" {
+	holders, lost := "", (*finding)(nil)
+	if lacking == "" {
+		holders, lost = d.heldOrLost(resources, at, d.b.waitedUntil(job, at))
+	}
+	switch {
+	case lacking != "":
 		f = d.b.findOrAdd(Unschedulable, name+job.String()+key+labelText(labels))
 		asked := key + labelText(labels)
 		if len(resources) == 0 {
 			asked = strings.TrimPrefix(labelText(labels), " on ")
 		}
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, asked, lacking)
-	} else if holders, lost := d.heldOrLost(resources, at, d.b.waitedUntil(job, at)); holders == "" && lost == nil {
+	case holders == "" && lost == nil:
 		return nil // it waited for something else
-	} else if lost != nil {
+	case lost != nil:
 		reason = "no node that was left has all of that"
 		f = d.b.findOrAdd(Unschedulable, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s could not be scheduled any more: it asks for %s, and %s", name, key, reason)
 		f.causedBy(lost)
 		since = max(at, lost.last) // until then it waited for its turn
-	} else {
+	default:
 		reason = holders
 		f = d.starved(name+job.String()+key, name, key, holders)
 	}
@@ -297,9 +302,9 @@ func (d *demands) starved(key, name, resources, holders string) *finding {
 	return f
 }
 
-// lacking says which of the resources no node with the labels ever had in the session. It is "" if one node had all of
-// them, or if the resources of no node are known.
-func (b *builder) lacking(resources map[string]float64, labels map[string]string) string {
+// whatNoNodeHas says which of the resources no node with the labels ever had in the session. It is "" if one node had
+// all of them, or if the resources of no node are known.
+func (b *builder) whatNoNodeHas(resources map[string]float64, labels map[string]string) string {
 	nodes, labelled := 0, 0         // nodes whose resources are known, and those of them that have the labels
 	largest := map[string]float64{} // the most of each resource that one labelled node had
 	fits := false                   // one node had all resources

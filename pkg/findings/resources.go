@@ -33,8 +33,8 @@ func selectorOf(row tasktable.Row) (labels map[string]string) {
 	return labels
 }
 
-// listed joins, in the order of the names, what text returns for each element of a map.
-func listed[V any](byName map[string]V, text func(name string, v V) string) string {
+// joinAmounts joins, in the order of the names, what text returns for each element of a map.
+func joinAmounts[V any](byName map[string]V, text func(name string, v V) string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		parts = append(parts, text(name, byName[name]))
@@ -47,7 +47,7 @@ func labelText(labels map[string]string) string {
 	if len(labels) == 0 {
 		return ""
 	}
-	return " on a node with the labels " + listed(labels, func(name, value string) string { return name + "=" + value })
+	return " on a node with the labels " + joinAmounts(labels, func(name, value string) string { return name + "=" + value })
 }
 
 // labelsMatch reports whether a node has the labels that a selector asks for. A selector's values are "x", "!x",
@@ -81,7 +81,7 @@ func covers(total, resources map[string]float64) bool {
 
 // resourceText returns resources as people write them, such as "1 CPU, 2 GPU"; "no resources" if there are none.
 func resourceText(resources map[string]float64) string {
-	return cmp.Or(listed(resources, func(r string, n float64) string { return amountText(r, n) + " " + r }),
+	return cmp.Or(joinAmounts(resources, func(r string, n float64) string { return amountText(r, n) + " " + r }),
 		"no resources")
 }
 
@@ -93,13 +93,13 @@ func amountText(resource string, amount float64) string {
 	return fmt.Sprintf("%g", amount)
 }
 
-// amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
-var amount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
+// demandAmount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
+var demandAmount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
 
 // resourcesIn reads the resources that a message has as Python prints them, such as {'CPU': 1.0}.
 func resourcesIn(message string) map[string]float64 {
 	demand := map[string]float64{}
-	for _, m := range amount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
+	for _, m := range demandAmount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
 		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
 			demand[m[1]] = n
 		}

@@ -178,7 +178,7 @@ func (c *controllerLog) replicasRaised() {
 			why = "its deployment actor raised " + reasonOf(f.raised, said)
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
-		f.extend(m.at) // a deployment whose replicas are tried again and again counts once
+		f.lastUntil(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(shown)
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
 		if f.Severity = b.severityAlone(); c.deploymentStarted(m.to, deployment) {
@@ -260,7 +260,7 @@ func (c *controllerLog) proxiesFailed() {
 		f.raised = raised
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
-		f.extend(m.at)
+		f.lastUntil(m.at)
 		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{shown}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if gaveUp >= 0 {
@@ -322,10 +322,10 @@ func (b *builder) replicaEnded(app, deployment string, at int64) (how string, sh
 		a := &b.session.Actors[i]
 		state, _ := moment.ActorAt(a, b.moment.At)
 		d, known := b.deaths[state.Worker]
-		if a.Class != replicaClass+app+":"+deployment || !known || d.intended() || d.at > at || at-d.at > atTheEnd {
+		if a.Class != replicaClass+app+":"+deployment || !known || d.wasIntended() || d.at > at || at-d.at > atTheEnd {
 			continue
 		}
-		signal, _ := b.crash(state.Worker)
+		signal, _ := b.crashOfWorker(state.Worker)
 		said, printed := b.lastWords(state.Worker, d, signal)
 		return d.exitText(signal) + said, cmp.Or(printed, d.evident)
 	}
@@ -450,8 +450,8 @@ func (c *controllerLog) loopRaised() {
 			}
 		}
 	}
-	f.extend(all[0].at)
-	f.extend(m.at)
+	f.lastUntil(all[0].at)
+	f.lastUntil(m.at)
 	f.addEvidence(shown)
 	f.Severity = b.severityAlone()
 }

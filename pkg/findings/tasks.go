@@ -46,7 +46,7 @@ func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
 			return
 		}
 		if counts(row) {
-			g.add(row, b.retried(int(n), row))
+			g.add(row, b.retrySucceeded(int(n), row))
 		}
 	}
 	if found.Matching > len(found.Rows) {
@@ -56,9 +56,9 @@ func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
 	b.stopOn(b.session.Tasks.Err())
 }
 
-// retried reports whether the last attempt of a row's task succeeded. n is the row's number in the table: the attempts
-// of a task are rows behind each other, the last attempt first.
-func (b *builder) retried(n int, row tasktable.Row) bool {
+// retrySucceeded reports whether the last attempt of a row's task succeeded. n is the row's number in the table: the
+// attempts of a task are rows behind each other, the last attempt first.
+func (b *builder) retrySucceeded(n int, row tasktable.Row) bool {
 	last := row
 	for k := n - 1; k >= 0; k-- {
 		before := b.session.Tasks.Row(k, b.moment.At)
@@ -81,9 +81,13 @@ type taskGroups struct {
 // succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, at, stored := errorOf(row)
-	if stored && (callerJob(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at)) {
-		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
-		if kind := string(kind); kind != taskCancelled && kind != "ACTOR_DIED" || isJobEnd(text) {
+	jobEnded := callerJob(row) == row.Job() && isJobEnd(text)
+	if stored && (jobEnded || g.b.endedWithDriver(row, string(kind), text, at)) {
+		// It ended because its driver did, and the finding about the driver says why. What was killed or cancelled has
+		// a finding of its own, too.
+		g.b.addAbandoned(row)
+		killed := string(kind) == taskCancelled || string(kind) == "ACTOR_DIED"
+		if !killed || isJobEnd(text) {
 			return
 		}
 	}
@@ -208,29 +212,22 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 			cmp.Or(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
-	death, dead := b.deaths[idOf[rayid.Worker](row.Worker())] // dead: it is known how its process ended
-	actor := actorIDOf(row)
-	died := b.actors[actor] // the finding about the death of its actor; nil if there is none
-	creates := string(row.Type()) == eventjson.TypeActorCreation
-	created, _ := b.actorState(actor) // zero if the actor is not known
+	if string(row.Type()) == eventjson.TypeActorCreation && b.toldByActor(row, text, evident) {
+		return nil
+	}
+	death, deathKnown := b.deaths[idOf[rayid.Worker](row.Worker())] // how its process ended
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
+	memoryRanOut := kind == "OUT_OF_MEMORY" || kind == "WORKER_DIED" && deathKnown && death.exit == exitOutOfMemory
+	nodeLost := kind == "NODE_DIED" || workerGone && !deathKnown && b.lostNodes[node] != nil
+	actorGone := kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
+		kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorIDOf(row)] != nil
 	var f *finding
 	switch {
-	case creates && died != nil:
-		if died.Kind != NodeDied {
-			died.addEvidence(evident)
-		}
-		return nil
-	case creates && created.State == moment.Dead && intended(created.Cause()):
-		return nil // its end may have come before its constructor returned
-	case creates && strings.HasPrefix(text, nameTaken):
-		return nil // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
-	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
+	case memoryRanOut:
 		f = b.outOfMemory(callerJob(row), node, name, text)
-	case kind == "NODE_DIED" || workerGone && !dead && b.lostNodes[node] != nil:
+	case nodeLost:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
-	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
-		kind == "ACTOR_UNSCHEDULABLE_ERROR" && died != nil:
+	case actorGone:
 		b.callsFailed(row, name, kind, text, evident)
 		return nil
 	case workerGone:
@@ -247,6 +244,27 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	return f
 }
 
+// toldByActor reports whether an attempt to create an actor, which failed, needs no finding of its own: there is one
+// about the actor's death, to which it is added as evidence, or the actor's end was wanted. text is the message of
+// Ray's error.
+func (b *builder) toldByActor(row tasktable.Row, text string, evident Evidence) bool {
+	id := actorIDOf(row)
+	if died := b.actors[id]; died != nil {
+		if died.Kind != NodeDied { // that has evidence of the node
+			died.addEvidence(evident)
+		}
+		return true
+	}
+	actor, _ := b.actorState(id) // zero if the actor is not known
+	switch {
+	case actor.State == moment.Dead && wasIntendedDeath(actor.Cause()): // perhaps before its constructor returned
+		return true
+	case strings.HasPrefix(text, nameTaken):
+		return true // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
+	}
+	return false
+}
+
 // taskOfDeadWorker returns the finding about attempts of tasks called name that failed because their worker's process
 // ended; nil if the process was told to end, for example because its job had. text is the message of Ray's error, and
 // evident the attempt as evidence.
@@ -260,7 +278,7 @@ func (b *builder) taskOfDeadWorker(row tasktable.Row, name, text string, evident
 		f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
 		f.addEvidence(death.evident)
 		return f
-	case known && death.intended():
+	case known && death.wasIntended():
 		return nil
 	case !known:
 		death.detail = text
@@ -395,6 +413,18 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	return f
 }
 
+// rewordedIn returns the exception that a function of the program handled and raised raised in its place, if raised
+// says less: only that something failed, or one word; "" if there is none. text is their traceback.
+func rewordedIn(text string, raised output.Exception) string {
+	handled := output.Handled(text)
+	inSameTask := handled.Function == "" || handled.Function == raised.Function
+	saysLess := tellsOfOthers(raised, raised.Message) || raised.Own && !strings.Contains(raised.Message, " ")
+	if handled.Message == "" || !inSameTask || !saysLess || !output.Reworded(text) {
+		return ""
+	}
+	return handled.String()
+}
+
 // replicaCall matches the name of a method of a Serve replica, "ServeReplica:app:deployment.method", also behind the
 // replica's own name.
 var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
@@ -403,11 +433,11 @@ var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+
 // is the name of the task; kind and text are the type and the message of Ray's error.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
 	raised := output.ExceptionOf(text)
-	common := "" // texts that are not understood are the same failure only if all of them is the same
+	wholeKey := "" // texts without an exception are the same failure only if all of them is the same
 	if raised.Type == "" {
 		said, _ := output.Crash(text)
 		raised.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(text, "User exception:")))
-		common = string(appendCommon(nil, []byte(text)))
+		wholeKey = string(appendCommon(nil, []byte(text)))
 	}
 	raiser := cmp.Or(raised.Function, name)
 	if trial := trialOf(text); trial != "" && raiser == trialRun {
@@ -416,38 +446,36 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	cancelled := raised.Type == "TaskCancelledError" || raised.Type == "RequestCancelledError" || // the latter: Serve's
 		raised.Message == "'Handlers' object is not callable" // ray.cancel while Ray defers SIGINT (DeferSigint)
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
-		f := b.replicaFailed(m[1], m[2], raised)
+		app, deployment := m[1], m[2]
+		f := b.replicaFailed(app, deployment, raised)
 		if f.Title == "" {
-			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], raised)
+			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", deployment, app, raised)
 		}
 		return f
 	}
-	class := TaskFailed
+	findingKind := TaskFailed
 	switch {
 	case cancelled:
-		class = Cancelled
+		findingKind = Cancelled
 	case isTimeout(raised):
-		class = Timeout
+		findingKind = Timeout
 	case raised.Type == "OutOfDiskError" || raised.Type == "ObjectStoreFullError":
-		class = ObjectStore
+		findingKind = ObjectStore
 	}
 	function := raiser
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.findOrAdd(class, callerJob(row).String()+function+raised.Type+output.Normalised(raised.Message)+common)
-	f.raised, f.intended = raised, class == Cancelled
+	failedAlike := function + raised.Type + output.Normalised(raised.Message) + wholeKey
+	f := b.findOrAdd(findingKind, callerJob(row).String()+failedAlike)
+	f.raised, f.intended = raised, findingKind == Cancelled
 	if f.Title == "" {
 		who := raiser
 		if a := b.session.Actor(actorIDOf(row)); a != nil && raiser == name && a.Name != "" {
 			who += " (" + a.Name + ")"
 		}
 		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
-		if handled := output.Handled(text); output.Reworded(text) && handled.Message != "" &&
-			(handled.Function == "" || handled.Function == raised.Function) &&
-			(tellsOfOthers(raised, raised.Message) || raised.Own && !strings.Contains(raised.Message, " ")) {
-			f.tellEarlier(handled.String())
-		}
+		f.tellEarlierIfAny(rewordedIn(text, raised))
 	}
 	f.addName(raiser)
 	f.addRaiser(b.session.Actor(actorIDOf(row)), name)

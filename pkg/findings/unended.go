@@ -50,9 +50,9 @@ type undone struct {
 // driver printed; nil if that is not stored.
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	running := slices.Concat(b.abandoned, b.runningAtEnd, b.calls)
-	u.running = lowest(b.withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
-	u.pending = b.withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
-	u.queued = append(ofJob(slices.Clone(b.unscheduled), j, notScheduledYet), u.pending...)
+	u.running = innermostCalls(b.withoutRaysOwn(attemptsOfJob(running, j, tasktable.StateRunning)))
+	u.pending = b.withoutRaysOwn(attemptsOfJob(slices.Clone(b.abandoned), j, notScheduledYet))
+	u.queued = append(attemptsOfJob(slices.Clone(b.unscheduled), j, notScheduledYet), u.pending...)
 	u.unanswered = b.unanswered(j)
 	busy := len(u.running) > 0
 	u.waits = b.waitsOf(j, log, busy)
@@ -70,9 +70,9 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		u.env.appendTitle("; it is what " + listNames(names) + " waited for")
 	}
 	idle := len(u.waits) == 0 && !busy && u.env == nil
-	u.broken = b.brokenAtEnd(j, until, idle && !b.serving()) // drivers of Serve stay and do nothing
+	u.broken = b.brokenAtEnd(j, until, idle && !b.usesServe()) // drivers of Serve stay and do nothing
 	if idle && len(u.broken) == 0 {
-		u.running = b.withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
+		u.running = b.withoutRaysOwn(attemptsOfJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 	}
 	return u
 }
@@ -134,10 +134,10 @@ func (u *undone) causes() []*finding {
 	return nil
 }
 
-// inTitle returns what the job was doing or waiting for until a time (Unix ns), and how the title goes on with the end
-// of the job's log; each is "" if it is not said. The surest that is known counts: the causes, then calls that ran,
-// then calls without an answer, and at last what the log says.
-func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, ends string) {
+// stateForTitle returns what the job was doing or waiting for until a time (Unix ns), and how the title goes on with
+// the end of the job's log; each is "" if it is not said. The surest that is known counts: the causes, then calls that
+// ran, then calls without an answer, and at last what the log says.
+func (b *builder) stateForTitle(u *undone, j *job, log *logText, until int64) (doing, ends string) {
 	switch {
 	case len(u.waits) > 0:
 		root := max(0, slices.IndexFunc(u.waits, func(w *finding) bool { return len(w.because) == 0 }))
@@ -148,32 +148,32 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	case u.env != nil:
 		return "its runtime environment was still being made", ""
 	case len(u.running) > 0:
-		return u.inRunning(until), ""
+		return u.runningForTitle(until), ""
 	case len(u.unanswered) > 0:
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
-		return "", saidLast(log)
+		return "", lastLineForTitle(log)
 	case log != nil && strings.Contains(log.text, output.Connected):
-		return "its driver was connected to Ray, and nothing of it was stored", saidLast(log)
+		return "its driver was connected to Ray, and nothing of it was stored", lastLineForTitle(log)
 	case log != nil && strings.Contains(log.text, entrypointRuns):
-		return "its driver had not connected to Ray", saidLast(log)
+		return "its driver had not connected to Ray", lastLineForTitle(log)
 	}
-	return "its driver had not been started", saidLast(log)
+	return "its driver had not been started", lastLineForTitle(log)
 }
 
-// inRunning says that the job was waiting for the calls that ran, with those that they had started.
-func (u *undone) inRunning(until int64) string {
+// runningForTitle says that the job was waiting for the calls that ran, with those that they had started.
+func (u *undone) runningForTitle(until int64) string {
 	running := u.running[:min(len(u.running), maxEvidence/2)]
 	doing := "it was waiting for " + waitedFor(running, until)
 	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
 		doing += " (an actor's constructor)"
 	}
-	return doing + u.inside(running, ", and in it for ")
+	return doing + u.startedByThese(running, ", and in it for ")
 }
 
-// inside names, behind the given words, the calls that others had started and that got no answer or were not scheduled;
-// "" if there are none.
-func (u *undone) inside(others []attempt, words string) string {
+// startedByThese names, behind the given words, the calls that others had started and that got no answer or were not
+// scheduled; "" if there are none.
+func (u *undone) startedByThese(others []attempt, words string) string {
 	all := slices.DeleteFunc(slices.Concat(u.unanswered, u.queued), func(a attempt) bool {
 		return !slices.ContainsFunc(others, func(o attempt) bool { return startedBy(a.row, o.row) })
 	})
@@ -198,7 +198,7 @@ func (b *builder) unended(j *job, log *logText) {
 			f.causedBy(cause)
 		}
 	}
-	doing, ends := b.inTitle(&u, j, log, until)
+	doing, ends := b.stateForTitle(&u, j, log, until)
 	if doing != "" {
 		f.Title += ": " + doing
 	}
@@ -220,7 +220,7 @@ func (b *builder) unended(j *job, log *logText) {
 	if log != nil && stoppedRay().MatchString(log.text) {
 		f.Title += "; its entrypoint ran ray stop, which ended its own node"
 	}
-	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
+	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.usesServe()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)
@@ -261,7 +261,7 @@ func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
 		if died && until-f.last <= longBroken && (!gaveUp || f.Count >= crashLoop) ||
-			f.Kind == TaskFailed && idle && !gaveUp && (j.SubmissionID != "" || !b.harmlessTo(j, f)) {
+			f.Kind == TaskFailed && idle && !gaveUp && (j.SubmissionID != "" || !b.isHarmlessTo(j, f)) {
 			broken = append(broken, f)
 		}
 	}
@@ -296,7 +296,7 @@ func (b *builder) sessionEnd(log *logText) int64 {
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	busy = busy && !jobstatus.Ended(j.Status)
 	for _, f := range b.findings {
-		starting := f.starting()
+		starting := f.isStarting()
 		switch {
 		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
@@ -315,9 +315,9 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
 
-// saidLast returns how a title goes on with what the driver printed last; "" if that tells of no wait and no error. log
-// may be nil.
-func saidLast(log *logText) string {
+// lastLineForTitle returns how a title goes on with what the driver printed last; "" if that tells of no wait and no
+// error. log may be nil.
+func lastLineForTitle(log *logText) string {
 	if log == nil {
 		return ""
 	}
@@ -357,7 +357,7 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	stillRuns := b.running || b.moment.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
-		(now.Started != 0 || !intended(now.Cause())):
+		(now.Started != 0 || !wasIntendedDeath(now.Cause())):
 		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, stillRuns = now.Ended, "had been running for %s when its driver ended", false

@@ -49,7 +49,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 			}
 		}
 	}
-	ordered := b.ordered()
+	ordered := b.inReportOrder()
 	if err := b.showFigures(metrics, ordered); err != nil {
 		return nil, err
 	}
@@ -88,12 +88,12 @@ func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
 		f.Title = f.memoryTitle()
-		b.nameRun(f)
+		b.addRunName(f)
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
 			f.appendTitle(failedWith + listNames(f.names))
 		}
-		b.nameRun(f)
+		b.addRunName(f)
 	default:
 		if f.Count > 1 {
 			f.Title = strings.Replace(f.Title, "died and was restarted:",
@@ -121,8 +121,8 @@ func (b *builder) complete(f *finding) {
 		append([]Evidence{}, f.Evidence...)
 }
 
-// nameRun adds the name of the Train run to a title about one of the run's workers.
-func (b *builder) nameRun(f *finding) {
+// addRunName adds the name of the Train run to a title about one of the run's workers.
+func (b *builder) addRunName(f *finding) {
 	if run := b.trainRuns[f.job]; run != "" {
 		f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
 	}
@@ -141,7 +141,7 @@ func (b *builder) setSeverities() {
 			f.Severity = Error
 		case f.unrecovered == 0, f.late: // a retry succeeded after each, or others were started
 			f.Severity = Warning
-		case b.harmless(f):
+		case b.isHarmless(f):
 			f.Severity = Warning
 		default:
 			f.Severity = Error
@@ -173,20 +173,20 @@ func (b *builder) raiseCauses(f *finding) {
 	}
 }
 
-// harmless reports whether a failure is harmless to all jobs that it is about. If it is about none, such as one of a
+// isHarmless reports whether a failure is harmless to all jobs that it is about. If it is about none, such as one of a
 // worker that Ray started once more, it must be harmless to all jobs; then it is false if no job is stored.
-func (b *builder) harmless(f *finding) bool {
+func (b *builder) isHarmless(f *finding) bool {
 	if len(f.jobs) == 0 {
 		return len(b.jobs) > 0 &&
-			!slices.ContainsFunc(b.jobs, func(j job) bool { return !b.harmlessTo(&j, f) })
+			!slices.ContainsFunc(b.jobs, func(j job) bool { return !b.isHarmlessTo(&j, f) })
 	}
 	return !slices.ContainsFunc(f.jobs,
-		func(id rayid.Job) bool { return !b.unexamined[id] && !b.harmlessTo(b.jobOfID(id), f) })
+		func(id rayid.Job) bool { return !b.unexamined[id] && !b.isHarmlessTo(b.jobOfID(id), f) })
 }
 
-// harmlessTo reports whether a job went on after a failure, or failed for another reason. j is nil for a job that is
+// isHarmlessTo reports whether a job went on after a failure, or failed for another reason. j is nil for a job that is
 // not known: then nothing shows that the failure was harmless.
-func (b *builder) harmlessTo(j *job, f *finding) bool {
+func (b *builder) isHarmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
 		return false
@@ -250,9 +250,9 @@ func (b *builder) outcome() string {
 	return catalog.Succeeded
 }
 
-// ordered returns the findings in the report's order: the most severe first, then those that explain the ends of most
-// jobs, then the earliest; but each cause before its consequences.
-func (b *builder) ordered() []*finding {
+// inReportOrder returns the findings in the report's order: the most severe first, then those that explain the ends of
+// most jobs, then the earliest; but each cause before its consequences.
+func (b *builder) inReportOrder() []*finding {
 	all := slices.Clone(b.findings)
 	slices.SortStableFunc(all, func(a, c *finding) int {
 		return cmp.Or(

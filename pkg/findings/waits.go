@@ -35,13 +35,13 @@ func (b *builder) readWaits() {
 		if b.linkException(w.finding, w.finding.raised.String()); len(w.finding.because) == 0 {
 			b.addHung(w.finding,
 				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
-				b.withCallsBelow(b.leftBy(w), w.at), w.at)
+				b.withCallsBelow(b.leftRunningBy(w), w.at), w.at)
 		}
 	}
 }
 
-// leftBy returns the calls that an attempt had started and that were running when it failed.
-func (b *builder) leftBy(w wait) (running []attempt) {
+// leftRunningBy returns the calls that an attempt had started and that were running when it failed.
+func (b *builder) leftRunningBy(w wait) (running []attempt) {
 	for _, id := range parentIDs(w.row) {
 		for _, n := range b.childRows()[id] {
 			a := attemptOf(b.session.Tasks.Row(n, w.at))
@@ -92,7 +92,7 @@ func (b *builder) tellLeftByTasks() {
 		if w.finding.Kind != TaskFailed || len(w.finding.because) > 0 || strings.Contains(w.finding.Title, hadLeft) {
 			continue
 		}
-		left := b.withoutRaysOwn(lowest(b.leftBy(w)))
+		left := b.withoutRaysOwn(innermostCalls(b.leftRunningBy(w)))
 		if len(left) > 0 && w.at-firstStateAt(left[0].row) >= longWait {
 			w.finding.appendTitle("; when it failed, it" + hadLeft + waitedFor(left, w.at))
 		}
@@ -110,7 +110,7 @@ const minHung = int64(time.Second)
 // waited for each other, only those at the ends of the chains count. gaveUp says, for the title, who stopped waiting.
 func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at int64) {
 	pending := false // unended are all running, or all not
-	for _, a := range lowest(unended) {
+	for _, a := range innermostCalls(unended) {
 		if at-a.since < minHung {
 			continue
 		}
@@ -142,7 +142,7 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 // unanswered returns the calls of a job that were sent to their actors' processes and got no answer.
 func (b *builder) unanswered(j *job) []attempt {
 	sent := slices.Concat(b.calls, b.sentCalls())
-	return b.withoutRaysOwn(ofJob(sent, j, sentToWorker))
+	return b.withoutRaysOwn(attemptsOfJob(sent, j, sentToWorker))
 }
 
 // linkUndone links the finding about a driver's end to what its job had not done then. waited says that the driver had
@@ -182,7 +182,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
 	left := u.unfinished()
-	b.addHung(f, gaveUp+u.inside(left, ", and in it "), left, j.End)
+	b.addHung(f, gaveUp+u.startedByThese(left, ", and in it "), left, j.End)
 }
 
 // tellLeft adds to a title which calls a driver left when it ended with words of its own: the words are often about
@@ -200,16 +200,16 @@ func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	}
 	if len(left) > 0 && (f.silent || j.End-left[0].since >= longWait) {
 		f.appendTitle("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
-			u.inside(left, ", and in it "))
+			u.startedByThese(left, ", and in it "))
 		b.showUndone(f, u)
 	}
 }
 
 // tellLeftBehind does tellLeft for the root of a driver's end, if the driver had gone on after each of the causes.
 func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
-	root := f.root()
+	root := f.rootCause()
 	if f.Kind != JobFailed || root.job != f.job ||
-		slices.ContainsFunc(f.because, func(c *finding) bool { return !b.goneOnAfter(c, f.job) }) {
+		slices.ContainsFunc(f.because, func(c *finding) bool { return !b.driverWentOnAfter(c, f.job) }) {
 		return
 	}
 	u := b.undoneOf(j, e.log, j.End)
@@ -229,7 +229,7 @@ func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string
 		return !slices.ContainsFunc(b.selectAttempts("job_id", j.id.String(), maxChildren, b.moment.At),
 			func(a attempt) bool { return a.state == tasktable.StateFinished })
 	}
-	counted := outOf().FindStringSubmatch(said) // "6 of 8"
+	counted := howManyOf().FindStringSubmatch(said) // "6 of 8"
 	if counted == nil {
 		return false
 	}

@@ -33,8 +33,8 @@ type death struct {
 	evident Evidence
 }
 
-// intended reports whether the process was told to end, so that its end is no failure.
-func (d death) intended() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
+// wasIntended reports whether the process was told to end, so that its end is no failure.
+func (d death) wasIntended() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
 
 var (
 	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
@@ -139,7 +139,7 @@ func (b *builder) readStarts() {
 // them.
 func (b *builder) driverToldOf(f *finding, j *job, log *logText) bool {
 	return f.Kind == WorkerStart && f.job.Nil() && log != nil && j.End-f.last <= maxStart &&
-		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):]) && !b.goneOnAfter(f, j.id)
+		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):]) && !b.driverWentOnAfter(f, j.id)
 }
 
 const toldEnd = 40 // bytes: uv's tree has marks between its lines
@@ -168,18 +168,18 @@ func startError(text string) (reason string, from, to int) {
 	return reason, from, to
 }
 
-// crash searches the logs of a worker for the lines that a crash leaves there. It returns what crashIn does.
-func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
+// crashOfWorker searches the logs of a worker for the lines that a crash leaves there. It returns what crashIn does.
+func (b *builder) crashOfWorker(worker rayid.Worker) (how string, e Evidence) {
 	var logs []*logText
 	for _, file := range b.logsOf(worker) {
 		logs = append(logs, b.readWorkerLog(worker, file))
 	}
-	return b.crashIn(logs)
+	return b.crashInLogs(logs)
 }
 
-// crashIn searches the logs of one process for the lines that a crash leaves there. how is the signal, the C++
+// crashInLogs searches the logs of one process for the lines that a crash leaves there. how is the signal, the C++
 // exception or error, or both as "SIGABRT: std::bad_alloc", and e are the lines. Both are empty if the logs have none.
-func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
+func (b *builder) crashInLogs(logs []*logText) (how string, e Evidence) {
 	signal, said := "", ""
 	for _, log := range logs {
 		crash, at := output.CrashInPython(log.text)
@@ -200,7 +200,7 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 // processDied returns the finding about processes that died in the same way. key and title say what ran in them, and d
 // is how Ray says that this worker's process ended.
 func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d death) *finding {
-	signal, inLogs := b.crash(worker)
+	signal, inLogs := b.crashOfWorker(worker)
 	if signal != "" {
 		b.signals[key] = signal
 	} else if !b.examinedWorkers[worker] && len(b.examinedWorkers) >= maxReadWorkers {

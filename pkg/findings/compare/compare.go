@@ -62,7 +62,7 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	}
 	with := same
 	if with == nil {
-		if with, err = c.second(ctx, q, session); err != nil {
+		if with, err = c.measureSecond(ctx, q, session); err != nil {
 			return nil, err
 		}
 	}
@@ -82,27 +82,27 @@ func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, e
 		if inside {
 			return nil, nil, &NothingError{"This is the same session twice.", "Name another session, or two jobs."}
 		}
-		session, err = c.measure(ctx, r, q.Session, nil)
+		session, err = c.measureSide(ctx, r, q.Session, nil)
 		return session, nil, err
 	}
 	all, err := JobsOf(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	job := find(all, q.Job)
+	job := findJob(all, q.Job)
 	if job == nil {
 		return nil, nil, noJob(q.Session, q.Job)
 	}
 	if q.With == nil || inside {
 		other := latestRun(all, job, job.start)
 		if q.WithJob != "" {
-			other = find(all, q.WithJob)
+			other = findJob(all, q.WithJob)
 		}
 		switch {
 		case other == job:
 			return nil, nil, &NothingError{"This is the same job twice.", "Name another one."}
 		case other != nil:
-			if with, err = c.measure(ctx, r, q.Session, other); err != nil {
+			if with, err = c.measureSide(ctx, r, q.Session, other); err != nil {
 				return nil, nil, err
 			}
 		case inside && q.WithJob != "":
@@ -111,13 +111,13 @@ func (c Comparer) first(ctx context.Context, q Question) (session, with *Side, e
 			return nil, nil, noEarlierRun(job, "in this session")
 		}
 	}
-	session, err = c.measure(ctx, r, q.Session, job)
+	session, err = c.measureSide(ctx, r, q.Session, job)
 	return session, with, err
 }
 
-// second measures the other side in another session: all of q.With, or the job in it; or without q.With, in the first
-// of q.Earlier that has the job. session is the first side.
-func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side, error) {
+// measureSecond measures the other side in another session: all of q.With, or the job in it; or without q.With, in the
+// first of q.Earlier that has the job. session is the first side.
+func (c Comparer) measureSecond(ctx context.Context, q Question, session *Side) (*Side, error) {
 	candidates := q.Earlier
 	if q.With != nil {
 		candidates = []catalog.Entry{*q.With}
@@ -127,7 +127,7 @@ func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side,
 	}
 	candidates = candidates[:min(len(candidates), maxLooked)]
 	for _, e := range candidates {
-		side, err := c.other(ctx, e, q, session.Job)
+		side, err := c.measureOther(ctx, e, q, session.Job)
 		if side != nil || err != nil {
 			return side, err
 		}
@@ -144,9 +144,9 @@ func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side,
 		human.Count(len(candidates), "session")+" before it")
 }
 
-// other measures a session as the other side. If job is not nil, it measures the job that q.WithJob names there, or
-// else the latest run of the same job; the side is nil if the session has none.
-func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *Job) (*Side, error) {
+// measureOther measures a session as the other side. If job is not nil, it measures the job that q.WithJob names there,
+// or else the latest run of the same job; the side is nil if the session has none.
+func (c Comparer) measureOther(ctx context.Context, e catalog.Entry, q Question, job *Job) (*Side, error) {
 	r, release, err := c.Open(ctx, e)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 			return nil, err
 		}
 		if q.WithJob != "" {
-			job = find(all, q.WithJob)
+			job = findJob(all, q.WithJob)
 		} else {
 			job = latestRun(all, job, math.MaxInt64)
 		}
@@ -166,7 +166,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 			return nil, nil
 		}
 	}
-	return c.measure(ctx, r, e, job)
+	return c.measureSide(ctx, r, e, job)
 }
 
 // noJob returns the error that a session has no job with a name.
@@ -201,8 +201,8 @@ func JobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	return all, nil
 }
 
-// find returns the job that FindJob finds; nil if there is none.
-func find(jobs []Job, name string) *Job {
+// findJob returns the job that FindJob finds; nil if there is none.
+func findJob(jobs []Job, name string) *Job {
 	job, _ := FindJob(jobs, name)
 	return job
 }
@@ -218,7 +218,7 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 		case name == "":
 		case name == j.ID, name == j.SubmissionID, slices.Contains(j.drivers, name):
 			return j, nil
-		case slices.Contains(j.names(), name):
+		case slices.Contains(j.commonNames(), name):
 			found = j
 		}
 	}
@@ -240,10 +240,10 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 	return nil, fmt.Errorf("no job %.200q in this session; there are: %.2000s", name, text)
 }
 
-// names returns what all runs of a job have in common, the surest first: the RayJob's name, the submission's name
+// commonNames returns what all runs of a job have in common, the surest first: the RayJob's name, the submission's name
 // without its end, and the entrypoint. Empty ones are left out.
-func (j *Job) names() []string {
-	return slices.DeleteFunc([]string{j.rayJob(), j.common(), j.Entrypoint}, func(s string) bool { return s == "" })
+func (j *Job) commonNames() []string {
+	return slices.DeleteFunc([]string{j.rayJob(), j.commonName(), j.Entrypoint}, func(s string) bool { return s == "" })
 }
 
 // ofRayJob matches the end that KubeRay adds to a RayJob's name for its submission (rand.String(5) of apimachinery,
@@ -263,23 +263,24 @@ func (j *Job) rayJob() string {
 func latestRun(jobs []Job, job *Job, before int64) *Job {
 	var found *Job
 	for i := range jobs {
-		if j := &jobs[i]; j.start < before && j.sameAs(job) {
+		if j := &jobs[i]; j.start < before && j.isRunOfSame(job) {
 			found = j
 		}
 	}
 	return found
 }
 
-// sameAs reports whether two jobs are runs of the same job: one of their names is equal.
-func (j *Job) sameAs(other *Job) bool {
-	return slices.ContainsFunc(j.names(), func(name string) bool { return slices.Contains(other.names(), name) })
+// isRunOfSame reports whether two jobs are runs of the same job: one of their names is equal.
+func (j *Job) isRunOfSame(other *Job) bool {
+	others := other.commonNames()
+	return slices.ContainsFunc(j.commonNames(), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // counters match the end of submissions' names that differs between the runs of a job: numbers and dates.
 var counters = regexp.MustCompile(`[-_.0-9]+$`)
 
-// common returns the part of a submission's name that all runs of the job have; "" if Ray made up the name.
-func (j *Job) common() string {
+// commonName returns the part of a submission's name that all runs of the job have; "" if Ray made up the name.
+func (j *Job) commonName() string {
 	if strings.HasPrefix(j.SubmissionID, "raysubmit_") {
 		return ""
 	}

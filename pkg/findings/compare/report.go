@@ -74,29 +74,29 @@ const (
 // newReport makes the report of two sides, with at most top functions.
 func newReport(session, with *Side, top int) *Report {
 	r := &Report{Session: session, With: with}
-	r.Settings, r.SettingsLeftOut = first(differences(session, with), maxRows)
-	r.Functions, r.FunctionsLeftOut = first(functions(session, with), top)
-	r.Findings, r.FindingsLeftOut = first(failures(session, with), maxRows)
-	r.Nodes, r.NodesLeftOut = first(nodeTypes(session, with), maxRows)
+	r.Settings, r.SettingsLeftOut = firstElements(differences(session, with), maxRows)
+	r.Functions, r.FunctionsLeftOut = firstElements(functions(session, with), top)
+	r.Findings, r.FindingsLeftOut = firstElements(failures(session, with), maxRows)
+	r.Nodes, r.NodesLeftOut = firstElements(nodeTypes(session, with), maxRows)
 	return r
 }
 
-// first returns the first n elements of a list, and how many are left out.
-func first[T any](list []T, n int) ([]T, int) {
+// firstElements returns the first n elements of a list, and how many are left out.
+func firstElements[T any](list []T, n int) ([]T, int) {
 	n = min(n, len(list))
 	return list[:n:n], len(list) - n
 }
 
-// orZero returns a value, or a zero value for nil.
-func orZero[T any](v *T) (zero T) {
+// valueOrZero returns a value, or a zero value for nil.
+func valueOrZero[T any](v *T) (zero T) {
 	if v == nil {
 		return zero
 	}
 	return *v
 }
 
-// both returns the keys that at least one of two maps has.
-func both[K comparable, V any](a, b map[K]V) map[K]bool {
+// keysOfBoth returns the keys that at least one of two maps has.
+func keysOfBoth[K comparable, V any](a, b map[K]V) map[K]bool {
 	all := make(map[K]bool, len(a))
 	for k := range a {
 		all[k] = true
@@ -110,8 +110,9 @@ func both[K comparable, V any](a, b map[K]V) map[K]bool {
 // functions returns the functions of both sides, those first whose total times differ most.
 func functions(session, with *Side) []Function {
 	list := []Function{}
-	for name := range both(session.functions, with.functions) {
-		f := Function{Name: name, Session: orZero(session.functions[name]), With: orZero(with.functions[name])}
+	for name := range keysOfBoth(session.functions, with.functions) {
+		inSession, inOther := valueOrZero(session.functions[name]), valueOrZero(with.functions[name])
+		f := Function{Name: name, Session: inSession, With: inOther}
 		f.Difference = round(f.Session.Total - f.With.Total)
 		list = append(list, f)
 	}
@@ -172,8 +173,8 @@ func failures(session, with *Side) []Finding {
 // nodeTypes returns the types of nodes that at least one side has, by their names and sizes.
 func nodeTypes(session, with *Side) []NodeType {
 	list := []NodeType{}
-	for t := range both(session.nodes, with.nodes) {
-		a, b := orZero(session.nodes[t]), orZero(with.nodes[t])
+	for t := range keysOfBoth(session.nodes, with.nodes) {
+		a, b := valueOrZero(session.nodes[t]), valueOrZero(with.nodes[t])
 		list = append(list, NodeType{Type: t.name, CPU: t.cpu, GPU: t.gpu, MemoryBytes: max(a.memory, b.memory),
 			Session: a.Nodes, With: b.Nodes})
 	}

@@ -69,7 +69,7 @@ func TestRunsOfOneJob(t *testing.T) {
 		{Job{ID: "01000000"}, Job{ID: "02000000"}, false},
 		{Job{SubmissionID: "1"}, Job{SubmissionID: "2"}, false},
 	} {
-		says.Equal(t, tc.a.sameAs(&tc.b), tc.same, "%+v and %+v", tc.a, tc.b)
+		says.Equal(t, tc.a.isRunOfSame(&tc.b), tc.same, "%+v and %+v", tc.a, tc.b)
 	}
 }
 
@@ -126,8 +126,8 @@ func TestNodeSettings(t *testing.T) {
 func TestSettings(t *testing.T) {
 	side := func(ray, env string, metadata map[string]string, hide bool) *Side {
 		s := &Side{settings: settings{}}
-		s.settings.set(key{name: "Ray"}, ray)
-		s.settings.set(key{name: "Python"}, "3.11.9")
+		s.settings.addPlain(key{name: "Ray"}, ray)
+		s.settings.addPlain(key{name: "Python"}, "3.11.9")
 		s.settings.addJob("nightly", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata},
 			hide)
 		return s
@@ -167,7 +167,7 @@ func TestSettings(t *testing.T) {
 	}
 	many := &Side{settings: settings{}}
 	for i := range 3 * maxSettings {
-		many.settings.set(key{name: fmt.Sprint("s", i)}, strings.Repeat("x", 3*maxName))
+		many.settings.addPlain(key{name: fmt.Sprint("s", i)}, strings.Repeat("x", 3*maxName))
 	}
 	if r := newReport(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
 		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {
@@ -181,7 +181,7 @@ func TestNamesOfJobs(t *testing.T) {
 	long := strings.Repeat("ä", maxName)
 	s := &Side{settings: settings{}}
 	for i, job := range []string{"python" + long + "1", "python" + long + "2", long + "1" + long, long + "2" + long} {
-		s.settings.set(key{job, "entrypoint"}, fmt.Sprint(i))
+		s.settings.addPlain(key{job, "entrypoint"}, fmt.Sprint(i))
 	}
 	names := map[string]bool{}
 	order := ""

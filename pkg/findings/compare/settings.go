@@ -37,8 +37,8 @@ type value struct {
 	secret bool
 }
 
-// shown returns the text of a value, or "<redacted>" for a secret that is set.
-func (v value) shown() string {
+// redacted returns the text of a value, or "<redacted>" for a secret that is set.
+func (v value) redacted() string {
 	if v.secret && v.text != "" {
 		return "<redacted>"
 	}
@@ -65,20 +65,21 @@ func (k key) String() string {
 // settings are a side's.
 type settings map[key]value
 
-// set adds a setting that is no secret.
-func (s settings) set(k key, text string) { s.put(k, value{text: text}) }
+// addPlain adds a setting that is no secret.
+func (s settings) addPlain(k key, text string) { s.add(k, value{text: text}) }
 
-// put adds a setting, with its name and its text cut to maxName bytes. It leaves out empty texts, and new settings
+// add adds a setting, with its name and its text cut to maxName bytes. It leaves out empty texts, and new settings
 // beyond maxSettings.
-func (s settings) put(k key, v value) {
+func (s settings) add(k key, v value) {
 	if k.name = human.FirstBytes(k.name, maxName); v.text != "" && (len(s) < maxSettings || s[k].text != "") {
 		v.text = human.FirstBytes(v.text, maxName)
 		s[k] = v
 	}
 }
 
-// unnamed returns the settings without the name of the job that they are of; ok is false if they are of several jobs.
-func (s settings) unnamed() (all settings, ok bool) {
+// withoutJobName returns the settings without the name of the job that they are of; ok is false if they are of several
+// jobs.
+func (s settings) withoutJobName() (all settings, ok bool) {
 	all = settings{}
 	job := ""
 	for k, v := range s {
@@ -110,8 +111,8 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 		return err
 	}
 	s.settings = settings{}
-	s.settings.set(key{name: "Ray"}, build.Version)
-	s.settings.set(key{name: "Python"}, build.Python)
+	s.settings.addPlain(key{name: "Ray"}, build.Version)
+	s.settings.addPlain(key{name: "Python"}, build.Python)
 	slices.SortStableFunc(jobs, func(a, b moment.Job) int { return cmp.Compare(b.Start, a.Start) })
 	seen := map[string]bool{}
 	for i := range jobs {
@@ -120,7 +121,7 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 			continue
 		}
 		job := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
-		switch name := append(job.names(), job.Name())[0]; {
+		switch name := append(job.commonNames(), job.Name())[0]; {
 		case seen[name]:
 		case len(seen) == maxJobs:
 			s.settingsCut = true
@@ -137,7 +138,7 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) 
 
 // addJob adds what was set for a job, which is called job in the settings. If hide is true, its secrets are not shown.
 func (s settings) addJob(job string, j *moment.Job, hide bool) {
-	s.set(key{job, "entrypoint"}, j.Entrypoint)
+	s.addPlain(key{job, "entrypoint"}, j.Entrypoint)
 	env := j.Saved.Get("runtime_env")
 	if env == nil && j.RuntimeEnv != "" {
 		if parsed, err := pyjson.Parse([]byte(j.RuntimeEnv)); err == nil {
@@ -154,7 +155,7 @@ func (s settings) addJob(job string, j *moment.Job, hide bool) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		s.set(key{job, "metadata." + name}, metadata[name])
+		s.addPlain(key{job, "metadata." + name}, metadata[name])
 	}
 }
 
@@ -167,9 +168,9 @@ func (s settings) addValue(k key, v any, depth int, hide, secret bool) {
 			s.addValue(key{k.job, k.name + "." + field}, member, depth-1, hide, secret || hide && field == secretField)
 		}
 	} else if text, ok := v.(string); ok {
-		s.put(k, value{text, secret})
+		s.add(k, value{text, secret})
 	} else if v != nil {
-		s.put(k, value{string(pyjson.Append(nil, v)), secret})
+		s.add(k, value{string(pyjson.Append(nil, v)), secret})
 	}
 }
 
@@ -194,7 +195,7 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 		if before := s[k].text; before != "" {
 			text = before + " + " + text
 		}
-		s.set(k, text)
+		s.addPlain(k, text)
 	}
 }
 
@@ -207,7 +208,7 @@ const sameMemory = 0.1
 func nodeGroups(session, with *Side) (a, b settings) {
 	memoryOf := func(side, other *Side) func(nodeType) float64 {
 		return func(t nodeType) float64 {
-			own, others := orZero(side.nodes[t]).memory, orZero(other.nodes[t]).memory
+			own, others := valueOrZero(side.nodes[t]).memory, valueOrZero(other.nodes[t]).memory
 			if larger := max(own, others); others > 0 && math.Abs(own-others) <= sameMemory*larger {
 				return larger
 			}
@@ -226,19 +227,19 @@ func nodeGroups(session, with *Side) (a, b settings) {
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings, sessionCut, withCut bool) {
-		keys := slices.SortedFunc(maps.Keys(both(session, with)), func(a, b key) int {
+		keys := slices.SortedFunc(maps.Keys(keysOfBoth(session, with)), func(a, b key) int {
 			return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.name, b.name))
 		})
 		for _, k := range keys {
 			a, b := session[k], with[k]
 			known := (a.text != "" || !sessionCut) && (b.text != "" || !withCut)
 			if known && a.text != b.text {
-				list = append(list, Setting{Name: k.String(), Session: a.shown(), With: b.shown()})
+				list = append(list, Setting{Name: k.String(), Session: a.redacted(), With: b.redacted()})
 			}
 		}
 	}
-	one, isOne := session.settings.unnamed()
-	other, otherIsOne := with.settings.unnamed()
+	one, isOne := session.settings.withoutJobName()
+	other, otherIsOne := with.settings.withoutJobName()
 	if !isOne || !otherIsOne {
 		one, other = session.settings, with.settings
 	}

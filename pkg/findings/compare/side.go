@@ -77,8 +77,8 @@ type Hours struct {
 	Memory float64 `json:"memory_gib_hours"`
 }
 
-// measure reads one side: the session e that r is a moment of, or the given job of it; nil is the whole session.
-func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry, job *Job) (*Side, error) {
+// measureSide reads one side: the session e that r is a moment of, or the given job of it; nil is the whole session.
+func (c Comparer) measureSide(ctx context.Context, r *moment.Moment, e catalog.Entry, job *Job) (*Side, error) {
 	ref := r.Session.Ref
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
@@ -89,7 +89,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	}
 	began, ended := r.Life(ctx)
 	if job != nil {
-		began, ended = job.within(began, ended)
+		began, ended = job.lifeWithin(began, ended)
 		s.Outcome = strings.ToLower(job.status)
 	}
 	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339),
@@ -108,8 +108,8 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	return s, nil
 }
 
-// within returns the part of a session's life, from began to ended, in which a job ran.
-func (j *Job) within(began, ended time.Time) (start, end time.Time) {
+// lifeWithin returns the part of a session's life, from began to ended, in which a job ran.
+func (j *Job) lifeWithin(began, ended time.Time) (start, end time.Time) {
 	if at := time.Unix(0, j.start); j.start != 0 && at.After(began) {
 		began = at
 	}
@@ -229,9 +229,9 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 		all.Failed += f.Failed
 		all.Retries += f.Retries
 		all.ns = append(all.ns, f.ns...)
-		f.time()
+		f.setTimes()
 	}
-	all.time()
+	all.setTimes()
 	return nil
 }
 
@@ -267,8 +267,8 @@ func (f *Runs) add(row tasktable.Row) {
 	}
 }
 
-// time sets the total, the median and the other times from those of the single attempts, which it drops.
-func (f *Runs) time() {
+// setTimes sets the total, the median and the other times from those of the single attempts, which it drops.
+func (f *Runs) setTimes() {
 	ns := f.ns
 	if f.ns = nil; len(ns) == 0 {
 		return
@@ -329,7 +329,7 @@ func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry,
 		if end.Before(start) {
 			continue // it did not exist between the times
 		}
-		kind, memory := typeOf(n), sane(n.Amount("memory"))
+		kind, memory := nodeTypeOf(n), saneAmount(n.Amount("memory"))
 		counts := s.nodes[kind]
 		if counts == nil {
 			counts = &counted{}
@@ -346,7 +346,7 @@ func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry,
 		lives = append(lives, lifetime{n.IP, hours})
 		s.Asked.add(Hours{kind.cpu, kind.gpu, memory / (1 << 30)}, hours)
 	}
-	s.Asked.round()
+	s.Asked.roundHours()
 	return s.readUse(ctx, r, e, ended, ended.Sub(began), lives, metrics)
 }
 
@@ -357,11 +357,11 @@ func (h *Hours) add(amounts Hours, hours float64) {
 	h.Memory += amounts.Memory * hours
 }
 
-func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }
+func (h *Hours) roundHours() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }
 
-// typeOf returns a node's type.
-func typeOf(n *moment.Node) nodeType {
-	t := nodeType{name: cmp.Or(n.Group, "worker"), cpu: sane(n.Amount("CPU")), gpu: sane(n.Amount("GPU"))}
+// nodeTypeOf returns a node's type.
+func nodeTypeOf(n *moment.Node) nodeType {
+	t := nodeType{name: cmp.Or(n.Group, "worker"), cpu: saneAmount(n.Amount("CPU")), gpu: saneAmount(n.Amount("GPU"))}
 	if n.Head {
 		t.name = "head"
 	}
@@ -372,8 +372,8 @@ func typeOf(n *moment.Node) nodeType {
 	return t
 }
 
-// sane returns an amount of a resource; 0 for one that is negative, not a number or too large to be true.
-func sane(v float64) float64 {
+// saneAmount returns an amount of a resource; 0 for one that is negative, not a number or too large to be true.
+func saneAmount(v float64) float64 {
 	if math.IsNaN(v) || v < 0 || v > 1e18 {
 		return 0
 	}
@@ -427,7 +427,7 @@ func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, e
 		}
 	}
 	if measured {
-		used.round()
+		used.roundHours()
 		s.Used = &used
 	}
 	return nil
