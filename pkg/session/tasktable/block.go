@@ -152,7 +152,7 @@ func (l limits) decode(blocks []Block, rows int, part Part, into *rowBuffer) ([]
 				return nil, fmt.Errorf("%w: a block of %d rows, want %d of %d", ErrDamaged, d.rows, n, rows-at)
 			}
 			n = d.rows
-			if err := d.section(l, &sections[s], pages, at); err != nil {
+			if err := d.readSection(l, &sections[s], pages, at); err != nil {
 				return nil, err
 			}
 		}
@@ -188,9 +188,9 @@ func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
 	return &decoder{rowBuffer: into, rows: rows, data: into.plain}, nil
 }
 
-// section decodes all columns of a section, in the order in which encode wrote them, into the rows of pages that begin
-// at row at, and checks what they refer to against limits. Bytes that are left over are damage.
-func (d *decoder) section(l limits, columns *section, pages []*page, at int) error {
+// readSection decodes all columns of a section, in the order in which encode wrote them, into the rows of pages that
+// begin at row at, and checks what they refer to against limits. Bytes that are left over are damage.
+func (d *decoder) readSection(l limits, columns *section, pages []*page, at int) error {
 	if columns.ids {
 		ids, err := d.take(int64(d.rows) * rayid.TaskSize)
 		if err != nil {
@@ -204,10 +204,10 @@ func (d *decoder) section(l limits, columns *section, pages []*page, at int) err
 	}
 	var err error
 	for c := range columns.ints {
-		if d.ints, err = numbers(d, d.ints); err != nil {
+		if d.ints, err = readNumbers(d, d.ints); err != nil {
 			return err
 		}
-		if err := l.check(&columns.ints[c], d.ints); err != nil {
+		if err := l.checkReferences(&columns.ints[c], d.ints); err != nil {
 			return err
 		}
 		for p := range slicesOf(pages, at, d.rows) {
@@ -215,7 +215,7 @@ func (d *decoder) section(l limits, columns *section, pages []*page, at int) err
 		}
 	}
 	for _, c := range columns.times {
-		if d.times, err = numbers(d, d.times); err != nil {
+		if d.times, err = readNumbers(d, d.times); err != nil {
 			return err
 		}
 		for p := range slicesOf(pages, at, d.rows) {
@@ -223,7 +223,7 @@ func (d *decoder) section(l limits, columns *section, pages []*page, at int) err
 		}
 	}
 	for c := range columns.blobs {
-		if err := d.blobs(l, columns.blobs[c], pages, at); err != nil {
+		if err := d.readBlobs(l, columns.blobs[c], pages, at); err != nil {
 			return err
 		}
 	}
@@ -233,21 +233,21 @@ func (d *decoder) section(l limits, columns *section, pages []*page, at int) err
 	return nil
 }
 
-// blobs decodes a column of byte strings into the rows of pages that begin at row at. All lengths come first, then the
-// bytes. A page's cell gets a reference to its bytes, 0 if there are none.
-func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err error) {
-	if d.ints, err = numbers(d, d.ints); err != nil {
+// readBlobs decodes a column of byte strings into the rows of pages that begin at row at. All lengths come first, then
+// the bytes. A page's cell gets a reference to its bytes, 0 if there are none.
+func (d *decoder) readBlobs(l limits, column blobColumn, pages []*page, at int) (err error) {
+	if d.ints, err = readNumbers(d, d.ints); err != nil {
 		return err
 	}
 	for p := range slicesOf(pages, at, d.rows) {
-		references := column.of(p.pageCells)[p.i:]
+		references := column.references(p.pageCells)[p.i:]
 		for k, length := range d.ints[p.from:p.to] {
 			if references[k] = 0; length == 0 {
 				continue
 			}
 			blob, err := d.take(int64(length))
 			if err == nil {
-				references[k], err = column.put(l, p.arenas, blob)
+				references[k], err = column.decodeInto(l, p.arenas, blob)
 			}
 			if err != nil {
 				return err
@@ -257,8 +257,8 @@ func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err
 	return nil
 }
 
-// numbers decodes a column that appendNumbers wrote. The result uses the memory of out if that is enough.
-func numbers[T int32 | int64](d *decoder, out []T) ([]T, error) {
+// readNumbers decodes a column that appendNumbers wrote. The result uses the memory of out if that is enough.
+func readNumbers[T int32 | int64](d *decoder, out []T) ([]T, error) {
 	least, n := binary.Varint(d.data)
 	if n <= 0 || n == len(d.data) || d.data[n] > 8 {
 		return nil, fmt.Errorf("%w: a column of numbers cannot be read", ErrDamaged)

@@ -38,7 +38,7 @@ func CheckBudget(reserve func(held int64) bool, held int64) error {
 //
 // It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
 func (t *Builder) SpillIfOverBudget(ctx context.Context, otherBytes int64) error {
-	if t.full() {
+	if t.stringsFull() {
 		return errFull
 	}
 	if t.Reserve == nil {
@@ -47,7 +47,7 @@ func (t *Builder) SpillIfOverBudget(ctx context.Context, otherBytes int64) error
 	t.spilling.Lock()
 	defer t.spilling.Unlock()
 	for {
-		shared, rows := t.shared(), t.rowBytes()
+		shared, rows := t.bytesBesidesRows(), t.rowBytes()
 		switch {
 		case t.Reserve(shared + rows + otherBytes):
 			return nil
@@ -60,8 +60,8 @@ func (t *Builder) SpillIfOverBudget(ctx context.Context, otherBytes int64) error
 	}
 }
 
-// shared is how many bytes the table holds besides its rows.
-func (t *Builder) shared() int64 {
+// bytesBesidesRows is how many bytes the table holds besides its rows.
+func (t *Builder) bytesBesidesRows() int64 {
 	n := t.Strings.MemoryBytes() + t.defs.MemoryBytes() + t.profilers.MemoryBytes()
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -83,8 +83,8 @@ func (t *Builder) rowBytes() (n int64) {
 	return n
 }
 
-// full reports whether some string could not be stored because a table of strings or a shard had no room for it.
-func (t *Builder) full() bool {
+// stringsFull reports whether some string could not be stored because a table of strings or a shard had no room for it.
+func (t *Builder) stringsFull() bool {
 	if t.Strings.Full() {
 		return true
 	}

@@ -63,8 +63,8 @@ func (t *Builder) compareTexts(a, b []stringtable.ID) int {
 	})
 }
 
-// view returns a table without rows, with the strings that there are now.
-func (t *Builder) view() *Table {
+// withoutRows returns a table without rows, with the strings that there are now.
+func (t *Builder) withoutRows() *Table {
 	return &Table{states: t.States, builder: t, strings: t.Strings.View(), defs: t.defs.View(),
 		profilers: t.profilers.View()}
 }
@@ -72,10 +72,10 @@ func (t *Builder) view() *Table {
 // Freeze makes a table of the rows in memory, in the order in which Ray lists them. It frees each shard as soon as its
 // rows are copied, so that memory does not double: the builder has no rows then.
 func (t *Builder) Freeze() *Table {
-	out := t.view()
+	out := t.withoutRows()
 	var rows shardRows
 	for i := range t.shards {
-		taken := out.take(t, i)
+		taken := out.takeShard(t, i)
 		for _, n := range taken.order() {
 			q, j := taken.row(int(n))
 			p, k := rows.add(&q.id[j], q.attempt[j])

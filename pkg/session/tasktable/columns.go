@@ -63,7 +63,7 @@ var sections = [numSections]section{
 		stateColumn,
 	}},
 	{times: []int{3, 4}},
-	{blobs: []blobColumn{laterColumn}, ints: []intColumn{
+	{blobs: []blobColumn{rareColumn}, ints: []intColumn{
 		column("node", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.node }),
 		column("worker", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.worker }),
 	}},
@@ -142,33 +142,33 @@ var stateColumn = func() intColumn {
 
 // blobColumn is a column of byte strings.
 type blobColumn struct {
-	of  func(*pageCells) *[pageRows]uint32 // references into the arenas, 0 for none
-	add func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte
+	references  func(*pageCells) *[pageRows]arenaRef // where the cells refer to
+	appendValue func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte
 	// put decodes one that is not empty into arenas, and returns the reference.
-	put func(l limits, a *arenas, blob []byte) (uint32, error)
+	decodeInto func(l limits, a *arenas, blob []byte) (arenaRef, error)
 }
 
 // laterColumn has the transitions that have no column, each as a byte for the state and a varint for the time.
-var laterColumn = blobColumn{
-	of: func(c *pageCells) *[pageRows]uint32 { return &c.rest },
-	add: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
-		if r.p.rest[r.i] == 0 {
+var rareColumn = blobColumn{
+	references: func(c *pageCells) *[pageRows]arenaRef { return &c.rare },
+	appendValue: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
+		if r.p.rare[r.i] == 0 {
 			return b
 		}
-		for _, tr := range r.later() {
+		for tr := range r.rareTransitions() {
 			b = binary.AppendVarint(append(b, byte(tr.state)), tr.time)
 		}
 		return b
 	},
-	put: func(l limits, a *arenas, later []byte) (head uint32, err error) {
-		for len(later) > 0 {
-			time, size := binary.Varint(later[1:])
-			if size <= 0 || int(later[0]) >= l.states {
+	decodeInto: func(l limits, a *arenas, transitions []byte) (head arenaRef, err error) {
+		for len(transitions) > 0 {
+			time, size := binary.Varint(transitions[1:])
+			if size <= 0 || int(transitions[0]) >= l.states {
 				return 0, fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
 			}
-			head = uint32(a.transitions.Add(laterTransition{time: time, next: head,
-				state: taskstate.State(later[0])})) + 1
-			later = later[1+size:]
+			head = refTo(a.transitions.Add(rareTransition{time: time, next: head,
+				state: taskstate.State(transitions[0])}))
+			transitions = transitions[1+size:]
 		}
 		return head, nil
 	},
@@ -176,17 +176,17 @@ var laterColumn = blobColumn{
 
 // failureColumn has errors: the type's string ID, when the attempt failed, and the message.
 var failureColumn = blobColumn{
-	of: func(c *pageCells) *[pageRows]uint32 { return &c.failure },
-	add: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
+	references: func(c *pageCells) *[pageRows]arenaRef { return &c.failure },
+	appendValue: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
 		if r.p.failure[r.i] == 0 {
 			return b
 		}
 		a := r.arenas()
-		f := a.failures.At(int(r.p.failure[r.i] - 1))
+		f := a.failures.At(r.p.failure[r.i].index())
 		b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.kind)), f.time)
 		return append(b, a.bytes.Get(f.text, int(f.length))...)
 	},
-	put: func(l limits, a *arenas, failed []byte) (uint32, error) {
+	decodeInto: func(l limits, a *arenas, failed []byte) (arenaRef, error) {
 		kind, size := binary.Uvarint(failed)
 		if size <= 0 || kind >= uint64(l.strings) {
 			return 0, fmt.Errorf("%w: an error cannot be read", ErrDamaged)
@@ -196,22 +196,22 @@ var failureColumn = blobColumn{
 			return 0, fmt.Errorf("%w: an error has no time", ErrDamaged)
 		}
 		text := failed[size+more:]
-		return uint32(a.failures.Add(failure{time: time, kind: stringtable.ID(kind), text: a.bytes.Put(text),
-			length: uint32(len(text))})) + 1, nil
+		return refTo(a.failures.Add(failure{time: time, kind: stringtable.ID(kind), text: a.bytes.Put(text),
+			length: uint32(len(text))})), nil
 	},
 }
 
 // profileColumn has profile events, see appendProfiles.
 var profileColumn = blobColumn{
-	of: func(c *pageCells) *[pageRows]uint32 { return &c.profile },
-	add: func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte {
+	references: func(c *pageCells) *[pageRows]arenaRef { return &c.profile },
+	appendValue: func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte {
 		if r.p.profile[r.i] == 0 {
 			return b
 		}
 		*scratch = r.arenas().profileEvents((*scratch)[:0], &r.t.strings, r.p.profile[r.i], r.at)
 		return appendProfiles(b, *scratch)
 	},
-	put: func(l limits, a *arenas, profile []byte) (uint32, error) {
+	decodeInto: func(l limits, a *arenas, profile []byte) (arenaRef, error) {
 		for rest, before, e := profile, int64(0), (eventjson.ProfileEvent{}); len(rest) > 0; {
 			var ok bool
 			if rest, before, ok = readProfile(rest, before, &e); !ok ||
@@ -234,8 +234,8 @@ type limits struct {
 	strings, definitions, profilers, states int
 }
 
-// of returns the limit of a kind of references: a valid reference is less than it. For any other kind it is 0.
-func (l limits) of(k refKind) int {
+// limitOf returns the limit of a kind of references: a valid reference is less than it. For any other kind it is 0.
+func (l limits) limitOf(k refKind) int {
 	switch k {
 	case stringRefs:
 		return l.strings
@@ -249,12 +249,12 @@ func (l limits) of(k refKind) int {
 	return 0
 }
 
-// check returns ErrDamaged if a value of a column refers to something that is not there.
-func (l limits) check(c *intColumn, values []int32) error {
+// checkReferences returns ErrDamaged if a value of a column refers to something that is not there.
+func (l limits) checkReferences(c *intColumn, values []int32) error {
 	if c.kind == noRef {
 		return nil
 	}
-	limit := l.of(c.kind)
+	limit := l.limitOf(c.kind)
 	for _, v := range values {
 		if int(uint32(v)) >= limit {
 			return fmt.Errorf("%w: %s %d of %d", ErrDamaged, c.name, v, limit)
@@ -295,14 +295,14 @@ func (c *columns) clear() {
 	for s := range c.sections {
 		section := &c.sections[s]
 		section.ids = section.ids[:0]
-		empty(section.ints)
-		empty(section.times)
-		empty(section.blobs)
-		empty(section.lengths)
+		truncateAll(section.ints)
+		truncateAll(section.times)
+		truncateAll(section.blobs)
+		truncateAll(section.lengths)
 	}
 }
 
-func empty[T any](all [][]T) {
+func truncateAll[T any](all [][]T) {
 	for i := range all {
 		all[i] = all[i][:0]
 	}
@@ -324,7 +324,7 @@ func (c *columns) add(r Row) {
 		}
 		for k := range from.blobs {
 			before := len(to.blobs[k])
-			to.blobs[k] = from.blobs[k].add(to.blobs[k], r, &c.profile)
+			to.blobs[k] = from.blobs[k].appendValue(to.blobs[k], r, &c.profile)
 			n := len(to.blobs[k]) - before
 			to.lengths[k] = append(to.lengths[k], uint32(n))
 			c.blobBytes += n
@@ -333,5 +333,5 @@ func (c *columns) add(r Row) {
 	c.rows++
 }
 
-// first is the task of the first row.
-func (c *columns) first() rayid.Task { return rayid.Task(c.sections[0].ids[:rayid.TaskSize]) }
+// firstTask is the task of the first row.
+func (c *columns) firstTask() rayid.Task { return rayid.Task(c.sections[0].ids[:rayid.TaskSize]) }

@@ -92,7 +92,7 @@ func (f *File) flush() (err error) {
 	f.size += int64(len(f.packed))
 	if f.rows%GroupRows == 0 {
 		f.groups = append(f.groups, len(f.blocks))
-		f.first = append(f.first, c.first())
+		f.first = append(f.first, c.firstTask())
 	}
 	f.blocks = append(f.blocks, b)
 	f.rows += c.rows
@@ -100,9 +100,9 @@ func (f *File) flush() (err error) {
 	return nil
 }
 
-// read reads block n, only the sections of part. The block is in the memory of buffer, or of a larger one; used is that
-// one, for the next call.
-func (f *File) read(n int, part Part, buffer []byte) (b Block, used []byte, err error) {
+// readBlock reads block n, only the sections of part. The block is in the memory of buffer, or of a larger one; used is
+// that one, for the next call.
+func (f *File) readBlock(n int, part Part, buffer []byte) (b Block, used []byte, err error) {
 	block := &f.blocks[n]
 	var ends [numSections + 1]int64 // where the section before ends, counted from the block's start
 	from, to := int64(-1), int64(0) // the bytes of the block that have all sections of part
@@ -136,7 +136,7 @@ func (f *File) Blocks(g int, part Part) ([]Block, error) {
 	blocks := make([]Block, to-from)
 	for i := range blocks {
 		var err error
-		if blocks[i], _, err = f.read(from+i, part, nil); err != nil {
+		if blocks[i], _, err = f.readBlock(from+i, part, nil); err != nil {
 			return nil, err
 		}
 	}

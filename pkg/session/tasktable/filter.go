@@ -45,10 +45,10 @@ func narrow(predicates []predicate, r Row, rows []uint8) (kept []uint8, err erro
 	return rows, err
 }
 
-// predicates turns filters into functions of rows: source for those that Ray's own store applies before it counts
+// predicatesOf turns filters into functions of rows: source for those that Ray's own store applies before it counts
 // (get_all_task_info in ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in
 // ray/dashboard/state_api_utils.py).
-func predicates(filters []Filter) (source, rest []predicate, err error) {
+func predicatesOf(filters []Filter) (source, rest []predicate, err error) {
 	for _, f := range filters {
 		column, known := filterColumns[f.Key]
 		switch {
@@ -89,7 +89,7 @@ type filterColumn struct {
 	width    int
 	sourceID bool
 	// text gives a string; source gives what Ray's own store filters by, if it does.
-	text, source *textOf
+	text, source *textColumn
 	// other makes the predicate of a column of another type.
 	other func(Filter) (predicate, error)
 	// part is the part of a stored table that has the column.
@@ -106,13 +106,13 @@ var filterColumns = map[string]filterColumn{
 	"node_id":            {id: Row.Node, width: rayid.NodeSize, part: AllParts},
 	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize, part: AllParts},
 	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, part: ScanPart},
-	"name": {text: &textOf{read: Row.Name, like: likeName},
-		source: &textOf{read: Row.GivenName, like: likeDefinition}, part: ScanPart},
+	"name": {text: &textColumn{read: Row.Name, textKey: nameKey},
+		source: &textColumn{read: Row.GivenName, textKey: definitionKey}, part: ScanPart},
 	"state":              {text: stateText, source: stateText, part: ScanPart},
-	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, part: ScanPart},
-	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, part: ScanPart},
-	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, part: ScanPart},
-	"error_type": {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }},
+	"type":               {text: &textColumn{read: Row.Type, textKey: definitionKey}, part: ScanPart},
+	"func_or_class_name": {text: &textColumn{read: Row.Function, textKey: definitionKey}, part: ScanPart},
+	"language":           {text: &textColumn{read: Row.Language, textKey: definitionKey}, part: ScanPart},
+	"error_type": {text: &textColumn{read: Row.errorType, optional: true, textKey: func(Row) int { return noKey }},
 		part: AllParts},
 	"attempt_number":     {other: attemptPredicate, part: LineagePart},
 	"worker_pid":         {other: pidPredicate, part: AllParts},
@@ -120,34 +120,37 @@ var filterColumns = map[string]filterColumn{
 }
 
 // textOf reads a string of a row.
-type textOf struct {
+type textColumn struct {
 	read func(Row) []byte
 	// optional says that nil is a column that the row does not have at all, which no filter keeps.
 	optional bool
-	// like returns a small number that is equal for rows with the same string, so that each string is compared only
-	// once; -1 if there is none.
-	like func(Row) int
+	// textKey returns a small number that is equal for rows with the same string, so that each string is compared only
+	// once; noKey if the row has none.
+	textKey func(Row) int
 }
 
-var stateText = &textOf{
+var stateText = &textColumn{
 	read: func(r Row) []byte { return []byte(r.State()) },
-	like: func(r Row) int {
+	textKey: func(r Row) int {
 		s, _ := r.state()
 		return int(s)
 	},
 }
 
-func likeDefinition(r Row) int { return int(r.p.def[r.i]) }
+// noKey says that a row has no textKey: its text is compared by itself.
+const noKey = -1
 
-// likeName returns -1 for rows of actors with a repr name, because it changes the names of their methods.
-func likeName(r Row) int {
+func definitionKey(r Row) int { return int(r.p.def[r.i]) }
+
+// nameKey returns noKey for rows of actors with a repr name, because it changes the names of their methods.
+func nameKey(r Row) int {
 	if r.p.reprName[r.i] != 0 {
-		return -1
+		return noKey
 	}
-	return likeDefinition(r)
+	return definitionKey(r)
 }
 
-// errorType is nil if there is no error.
+// errorType is nil if there is no error, and empty if the error has no type.
 func (r Row) errorType() []byte {
 	kind, _, ok := r.Failure()
 	if ok && kind == nil {
@@ -189,37 +192,37 @@ func checkID(value string, id []byte, err error, width int) error {
 	return nil
 }
 
-// textPredicate compares a column's texts with a value, without regard to case. column.like gives a row a number: rows
-// with the same number have the same text, which is compared only once. A negative number says nothing about the text.
-func textPredicate(f Filter, column *textOf) predicate {
+// textPredicate compares a column's texts with a value, without regard to case. Rows with the same textKey have the
+// same text, which is compared only once.
+func textPredicate(f Filter, column *textColumn) predicate {
 	want := []byte(f.Value)
 	keeps := func(r Row) bool {
 		value := column.read(r)
 		return (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
 	}
 	const yes, no = 1, 2
-	var results []byte // yes, no or not compared yet (0), by the number that column.like returns
+	var results []byte // yes, no or not compared yet (0), by the number that column.textKey returns
 	return func(r Row, rows []uint8) ([]uint8, error) {
 		kept := rows[:0]
 		for _, i := range rows {
 			r.i = int32(i)
-			like := column.like(r)
-			if like < 0 {
+			key := column.textKey(r)
+			if key == noKey {
 				if keeps(r) {
 					kept = append(kept, i)
 				}
 				continue
 			}
-			if like >= len(results) {
-				results = append(results, make([]byte, like+1-len(results))...)
+			if key >= len(results) {
+				results = append(results, make([]byte, key+1-len(results))...)
 			}
-			if results[like] == 0 {
-				results[like] = no
+			if results[key] == 0 {
+				results[key] = no
 				if keeps(r) {
-					results[like] = yes
+					results[key] = yes
 				}
 			}
-			if results[like] == yes {
+			if results[key] == yes {
 				kept = append(kept, i)
 			}
 		}
@@ -242,7 +245,7 @@ func ParseInt(s string) (n int64, ok bool) {
 func attemptPredicate(f Filter) (predicate, error) {
 	attempt := func(r Row) (int64, bool) { return int64(r.Attempt()), true }
 	if !f.Source {
-		return textOfNumber(f, attempt), nil
+		return numberPredicate(f, attempt), nil
 	}
 	want, ok := ParseInt(f.Value)
 	if !ok {
@@ -256,13 +259,13 @@ func attemptPredicate(f Filter) (predicate, error) {
 
 // pidPredicate: worker_pid may be null.
 func pidPredicate(f Filter) (predicate, error) {
-	return textOfNumber(f, func(r Row) (int64, bool) { return int64(r.PID()), r.PID() != 0 }), nil
+	return numberPredicate(f, func(r Row) (int64, bool) { return int64(r.PID()), r.PID() != 0 }), nil
 }
 
-// textOfNumber compares the numbers of a column with a filter's text, as Ray does. For "=" it converts the text when it
-// meets the first number, and null passes never. For "!=" it never converts the text, which therefore differs from
+// numberPredicate compares the numbers of a column with a filter's text, as Ray does. For "=" it converts the text when
+// it meets the first number, and null passes never. For "!=" it never converts the text, which therefore differs from
 // every number: all rows pass. number returns a row's number, with ok false for null.
-func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
+func numberPredicate(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	want, valid := ParseInt(f.Value)
 	return eachRow(func(r Row) (bool, error) {
 		n, ok := number(r)

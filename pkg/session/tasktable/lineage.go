@@ -65,7 +65,7 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}
 	out := &Lineage{}
 	var err error
-	if out.Listed, err = t.each(q, LineagePart, func(_ int, r Row) {
+	if out.Listed, err = t.visitRows(q, LineagePart, func(_ int, r Row) {
 		out.Matching++
 		out.TaskCounts.add(r.Type(), 1)
 		b.add(r)
@@ -74,7 +74,7 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}
 	// Only tasks are among the nodes yet. Placing them adds their actors, which are placed at once.
 	for i := range int32(len(b.nodes)) {
-		if err := q.stopped(int(i)); err != nil {
+		if err := q.checkStop(int(i)); err != nil {
 			return nil, err
 		}
 		b.placingFor = i
@@ -82,16 +82,16 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}
 	out.Deep, out.Orphans = b.deep, b.orphans
 	// Siblings of one name become a group. Then come counts, the order, and what is shown.
-	top, _ := b.merge(b.top)
+	top, _ := b.groupByName(b.top)
 	for _, i := range top {
-		b.total(i)
+		b.addCountsBelow(i)
 	}
-	b.sort(top)
+	b.sortSiblings(top)
 	if out.Matching <= q.Limit {
 		maxChildren = math.MaxInt
 	}
 	for _, i := range top {
-		out.Tops = append(out.Tops, b.tree(i, maxChildren, &out.Cut))
+		out.Tops = append(out.Tops, b.result(i, maxChildren, &out.Cut))
 	}
 	return out, nil
 }
@@ -203,8 +203,8 @@ func (b *lineageBuilder) actorOf(n *lineageNode) (id rayid.Actor) {
 	return id
 }
 
-// find returns a task's node; -1 if the task is not known.
-func (b *lineageBuilder) find(id []byte) int32 {
+// findTask returns a task's node; -1 if the task is not known.
+func (b *lineageBuilder) findTask(id []byte) int32 {
 	i, found := slices.BinarySearchFunc(b.nodes[:b.tasks], id,
 		func(n lineageNode, id []byte) int { return bytes.Compare(n.id[:], id) })
 	if !found {
@@ -253,7 +253,7 @@ func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 		b.top = append(b.top, i)
 		return
 	}
-	p := b.find(id)
+	p := b.findTask(id)
 	switch {
 	case p < 0, b.nodes[p].placing: // it is not known, or below this one
 		b.orphans++
@@ -307,17 +307,17 @@ func (r Row) createdMillis() int64 {
 	return int64(float64(r.p.times[c][r.i])) / 1_000_000
 }
 
-// merge replaces siblings of one name by a group of them, here and at every level below. A sibling whose name no other
-// has stays. earliest is the earliest time of the siblings and of what is below them, 0 if none is known; nodes get the
-// earliest time of what is below them too.
-func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64) {
+// groupByName replaces siblings of one name by a group of them, here and at every level below. A sibling whose name no
+// other has stays. earliest is the earliest time of the siblings and of what is below them, 0 if none is known; nodes
+// get the earliest time of what is below them too.
+func (b *lineageBuilder) groupByName(siblings []int32) (merged []int32, earliest int64) {
 	for _, i := range siblings {
 		if len(b.nodes[i].children) == 0 {
 			continue
 		}
 		var inner int64
-		b.nodes[i].children, inner = b.merge(b.nodes[i].children)
-		if inner != 0 && inner < orLast(b.nodes[i].time) {
+		b.nodes[i].children, inner = b.groupByName(b.nodes[i].children)
+		if inner != 0 && inner < unknownLast(b.nodes[i].time) {
 			b.nodes[i].time = inner
 		}
 	}
@@ -332,9 +332,9 @@ func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64
 		}
 		group := &b.nodes[g]
 		group.children = append(group.children, i)
-		if time != 0 && time < orLast(group.time) {
+		if time != 0 && time < unknownLast(group.time) {
 			group.time = time
-			if time < orLast(earliest) {
+			if time < unknownLast(earliest) {
 				earliest = time
 			}
 		}
@@ -349,8 +349,8 @@ func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64
 	return merged, earliest
 }
 
-// orLast puts an unknown time after all others.
-func orLast(t int64) int64 {
+// unknownLast puts an unknown time after all others.
+func unknownLast(t int64) int64 {
 	if t == 0 {
 		return math.MaxInt64
 	}
@@ -368,16 +368,16 @@ func addCount(states []numberCount, state taskstate.State, n int) []numberCount 
 	return append(states, numberCount{state, n})
 }
 
-// total adds the counts of everything below a node to its own, and sorts its children.
-func (b *lineageBuilder) total(i int32) {
+// addCountsBelow adds the counts of everything below a node to its own, and sorts its children.
+func (b *lineageBuilder) addCountsBelow(i int32) {
 	n := &b.nodes[i]
 	for _, child := range n.children {
-		b.total(child)
+		b.addCountsBelow(child)
 		for _, c := range b.nodes[child].states {
 			n.states = addCount(n.states, c.state, c.rows)
 		}
 	}
-	b.sort(n.children)
+	b.sortSiblings(n.children)
 }
 
 // lineageRank is what siblings are sorted by.
@@ -389,16 +389,16 @@ type lineageRank struct {
 	node                     int32
 }
 
-// sort sorts siblings in place by the number of running, then of pending, then of failed attempts, the most first, then
-// by time. Of those with the same time an actor's creation comes first.
-func (b *lineageBuilder) sort(siblings []int32) {
+// sortSiblings sorts siblings in place by the number of running, then of pending, then of failed attempts, the most
+// first, then by time. Of those with the same time an actor's creation comes first.
+func (b *lineageBuilder) sortSiblings(siblings []int32) {
 	if len(siblings) < 2 {
 		return
 	}
 	ranks := make([]lineageRank, len(siblings))
 	for place, i := range siblings {
 		n := &b.nodes[i]
-		rank := lineageRank{time: orLast(n.time), place: place, node: i}
+		rank := lineageRank{time: unknownLast(n.time), place: place, node: i}
 		if n.kind == creatingTask {
 			rank.creates = 1
 		}
@@ -427,9 +427,9 @@ func compareRanks(x, y lineageRank) int {
 		y.creates-x.creates, x.place-y.place)
 }
 
-// tree returns a node and everything below it, with at most maxChildren children in each group; the others are removed
-// from b, too. It sets cut if a group has more.
-func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
+// result returns a node and everything below it, with at most maxChildren children in each group; the others are
+// removed from b, too. It sets cut if a group has more.
+func (b *lineageBuilder) result(i int32, maxChildren int, cut *bool) *Node {
 	n := &b.nodes[i]
 	out := &Node{Name: b.names[n.name], Time: n.time}
 	switch n.kind {
@@ -450,7 +450,7 @@ func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
 		out.States = append(out.States, StateCount{State: b.t.states.Name(c.state), Count: c.rows})
 	}
 	for _, child := range n.children {
-		out.Children = append(out.Children, b.tree(child, maxChildren, cut))
+		out.Children = append(out.Children, b.result(child, maxChildren, cut))
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 	}
 	info.StdoutStart = offset(hasStdoutStart, &r.p.stdoutStart)
 	info.StderrStart = offset(hasStderrStart, &r.p.stderrStart)
-	if r.at == math.MaxInt64 || r.ended() != 0 { // the worker tells them when the attempt is over
+	if r.at == math.MaxInt64 || r.endedAt() != 0 { // the worker tells them when the attempt is over
 		info.StdoutEnd, info.StderrEnd = offset(hasStdoutEnd, &r.p.stdoutEnd), offset(hasStderrEnd, &r.p.stderrEnd)
 	}
 	return info, info.StdoutFile != nil || info.StderrFile != nil || info.StdoutStart != nil || info.StdoutEnd != nil ||
@@ -59,7 +59,7 @@ func (t *Table) Log(id rayid.Task, attempt int, at int64) (log TaskLog, ok bool,
 	from, to := t.find(id)
 	for n := from; n < to; n++ {
 		r := t.Row(n, at)
-		if int(r.Attempt()) != attempt || !r.existed() {
+		if int(r.Attempt()) != attempt || !r.hadBegun() {
 			continue
 		}
 		copy(log.Node[:], r.Node())

@@ -37,14 +37,14 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 		p.actor[i] = t.Strings.Greater(p.actor[i], u.Actor)
 	}
 	for _, tr := range u.Transitions {
-		s.enter(p, i, tr)
+		s.addTransition(p, i, tr)
 	}
 	p.node[i] = t.Strings.Greater(p.node[i], u.Node)
 	p.worker[i] = t.Strings.Greater(p.worker[i], u.Worker)
 	p.pid[i] = max(p.pid[i], u.PID)
 	p.reprName[i] = t.Strings.Greater(p.reprName[i], u.ReprName)
 	if u.HasError {
-		s.fail(t.Strings, p, i, failedAt(u), u.ErrorType, u.ErrorText)
+		s.mergeError(t.Strings, p, i, failedAt(u), u.ErrorType, u.ErrorText)
 	}
 	if u.Flags != 0 {
 		s.mergeFlagged(t.Strings, p, i, u)
@@ -69,9 +69,9 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 		p.times[c][i] = max(p.times[c][i], q.times[c][j])
 	}
 	p.flags[i] |= q.flags[j]
-	if q.rest[j] != 0 {
-		for _, tr := range q.arenas.later(q.rest[j]) {
-			s.enter(p, i, eventjson.Transition{State: tr.state, Time: tr.time})
+	if q.rare[j] != 0 {
+		for tr := range q.arenas.rareTransitions(q.rare[j]) {
+			s.addTransition(p, i, eventjson.Transition{State: tr.state, Time: tr.time})
 		}
 	}
 	p.node[i] = t.Strings.Greater(p.node[i], q.node[j])
@@ -79,8 +79,8 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 	p.pid[i] = max(p.pid[i], q.pid[j])
 	p.reprName[i] = t.Strings.Greater(p.reprName[i], q.reprName[j])
 	if q.failure[j] != 0 {
-		f := q.arenas.failures.At(int(q.failure[j] - 1))
-		s.fail(t.Strings, p, i, f.time, f.kind, q.arenas.bytes.Get(f.text, int(f.length)))
+		f := q.arenas.failures.At(q.failure[j].index())
+		s.mergeError(t.Strings, p, i, f.time, f.kind, q.arenas.bytes.Get(f.text, int(f.length)))
 	}
 	p.stdoutFile[i] = t.Strings.Greater(p.stdoutFile[i], q.stdoutFile[j])
 	p.stderrFile[i] = t.Strings.Greater(p.stderrFile[i], q.stderrFile[j])
@@ -89,7 +89,7 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 	p.profiler[i] = t.profilers.Greater(p.profiler[i], q.profiler[j], t.compareProfilers)
 	for at := q.profile[j]; at != 0; {
 		var events []byte
-		at, events = q.arenas.block(at)
+		at, events = q.arenas.profileBlock(at)
 		s.addProfileBlock(p, i, events)
 	}
 }
@@ -99,30 +99,31 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 // of their number. What comes again is mostly near; otherwise it is stored twice, and shown once all the same.
 const maxSearched = 256
 
-// enter adds a transition to row i of page p. A state with a column (commonStates) has one time, the latest. Of a state
-// without a column every time is kept, so that the state at any moment does not depend on the order of the events.
-func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
+// addTransition adds a transition to row i of page p. A state with a column (commonStates) has one time, the latest. Of
+// a state without a column every time is kept, so that the state at any moment does not depend on the order of the
+// events.
+func (s *shard) addTransition(p *page, i int, tr eventjson.Transition) {
 	if c := commonColumn(tr.State); c >= 0 {
 		p.times[c][i] = max(p.times[c][i], tr.Time)
 		p.flags[i] |= hasTime << c
 		return
 	}
-	for at, n := p.rest[i], 0; at != 0 && n < maxSearched; n++ {
-		known := s.transitions.At(int(at - 1))
+	for at, n := p.rare[i], 0; at != 0 && n < maxSearched; n++ {
+		known := s.transitions.At(at.index())
 		if known.state == tr.State && known.time == tr.Time {
 			return
 		}
 		at = known.next
 	}
-	p.rest[i] = uint32(s.transitions.Add(laterTransition{time: tr.Time, next: p.rest[i], state: tr.State})) + 1
+	p.rare[i] = refTo(s.transitions.Add(rareTransition{time: tr.Time, next: p.rare[i], state: tr.State}))
 }
 
-// fail sets the error of the attempt in row i of page p, unless it has one that counts more: an error with a text
+// mergeError sets the error of the attempt in row i of page p, unless it has one that counts more: an error with a text
 // counts more than one without (in Ray, too, an empty text does not replace another), then one with a later time of
 // failure.
-func (s *shard) fail(t *stringtable.Table, p *page, i int, time int64, kind stringtable.ID, text []byte) {
+func (s *shard) mergeError(t *stringtable.Table, p *page, i int, time int64, kind stringtable.ID, text []byte) {
 	if p.failure[i] != 0 {
-		known := s.failures.At(int(p.failure[i] - 1))
+		known := s.failures.At(p.failure[i].index())
 		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(text)), 1)), cmp.Compare(known.time, time),
 			bytes.Compare(t.Get(known.kind), t.Get(kind)),
 			bytes.Compare(s.bytes.Get(known.text, int(known.length)), text))
@@ -131,7 +132,7 @@ func (s *shard) fail(t *stringtable.Table, p *page, i int, time int64, kind stri
 		}
 	}
 	f := failure{time: time, kind: kind, text: s.bytes.Put(text), length: uint32(len(text))}
-	p.failure[i] = uint32(s.failures.Add(f)) + 1
+	p.failure[i] = refTo(s.failures.Add(f))
 }
 
 // mergeFlagged merges into row i of page p the fields of u whose absence differs from their zero value: where the logs

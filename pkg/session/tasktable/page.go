@@ -48,10 +48,10 @@ type pageCells struct {
 	pid    [pageRows]int32
 	// times are when the states of commonStates were entered, Unix nanoseconds; valid where flags say so.
 	times [numCommonStates][pageRows]int64
-	// rest heads the transitions to other states: an index into the shard's transitions plus one.
-	rest [pageRows]uint32
-	// failure is an index into the shard's failures plus one.
-	failure [pageRows]uint32
+	// rare refers to the list of the transitions to other states, in arenas.transitions.
+	rare [pageRows]arenaRef
+	// failure refers to the error in arenas.failures.
+	failure [pageRows]arenaRef
 
 	// Where the attempt's lines are in its worker's log; valid where flags say so. Offsets in bytes.
 	stdoutFile  [pageRows]stringtable.ID
@@ -62,9 +62,9 @@ type pageCells struct {
 	stderrEnd   [pageRows]int64
 
 	// profiler is the component that sent profile events: an index into the table's profilers, 0 for none; profile
-	// heads its blocks in the shard's arena, plus one.
+	// refers to its last block in arenas.bytes.
 	profiler [pageRows]profilerID
-	profile  [pageRows]uint32
+	profile  [pageRows]arenaRef
 }
 
 // emptyPages are pages to be used again: a load that writes runs fills one page after the other, and Freeze copies the
@@ -150,7 +150,7 @@ func (p *page) copyRow(j int, q *page, i int) {
 	for c := range p.times {
 		p.times[c][j] = q.times[c][i]
 	}
-	p.rest[j], p.failure[j] = q.rest[i], q.failure[i]
+	p.rare[j], p.failure[j] = q.rare[i], q.failure[i]
 	p.stdoutFile[j], p.stderrFile[j] = q.stdoutFile[i], q.stderrFile[i]
 	p.stdoutStart[j], p.stdoutEnd[j], p.stderrStart[j], p.stderrEnd[j] = q.stdoutStart[i], q.stdoutEnd[i],
 		q.stderrStart[i], q.stderrEnd[i]

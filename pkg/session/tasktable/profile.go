@@ -40,14 +40,14 @@ func (r Row) Profile(out *Profile) (ok bool) {
 	out.Events = out.Events[:0]
 	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i], r.at) {
 		out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
-			Extra: r.extra(e.Extra)})
+			Extra: r.extraWithOwnID(e.Extra)})
 	}
 	return len(out.Events) > 0 || r.at == 1<<63-1
 }
 
-// extra returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks can share
-// the string.
-func (r Row) extra(id stringtable.ID) []byte {
+// extraWithOwnID returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks
+// can share the string.
+func (r Row) extraWithOwnID(id stringtable.ID) []byte {
 	if id == 0 {
 		return []byte("{}")
 	}
@@ -58,8 +58,8 @@ func (r Row) extra(id stringtable.ID) []byte {
 	return bytes.ReplaceAll(text, []byte{eventjson.OwnIDMark}, []byte(r.ID().String()))
 }
 
-// Profile events are kept as blocks of bytes, one for each different event that brought some: the previous block's
-// reference plus one, the length of the rest, then for each profile event four varints: start after the previous one's
+// Profile events are kept as blocks of bytes, one for each different event that brought some: the reference to the
+// previous block, the length of the rest, then for each profile event four varints: start after the previous one's
 // start, duration, name, extra data.
 
 // maxProfileEvents is how many profile events of an attempt are shown, the last ones
@@ -89,7 +89,7 @@ func (s *shard) addProfile(p *page, i int, events []eventjson.ProfileEvent) {
 func (s *shard) addProfileBlock(p *page, i int, events []byte) {
 	head := p.profile[i]
 	for at, n := head, 0; at != 0 && n < maxSearched; n++ {
-		next, known := s.block(at)
+		next, known := s.profileBlock(at)
 		if bytes.Equal(known, events) {
 			return
 		}
@@ -98,21 +98,21 @@ func (s *shard) addProfileBlock(p *page, i int, events []byte) {
 	p.profile[i] = s.putProfile(head, events)
 }
 
-// putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus
-// one).
-func (a *arenas) putProfile(next uint32, events []byte) uint32 {
+// putProfile stores a block in front of the list that begins at next, and returns the new beginning.
+func (a *arenas) putProfile(next arenaRef, events []byte) arenaRef {
 	var short [256]byte // few blocks are longer
 	head := binary.AppendUvarint(short[:0], uint64(next))
 	head = binary.AppendUvarint(head, uint64(len(events)))
-	return uint32(a.bytes.Put(append(head, events...))) + 1
+	return refTo(a.bytes.Put(append(head, events...)))
 }
 
-// block reads the block at a reference plus one.
-func (a *arenas) block(at uint32) (next uint32, events []byte) {
-	b := a.bytes.From(stringtable.Ref(at - 1))
+// profileBlock reads the block at a reference, and returns its events, still encoded. next is the block stored before
+// it, 0 if it is the last one.
+func (a *arenas) profileBlock(at arenaRef) (next arenaRef, events []byte) {
+	b := a.bytes.From(stringtable.Ref(at.index()))
 	before, n := binary.Uvarint(b)
 	length, m := binary.Uvarint(b[n:])
-	return uint32(before), b[n+m:][:length]
+	return arenaRef(before), b[n+m:][:length]
 }
 
 // profileEvents appends to out an attempt's profile events that had ended at a moment (Unix nanoseconds), in the order
@@ -120,10 +120,10 @@ func (a *arenas) block(at uint32) (next uint32, events []byte) {
 //
 // Ray shows them in the order in which they came, which for each process is the order in which they ended.
 func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View,
-	head uint32, moment int64) []eventjson.ProfileEvent {
+	head arenaRef, moment int64) []eventjson.ProfileEvent {
 	from := len(out)
 	for at := head; at != 0; {
-		next, b := a.block(at)
+		next, b := a.profileBlock(at)
 		for before := int64(0); len(b) > 0; {
 			var e eventjson.ProfileEvent
 			if b, before, _ = readProfile(b, before, &e); e.End <= moment {

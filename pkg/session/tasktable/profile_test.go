@@ -87,7 +87,7 @@ func TestPausedAreCounted(t *testing.T) {
 			binary.BigEndian.PutUint64(u.ID[:], i)
 			b.MergeTask(&u)
 		}
-		building = b.shared() + b.rowBytes()
+		building = b.bytesBesidesRows() + b.rowBytes()
 		return building, b.Freeze().MemoryBytes()
 	}
 	building, finished := held(0)

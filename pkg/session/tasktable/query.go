@@ -40,7 +40,7 @@ type Query struct {
 // stopEvery is the number of rows between two calls of Stop.
 const stopEvery = 1 << 12
 
-func (q Query) stopped(row int) error {
+func (q Query) checkStop(row int) error {
 	if q.Stop == nil || row%stopEvery != 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered b
 func (t *Table) Select(q Query) (*Selection, error) {
 	s := &Selection{t: t, at: q.At}
 	var err error
-	s.Listed, err = t.each(q, ScanPart, func(n int, _ Row) {
+	s.Listed, err = t.visitRows(q, ScanPart, func(n int, _ Row) {
 		s.Matching++
 		if len(s.Rows) < q.Limit {
 			s.Rows = append(s.Rows, int32(n))
@@ -93,21 +93,21 @@ func (t *Table) Select(q Query) (*Selection, error) {
 	return s, err
 }
 
-// each calls visit for every row that q's filters keep, in the order in which Ray lists them, and ignores q's limit. n
-// is the row's number. listed counts the rows that Ray's own store would have listed. Rows that are not in memory have
-// only the columns of part and those that a filter needs.
-func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
+// visitRows calls visit for every row that q's filters keep, in the order in which Ray lists them, and ignores q's
+// limit. n is the row's number. listed counts the rows that Ray's own store would have listed. Rows that are not in
+// memory have only the columns of part and those that a filter needs.
+func (t *Table) visitRows(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	s := scan{hidden: t.hiddenDefinitions(q.ExcludeDriver)}
-	if s.source, s.rest, err = predicates(q.Filters); err != nil {
+	if s.source, s.rest, err = predicatesOf(q.Filters); err != nil {
 		return 0, err
 	}
-	s.from, s.to, s.oneTask = t.candidates(q.Filters)
+	s.from, s.to, s.oneTask = t.candidateRows(q.Filters)
 	if s.oneTask {
 		part = AllParts
 	}
 	n := 0
 	for k, page := range t.pages(q, part, s.from, s.to, s.oneTask) {
-		if err := q.stopped(n << pageBits); err != nil {
+		if err := q.checkStop(n << pageBits); err != nil {
 			return s.listed, err
 		}
 		n++
@@ -136,7 +136,7 @@ func (s *scan) visitPage(k int, r Row, visit func(n int, r Row)) error {
 	var buffer [pageRows]uint8
 	rows := buffer[:0]
 	for i := max(0, s.from-k<<pageBits); i < min(pageRows, s.to-k<<pageBits); i++ {
-		if r.i = int32(i); !s.hidden[r.p.def[i]] && r.existed() {
+		if r.i = int32(i); !s.hidden[r.p.def[i]] && r.hadBegun() {
 			rows = append(rows, uint8(i))
 		}
 	}
@@ -178,14 +178,14 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	// Whole pages are cached, and scan columns alone; other parts are read for this query only.
 	switch {
 	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
-		part == ScanPart && filtered != ScanPart && t.fits(): // read once and kept, for the next query
+		part == ScanPart && filtered != ScanPart && t.allCellsFit(): // read once and kept, for the next query
 		return t.wholePages(first, end, backwards)
 	case part == ScanPart && filtered == ScanPart:
 		ahead := 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
 		return t.readPages(first, end, ahead, func(g int, _ *rowBuffer) ([]*page, error) { return t.readScan(g) })
 	}
 	return t.readPages(first, end, readAhead, func(g int, into *rowBuffer) ([]*page, error) {
-		return t.fetch(g, part|filtered, into)
+		return t.readGroup(g, part|filtered, into)
 	})
 }
 
@@ -211,7 +211,7 @@ func (t *Table) readPages(first, end, ahead int, read groupReader) iter.Seq2[int
 		k := first / groupPages * groupPages
 		for pages, err := range inOrder(first/groupPages, (end+groupPages-1)/groupPages, ahead, read) {
 			if err != nil {
-				t.fail(err)
+				t.keepError(err)
 				yield(k, failedPage)
 				return
 			}
@@ -225,9 +225,9 @@ func (t *Table) readPages(first, end, ahead int, read groupReader) iter.Seq2[int
 	}
 }
 
-// candidates returns the rows [from, to) that may pass the filters: those of one task if the filters ask for one, none
-// if that has no valid ID, otherwise all.
-func (t *Table) candidates(filters []Filter) (from, to int, oneTask bool) {
+// candidateRows returns the rows [from, to) that may pass the filters: those of one task if the filters ask for one,
+// none if that has no valid ID, otherwise all.
+func (t *Table) candidateRows(filters []Filter) (from, to int, oneTask bool) {
 	for _, f := range filters {
 		if f.Key != "task_id" || f.Not {
 			continue
@@ -262,7 +262,7 @@ func (t *Table) hiddenDefinitions(hideDrivers bool) []bool {
 // Each calls visit for every row that q's filters keep, in the table's order, with its number; the limit is not used.
 // Of a row only what the part says may be asked.
 func (t *Table) Each(q Query, part Part, visit func(n int, r Row)) error {
-	_, err := t.each(q, part, visit)
+	_, err := t.visitRows(q, part, visit)
 	return err
 }
 
@@ -273,7 +273,7 @@ func (t *Table) Children(parents []string, limit int, stop func() error) (map[st
 	for _, id := range parents {
 		children[id] = nil
 	}
-	_, err := t.each(Query{Stop: stop}, LineagePart, func(n int, r Row) {
+	_, err := t.visitRows(Query{Stop: stop}, LineagePart, func(n int, r Row) {
 		id := r.Parent()
 		if of, wanted := children[string(id)]; wanted && len(of) < limit {
 			children[string(id)] = append(of, n)
@@ -302,10 +302,10 @@ func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
 		case len(group(g)) == 0:
 			return nil, nil
 		}
-		return t.fetch(g, idPart, into)
+		return t.readGroup(g, idPart, into)
 	}) {
 		if err != nil {
-			t.fail(err)
+			t.keepError(err)
 			return nil, err
 		}
 		for _, n := range group(g) {

@@ -52,8 +52,8 @@ func (r Row) arenas() *arenas {
 	return &r.t.arenas[shardOf(&r.p.id[r.i])]
 }
 
-// existed reports whether the attempt had begun at the row's moment.
-func (r Row) existed() bool {
+// hadBegun reports whether the attempt had begun at the row's moment.
+func (r Row) hadBegun() bool {
 	if r.at == math.MaxInt64 {
 		return true
 	}
@@ -158,7 +158,7 @@ func (r Row) reached(states ...taskstate.State) bool {
 // only that this was while the attempt ran: at a moment before the attempt's end the value is not known.
 func (r Row) Paused() (paused, ok bool) {
 	f := r.p.flags[r.i]
-	return f&isPaused != 0, f&hasPaused != 0 && (r.at == math.MaxInt64 || r.ended() != 0)
+	return f&isPaused != 0, f&hasPaused != 0 && (r.at == math.MaxInt64 || r.endedAt() != 0)
 }
 
 // Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if
@@ -180,8 +180,8 @@ func (r Row) Span() (start, end int64, ok bool) {
 	if !r.p.entered(int(r.i), running) || start > r.at {
 		return 0, 0, false
 	}
-	if end = r.ended(); end == 0 {
-		end, _ = r.abandoned()
+	if end = r.endedAt(); end == 0 {
+		end, _ = r.abandonedAt()
 	}
 	if end != 0 {
 		end = max(end, start)
@@ -189,13 +189,13 @@ func (r Row) Span() (start, end int64, ok bool) {
 	return start, end, true
 }
 
-// ended returns when, by its events, the attempt finished or failed; 0 if it had done neither by the row's moment.
-func (r Row) ended() (end int64) {
+// endedAt returns when, by its events, the attempt finished or failed; 0 if it had done neither by the row's moment.
+func (r Row) endedAt() (end int64) {
 	finished := finishedColumn
 	if at := r.p.times[finished][r.i]; r.p.entered(int(r.i), finished) && at <= r.at {
 		end = at
 	}
-	for _, tr := range r.later() {
+	for tr := range r.rareTransitions() {
 		if tr.state == taskstate.Failed && tr.time <= r.at {
 			end = max(end, tr.time)
 		}
@@ -210,7 +210,7 @@ func (r Row) Place() (node, worker stringtable.ID) {
 }
 
 // Kind is a number that is equal for rows with one definition.
-func (r Row) Kind() int { return likeDefinition(r) }
+func (r Row) Kind() int { return definitionKey(r) }
 
 // Failed reports whether the attempt failed.
 func (r Row) Failed() bool {

@@ -80,7 +80,7 @@ func (r *rows) page(k int) *page {
 	}
 	pages, err := r.readWhole(k / groupPages)
 	if err != nil {
-		r.fail(err)
+		r.keepError(err)
 		return failedPage
 	}
 	return pages[k%groupPages]
@@ -88,8 +88,8 @@ func (r *rows) page(k int) *page {
 
 func (r *rows) row(n int) (*page, int) { return r.page(n >> pageBits), n & (pageRows - 1) }
 
-// fail keeps and reports the first error.
-func (r *rows) fail(err error) {
+// keepError keeps and reports the first error.
+func (r *rows) keepError(err error) {
 	r.mu.Lock()
 	first := r.err == nil
 	if first {
@@ -145,11 +145,11 @@ func inOrder(from, to, ahead int, read groupReader) iter.Seq2[[]*page, error] {
 	}
 }
 
-// fits reports whether the cells of all rows may be kept.
-func (r *rows) fits() bool { return int64(r.n)/pageRows*pageMemory <= r.maxHeld }
+// allCellsFit reports whether the cells of all rows may be kept.
+func (r *rows) allCellsFit() bool { return int64(r.n)/pageRows*pageMemory <= r.maxHeld }
 
-// rowsOf is how many rows group n has.
-func (r *rows) rowsOf(n int) int { return min(GroupRows, r.n-n*GroupRows) }
+// rowsOfGroup is how many rows group n has.
+func (r *rows) rowsOfGroup(n int) int { return min(GroupRows, r.n-n*GroupRows) }
 
 // readScan reads the scan columns of group n, unless they are in memory by now. Only one goroutine at a time reads a
 // group.
@@ -160,7 +160,7 @@ func (r *rows) readScan(n int) ([]*page, error) {
 	if known := cmp.Or(g.full.Load(), g.scan.Load()); known != nil {
 		return *known, nil
 	}
-	pages, err := r.fetch(n, ScanPart, new(rowBuffer))
+	pages, err := r.readGroup(n, ScanPart, new(rowBuffer))
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (r *rows) readWhole(n int) ([]*page, error) {
 	if known := g.full.Load(); known != nil {
 		return *known, nil
 	}
-	pages, err := r.fetch(n, AllParts, new(rowBuffer))
+	pages, err := r.readGroup(n, AllParts, new(rowBuffer))
 	if err != nil {
 		return nil, err
 	}
@@ -197,30 +197,30 @@ func (r *rows) readWhole(n int) ([]*page, error) {
 	return pages, nil
 }
 
-// fetch reads group n from the source. The pages are valid until the buffer is used again.
-func (r *rows) fetch(n int, part Part, into *rowBuffer) (pages []*page, err error) {
-	err = guarded(n, func() (err error) {
-		pages, err = r.decode(n, part, into)
+// readGroup reads group n from the source. The pages are valid until the buffer is used again.
+func (r *rows) readGroup(n int, part Part, into *rowBuffer) (pages []*page, err error) {
+	err = catchDamage(n, func() (err error) {
+		pages, err = r.decodeGroup(n, part, into)
 		return err
 	})
 	return pages, err
 }
 
-// decode reads group n from where it is stored.
-func (r *rows) decode(n int, part Part, into *rowBuffer) ([]*page, error) {
+// decodeGroup reads group n from where it is stored.
+func (r *rows) decodeGroup(n int, part Part, into *rowBuffer) ([]*page, error) {
 	blocks, err := r.source.Blocks(n, part)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := r.limits.decode(blocks, r.rowsOf(n), part, into)
+	pages, err := r.limits.decode(blocks, r.rowsOfGroup(n), part, into)
 	if err == nil && part&idPart != 0 && pages[0].id[0] != r.first[n] {
 		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
 	}
 	return pages, err
 }
 
-// guarded calls read for group n. A panic in it is reported as damage.
-func guarded(n int, read func() error) error {
+// catchDamage calls read for group n. A panic in it is reported as damage.
+func catchDamage(n int, read func() error) error {
 	err := guard.CatchPanic(fmt.Sprintf("group %d of the index's rows", n), read)
 	var caught *guard.Panic
 	if errors.As(err, &caught) {
@@ -235,9 +235,9 @@ func (r *rows) memory() int64 {
 	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(group{}))
 }
 
-// span narrows Table.find's binary search for the first row whose comparison with id is not below limit to rows
-// [from, to).
-func (r *rows) span(id *rayid.Task, limit int) (from, to int) {
+// searchRange narrows Table.find's binary search for the first row that compares to id as limit or more: that row is
+// from, or to, or between them.
+func (r *rows) searchRange(id *rayid.Task, limit int) (from, to int) {
 	n, _ := slices.BinarySearchFunc(r.first, limit, func(first rayid.Task, limit int) int {
 		if bytes.Compare(first[:], id[:]) < limit {
 			return -1

@@ -22,9 +22,9 @@ func (t *Builder) spill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	table := t.view()
+	table := t.withoutRows()
 	for i := range t.shards {
-		rows := table.take(t, i)
+		rows := table.takeShard(t, i)
 		for _, n := range rows.order() {
 			p, at := rows.row(int(n))
 			if err := run.add(table.rowOf(p, at)); err != nil {
@@ -47,8 +47,8 @@ func (t *Builder) spill(ctx context.Context) error {
 	return nil
 }
 
-// take removes the rows of a shard. They refer to the table's strings and to its arenas of this shard from now on.
-func (t *Table) take(from *Builder, i int) shardRows {
+// takeShard removes the rows of a shard. They refer to the table's strings and to its arenas of this shard from now on.
+func (t *Table) takeShard(from *Builder, i int) shardRows {
 	s := &from.shards[i]
 	s.mu.Lock()
 	rows := s.shardRows
@@ -102,7 +102,7 @@ func (t *Builder) merge(ctx context.Context, ends Ends) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := merger{Builder: t, file: file, table: t.view()}
+	out := merger{Builder: t, file: file, table: t.withoutRows()}
 	out.table.ends = ends
 	var runs runHeap
 	for _, run := range t.runs {
@@ -225,7 +225,7 @@ func (c *cursor) next() (ok bool, err error) {
 	}
 	c.n, c.rows, c.block = 0, c.file.blocks[c.block].rows, c.block+1
 	return true, guard.CatchPanic("a temporary file of rows", func() error {
-		b, stored, err := c.file.read(c.block-1, AllParts, c.stored)
+		b, stored, err := c.file.readBlock(c.block-1, AllParts, c.stored)
 		if c.stored = stored; err == nil {
 			c.pages, err = c.limits.decode([]Block{b}, c.rows, AllParts, &c.buffer)
 		}

@@ -205,7 +205,7 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 		t.Errorf("%d groups, want 2", len(file.groups))
 	}
 	for n := range file.blocks {
-		block, _, err := file.read(n, AllParts, nil)
+		block, _, err := file.readBlock(n, AllParts, nil)
 		size, sizeErr := block.PlainBytes()
 		if most := int64(2*blockBytes + pageRows*len(text) + blockRows*256); size > most || err != nil ||
 			sizeErr != nil {

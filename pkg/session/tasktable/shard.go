@@ -44,7 +44,7 @@ type pausedAt struct {
 
 // arenas hold the data of rows that has no fixed size. They only grow, so tables made earlier can still read them.
 type arenas struct {
-	transitions stringtable.List[laterTransition]
+	transitions stringtable.List[rareTransition]
 	failures    stringtable.List[failure]
 	bytes       stringtable.Arena // error messages and profile blocks
 }
@@ -53,10 +53,19 @@ func (a *arenas) memory() int64 {
 	return a.transitions.MemoryBytes() + a.failures.MemoryBytes() + a.bytes.MemoryBytes()
 }
 
-// laterTransition is a transition to a state that has no column.
-type laterTransition struct {
+// arenaRef says where in its arena the data of a row is: the index there plus one, so that 0, which cells have at
+// first, is none.
+type arenaRef uint32
+
+func refTo[I int | stringtable.Ref](index I) arenaRef { return arenaRef(index) + 1 }
+
+// index is the index in the arena. The reference must not be 0.
+func (r arenaRef) index() int { return int(r - 1) }
+
+// rareTransition is a transition to a state that has no column: to none of commonStates.
+type rareTransition struct {
 	time  int64
-	next  uint32 // index of the attempt's next one plus one
+	next  arenaRef // the attempt's transition that was stored before it
 	state taskstate.State
 }
 

@@ -3,6 +3,7 @@ package tasktable
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -40,24 +41,24 @@ const (
 	jobEndDelay = 15e9 // ns
 )
 
-// abandoned returns when an attempt that no event ended failed by its worker's death or its job's end
+// abandonedAt returns when an attempt that no event ended failed by its worker's death or its job's end
 // (mark_tasks_failed_on_worker_dead and mark_tasks_failed_on_job_ends in
 // ray/dashboard/modules/task_events/task_event_storage.py). at is 0 for all other attempts. died is nil if the job's
 // end was the reason.
 //
 // Ray marks the attempts that are left once, so the end of a job does not end those that begin later: a detached
 // actor, as those of Serve are, outlives its job.
-func (r Row) abandoned() (at int64, died *Death) {
+func (r Row) abandonedAt() (at int64, died *Death) {
 	if r.p.entered(int(r.i), finishedColumn) {
 		return 0, nil
 	}
-	for _, tr := range r.later() {
+	for tr := range r.rareTransitions() {
 		if tr.state == taskstate.Failed {
 			return 0, nil
 		}
 	}
 	end, ended := r.t.ends.Jobs[r.p.job[r.i]]
-	ended = ended && r.began() <= end+jobEndDelay
+	ended = ended && r.firstStateAt() <= end+jobEndDelay
 	if worker := r.p.worker[r.i]; worker != 0 {
 		if d, ok := r.t.ends.Workers[worker]; ok && (!ended || d.Time+deathDelay <= end+jobEndDelay) {
 			end, ended, died = d.Time, true, &d
@@ -69,14 +70,15 @@ func (r Row) abandoned() (at int64, died *Death) {
 	return end, died
 }
 
-// began is when the attempt entered the first of its states, Unix nanoseconds, at whatever moment; 0 if none is known.
-func (r Row) began() (first int64) {
+// firstStateAt is when the attempt entered the first of its states, Unix nanoseconds, even if that was after the row's
+// moment; 0 if no event has a state.
+func (r Row) firstStateAt() (first int64) {
 	for c := range commonStates {
 		if r.p.entered(int(r.i), c) && (first == 0 || r.p.times[c][r.i] < first) {
 			first = r.p.times[c][r.i]
 		}
 	}
-	for _, tr := range r.later() {
+	for tr := range r.rareTransitions() {
 		if first == 0 || tr.time < first {
 			first = tr.time
 		}
@@ -84,17 +86,18 @@ func (r Row) began() (first int64) {
 	return first
 }
 
-// later yields the transitions that have no column.
-func (r Row) later() func(yield func(int, laterTransition) bool) {
-	return r.arenas().later(r.p.rest[r.i])
+// rareTransitions yields the attempt's transitions to states that have no column (commonStates have one), whether
+// before or after the row's moment, in no order.
+func (r Row) rareTransitions() iter.Seq[rareTransition] {
+	return r.arenas().rareTransitions(r.p.rare[r.i])
 }
 
-// later yields the transitions of a row's list, which begins at head.
-func (a *arenas) later(head uint32) func(yield func(int, laterTransition) bool) {
-	return func(yield func(int, laterTransition) bool) {
+// rareTransitions yields the transitions of a row's list, which begins at the reference head (pageCells.rare).
+func (a *arenas) rareTransitions(head arenaRef) iter.Seq[rareTransition] {
+	return func(yield func(rareTransition) bool) {
 		for at := head; at != 0; {
-			tr := a.transitions.At(int(at - 1))
-			if !yield(int(at), *tr) {
+			tr := a.transitions.At(at.index())
+			if !yield(*tr) {
 				return
 			}
 			at = tr.next
@@ -114,15 +117,15 @@ func (r Row) state() (s taskstate.State, began bool) {
 			s, began = commonStates[c], true
 		}
 	}
-	if r.p.rest[r.i] != 0 {
-		for _, tr := range r.later() {
+	if r.p.rare[r.i] != 0 {
+		for tr := range r.rareTransitions() {
 			if tr.time <= r.at && (!began || r.t.states.Compare(tr.state, s) > 0) {
 				s, began = tr.state, true
 			}
 		}
 	}
 	if s < taskstate.Finished {
-		if at, _ := r.abandoned(); at != 0 { // also if no event has a state
+		if at, _ := r.abandonedAt(); at != 0 { // also if no event has a state
 			return taskstate.Failed, true
 		}
 	}
@@ -160,12 +163,12 @@ func (r Row) States(out []StateTime) []StateTime {
 			add(s, r.p.times[c][r.i])
 		}
 	}
-	if r.p.rest[r.i] != 0 {
-		for _, tr := range r.later() {
+	if r.p.rare[r.i] != 0 {
+		for tr := range r.rareTransitions() {
 			add(tr.state, tr.time)
 		}
 	}
-	if at, _ := r.abandoned(); at != 0 {
+	if at, _ := r.abandonedAt(); at != 0 {
 		add(taskstate.Failed, at)
 	}
 	all := out[from:]
@@ -194,19 +197,19 @@ func (r Row) Failure() (kind, text []byte, ok bool) {
 	if s, _ := r.state(); s != taskstate.Failed {
 		return nil, nil, false
 	}
-	if at, died := r.abandoned(); at != 0 {
-		return []byte("WORKER_DIED"), r.abandonment(died), true
+	if at, died := r.abandonedAt(); at != 0 {
+		return []byte("WORKER_DIED"), r.abandonedMessage(died), true
 	}
 	if r.p.failure[r.i] == 0 {
 		return nil, nil, false
 	}
 	a := r.arenas()
-	f := a.failures.At(int(r.p.failure[r.i] - 1))
+	f := a.failures.At(r.p.failure[r.i].index())
 	return r.t.strings.Get(f.kind), a.bytes.Get(f.text, int(f.length)), true
 }
 
-// abandonment is Ray's error message for an abandoned attempt.
-func (r Row) abandonment(died *Death) []byte {
+// abandonedMessage is Ray's error message for an abandoned attempt.
+func (r Row) abandonedMessage(died *Death) []byte {
 	if died == nil {
 		return fmt.Appendf(nil, "Job finishes (%s) as driver exits. Marking all non-terminal tasks as failed.", r.Job())
 	}

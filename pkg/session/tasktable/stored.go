@@ -157,14 +157,14 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 		if s.paused == nil {
 			s.paused = make(map[attemptKey]pausedAt)
 		}
-		s.paused[p.attemptKey] = pausedAt{time: p.Time} // adopt adds the rest
+		s.paused[p.attemptKey] = pausedAt{time: p.Time} // restoreRow adds whether it was paused
 	}
-	stored := storedRows(from.Source, from.Rows, from.First, t.view().limits())
+	stored := storedRows(from.Source, from.Rows, from.First, t.withoutRows().limits())
 	ahead, g := runtime.GOMAXPROCS(0), 0
 	otherBytes += int64(ahead+2) * groupPages * pageMemory // the groups that are being read
 	var last attemptKey
 	for pages, err := range inOrder(0, len(from.First), ahead, func(g int, into *rowBuffer) ([]*page, error) {
-		return stored.fetch(g, AllParts, into)
+		return stored.readGroup(g, AllParts, into)
 	}) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -172,13 +172,13 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 		if err != nil {
 			return err, nil
 		}
-		for n := range stored.rowsOf(g) {
+		for n := range stored.rowsOfGroup(g) {
 			p, i := pages[n>>pageBits], n&(pageRows-1)
 			next := attemptKey{p.id[i], p.attempt[i]}
 			if !last.ID.Nil() && compareAttempts(&last.ID, last.Attempt, &next.ID, next.Attempt) >= 0 {
 				return fmt.Errorf("%w: its rows are not in order", ErrDamaged), nil
 			}
-			t.adopt(p, i)
+			t.restoreRow(p, i)
 			last = next
 		}
 		if err := t.SpillIfOverBudget(ctx, otherBytes); err != nil {
@@ -189,9 +189,9 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 	return nil, nil
 }
 
-// adopt merges row i of page p, of a table that refers to the same strings, into its shard. Rows must be adopted in the
-// order in which Ray lists them.
-func (t *Builder) adopt(p *page, i int) {
+// restoreRow merges row i of page p, of a table that refers to the same strings, into its shard. Rows must be restored
+// in the order in which Ray lists them.
+func (t *Builder) restoreRow(p *page, i int) {
 	s := &t.shards[shardOf(&p.id[i])]
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -88,19 +88,19 @@ func TestNumbers(t *testing.T) {
 	const most = 1<<63 - 1
 	for _, values := range [][]int64{{0}, {5, 5, 5}, {-1, 255}, {-most - 1, most, 0}, {1 << 40, 1<<40 + 256}} {
 		d := &decoder{rowBuffer: &rowBuffer{}, rows: len(values), data: appendNumbers(nil, values)}
-		if got, err := numbers[int64](d, nil); err != nil || !slices.Equal(got, values) || len(d.data) > 0 {
+		if got, err := readNumbers[int64](d, nil); err != nil || !slices.Equal(got, values) || len(d.data) > 0 {
 			t.Errorf("%d are %d, %v", values, got, err)
 		}
 		for n := range len(appendNumbers(nil, values)) {
 			d := &decoder{rowBuffer: &rowBuffer{}, rows: len(values), data: appendNumbers(nil, values)[:n]}
-			if got, err := numbers[int64](d, nil); err == nil {
+			if got, err := readNumbers[int64](d, nil); err == nil {
 				t.Errorf("%d of the bytes of %d are read as %d", n, values, got)
 			}
 		}
 	}
 	for _, values := range [][]int32{{-1, 1<<31 - 1, -1 << 31}, {7, 9, 8}} {
 		d := &decoder{rowBuffer: &rowBuffer{}, rows: len(values), data: appendNumbers(nil, values)}
-		if got, err := numbers[int32](d, nil); err != nil || !slices.Equal(got, values) {
+		if got, err := readNumbers[int32](d, nil); err != nil || !slices.Equal(got, values) {
 			t.Errorf("%d are %d, %v", values, got, err)
 		}
 	}

@@ -50,14 +50,14 @@ func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
 	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()),
 		byName: make(map[string]int32), reprs: make(map[sameName]int32)}
 	var err error
-	b.Listed, err = t.each(q, ScanPart, func(_ int, r Row) { b.add(r) })
+	b.Listed, err = t.visitRows(q, ScanPart, func(_ int, r Row) { b.add(r) })
 	for id, d := range b.defs {
 		if d.rows > 0 {
 			b.TaskCounts.add(t.strings.Get(t.defs.At(id).Kind), d.rows)
 		}
 	}
 	for i := range b.Groups {
-		b.Groups[i].States = t.named(b.counts[i])
+		b.Groups[i].States = t.withStateNames(b.counts[i])
 	}
 	return b.Summary, err
 }
@@ -72,15 +72,15 @@ const groupBytes = 512
 // CountStates counts the rows that q's filters keep by state; the limit is not used.
 func (t *Table) CountStates(q Query) ([]StateCount, error) {
 	var counts []numberCount
-	_, err := t.each(q, ScanPart, func(_ int, r Row) {
+	_, err := t.visitRows(q, ScanPart, func(_ int, r Row) {
 		state, _ := r.state()
 		counts = addCount(counts, state, 1)
 	})
-	return t.named(counts), err
+	return t.withStateNames(counts), err
 }
 
-// named gives counts the names of their states.
-func (t *Table) named(counts []numberCount) (states []StateCount) {
+// withStateNames gives counts the names of their states.
+func (t *Table) withStateNames(counts []numberCount) (states []StateCount) {
 	for _, c := range counts {
 		states = append(states, StateCount{State: t.states.Name(c.state), Count: c.rows})
 	}

@@ -29,9 +29,12 @@ type Table struct {
 
 // find returns the rows [from, to) of a task, none if from is to. If rows cannot be read, t.Err says so and the result
 // is wrong.
+//
+// compareIDs returns -1, 0 or 1. So the first row that compares to the task as 0 or more is the task's first one, and
+// the first that compares as 1 or more is the one behind its last.
 func (t *Table) find(id rayid.Task) (from, to int) {
-	first := func(limit int) int { // first row whose comparison with id is not below limit
-		lo, hi := t.span(&id, limit)
+	firstRow := func(limit int) int { // the first one that compares to id as limit or more
+		lo, hi := t.searchRange(&id, limit)
 		for lo < hi {
 			mid := (lo + hi) / 2
 			p, i := t.row(mid)
@@ -43,7 +46,7 @@ func (t *Table) find(id rayid.Task) (from, to int) {
 		}
 		return lo
 	}
-	return first(0), first(1) // of the task, and behind it
+	return firstRow(0), firstRow(1)
 }
 
 // InMemory reports whether all rows are in memory. Those of an index, or of a session too large for memory, are read on
