@@ -58,8 +58,8 @@ type block struct {
 	grams *grams // of the names and texts for searches; made by the first search, or before
 }
 
-// groups returns the groups of rows in which a word may occur: bit i stands for the rows from i × groupRows on.
-func (b *block) groups(word []byte) uint32 {
+// groupsWith returns the groups of rows in which a word may occur: bit i stands for the rows from i × groupRows on.
+func (b *block) groupsWith(word []byte) uint32 {
 	b.prepare()
 	return b.grams.candidates(word)
 }
@@ -106,8 +106,8 @@ func (b *block) textFrom(i int) int {
 // nameFrom returns where the name of a row's session begins; the text for searches follows it.
 func (b *block) nameFrom(i int) int { return b.textFrom(i) + int(b.rows[i].causeLen) + 1 }
 
-// name returns the name of a row's session. It shares the block's memory.
-func (b *block) name(i int) []byte {
+// sessionName returns the name of a row's session. It shares the block's memory.
+func (b *block) sessionName(i int) []byte {
 	from := b.nameFrom(i)
 	return b.text[from : from+int(b.rows[i].nameLen)]
 }
@@ -132,30 +132,31 @@ func (b *block) add(n *names, r *record) {
 		marked: micros(r.marked), bytes: d.Bytes,
 		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.Objects, 1<<31)),
 		nodes:   uint32(min(d.Nodes, 1<<31)),
-		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)),
-		version: n.text(cut(d.RayVersion, maxOwner)),
+		cluster: n.numberOfCluster(r.ref), owner: n.numberOfText(cut(e.OwnerName, maxOwner)),
+		version: n.numberOfText(cut(d.RayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
 		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.Outcome), described: r.details != nil,
 		failedJobs: uint16(min(d.FailedJobs, math.MaxUint16)),
 		explained:  uint16(min(d.explained, math.MaxUint16)),
 	})
-	b.added()
+	b.noteLastUnended()
 }
 
-// added adds the last row to unended, if it has no end.
-func (b *block) added() {
+// noteLastUnended adds the last row to unended, if it has no end. It is called after each new row. Rows beyond
+// blockRows are not noted: such a block is split at once, into blocks that note their own.
+func (b *block) noteLastUnended() {
 	if last := len(b.rows) - 1; b.rows[last].end == 0 && last < blockRows {
 		b.unended = append(b.unended, uint16(last))
 	}
 }
 
-// copy appends a row of another block.
-func (b *block) copy(from *block, i int) {
+// copyRow appends a row of another block.
+func (b *block) copyRow(from *block, i int) {
 	b.text = append(b.text, from.text[from.textFrom(i):from.rows[i].textEnd]...)
 	r := from.rows[i]
 	r.textEnd = uint32(len(b.text))
 	b.rows = append(b.rows, r)
-	b.added()
+	b.noteLastUnended()
 }
 
 // details returns what is known of a row's session, except the text for searches.
@@ -169,25 +170,25 @@ func (b *block) details(n *names, i int) details {
 			Outcome: outcomes[r.outcome], Cause: string(b.text[from : from+int(r.causeLen)]),
 			FailedJobs: int(r.failedJobs),
 		},
-		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite),
-		start: moment64(r.start), end: moment64(r.end), explained: int(r.explained),
+		readAt: timeOfMicros(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: timeOfMicros(r.lastWrite),
+		start: timeOfMicros(r.start), end: timeOfMicros(r.end), explained: int(r.explained),
 	}
 }
 
 // record returns the record from which a row was made, up to what add cut off.
 func (b *block) record(n *names, i int) record {
 	r := &b.rows[i]
-	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
+	found := record{ref: n.ref(r.cluster, string(b.sessionName(i))), session: session{marked: timeOfMicros(r.marked)}}
 	if r.described {
 		d := b.details(n, i)
-		d.text = b.searched(i)
+		d.text = b.searchText(i)
 		found.details = &d
 	}
 	return found
 }
 
-// searched returns a row's text for searches.
-func (b *block) searched(i int) string {
+// searchText returns a row's text for searches.
+func (b *block) searchText(i int) string {
 	return string(b.text[b.nameFrom(i)+int(b.rows[i].nameLen)+1 : b.rows[i].textEnd-1])
 }
 
@@ -195,19 +196,19 @@ func (b *block) searched(i int) string {
 // memory with the block.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
-	ref, s := n.ref(r.cluster, string(b.name(i))), session{marked: moment64(r.marked)}
+	ref, s := n.ref(r.cluster, string(b.sessionName(i))), session{marked: timeOfMicros(r.marked)}
 	if d := b.details(n, i); r.described {
 		s.details = &d
 	}
-	return s.entry(ref, moment64(now), quiet)
+	return s.entry(ref, timeOfMicros(now), quiet)
 }
 
-// written returns when the last object was stored or, if the session has no objects yet, its marker.
-func (r *row) written() int64 { return cmp.Or(r.lastWrite, r.marked) }
+// lastWritten returns when the last object was stored or, if the session has no objects yet, its marker.
+func (r *row) lastWritten() int64 { return cmp.Or(r.lastWrite, r.marked) }
 
 // running says whether the session is running at the time now (Unix µs).
 func (r *row) running(now int64, quiet time.Duration) bool {
-	return lifetime.Runs(r.end, r.written(), now, quiet.Microseconds())
+	return lifetime.Runs(r.end, r.lastWritten(), now, quiet.Microseconds())
 }
 
 // duration is Entry.Duration in microseconds; 0 if not known.
@@ -217,7 +218,7 @@ func (r *row) duration(now int64, quiet time.Duration) int64 {
 	case r.running(now, quiet):
 		end = now
 	case end == 0 && r.objects > 0:
-		end = r.written()
+		end = r.lastWritten()
 	}
 	if end == 0 {
 		return 0
@@ -225,6 +226,7 @@ func (r *row) duration(now int64, quiet time.Duration) int64 {
 	return max(0, end-r.start)
 }
 
+// micros returns a time as a row has it, Unix microseconds; the zero time becomes 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -232,8 +234,8 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// moment64 is a time of a row.
-func moment64(micros int64) time.Time {
+// timeOfMicros returns a row's time, Unix microseconds; 0 becomes the zero time.
+func timeOfMicros(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}
 	}

@@ -129,8 +129,8 @@ func New(opts Options) *Catalog {
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
 			fresh: make(map[layout.Session]*packs.Facts), removed: make(map[time.Time]map[layout.Session]bool),
-			full: make(map[time.Time]int),
-			wake: make(chan struct{}, 1),
+			fullPacks: make(map[time.Time]int),
+			wake:      make(chan struct{}, 1),
 		},
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
@@ -288,7 +288,7 @@ func (c *Catalog) finishListing(ctx context.Context, err error, all bool, take f
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c.metrics.refreshes.WithLabelValues(result(err)).Inc()
+	c.metrics.refreshes.WithLabelValues(resultLabel(err)).Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first, before := c.tried.IsZero(), c.err
@@ -338,7 +338,7 @@ func (c *Catalog) removeMissing(removed []layout.Session) {
 // dropFacts discards the facts of a removed session that wait to be packed and, if packs may have facts of it, has them
 // removed from there; c.mu must be held.
 func (c *Catalog) dropFacts(ref layout.Session, s session) {
-	c.packed.drop(ref)
+	c.packed.discard(ref)
 	if c.wasQuiet(s) && s.details.readAt.Before(c.fullAt) {
 		c.removeFromPacks(ref)
 	}

@@ -32,6 +32,9 @@ const (
 	// usedInterval.
 	quietShare, usedShare = 2, 16
 	usedInterval          = time.Minute
+	// earlySecond is by how much less than an interval details count as old: the listing that asks comes an interval
+	// after the last one, and the details were read some moments after that.
+	earlySecond = time.Second
 	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by
 	// a pause of pauseShare × t.
 	pauseShare = 20
@@ -42,9 +45,9 @@ const (
 	maxPagesPause = 2 * time.Minute
 )
 
-// due says whether a session's details should be read, or read again; c.mu must be held.
-func (c *Catalog) due(ref layout.Session, s session) bool {
-	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-time.Second {
+// isDue says whether a session's details should be read, or read again; c.mu must be held.
+func (c *Catalog) isDue(ref layout.Session, s session) bool {
+	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-earlySecond {
 		return false
 	}
 	if s.details == nil || c.changed[ref] {
@@ -54,12 +57,12 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 	if age < 0 {
 		return true // the clock was set back
 	}
-	if c.wasQuiet(s) { // the longer a session has been quiet, the less likely it continues
+	if c.wasQuiet(s) { // the longer a session has been quiet, the less likely a further head continues it
 		return age > s.details.idle()/quietShare || age > quietInterval
 	}
 	// A session that takes long or many requests to list is listed less often.
 	pages := min(time.Duration(s.details.Objects/pageObjects)*pagePause, maxPagesPause)
-	return age > max(max(c.opts.Interval, pages)-time.Second, pauseShare*s.details.took)
+	return age > max(max(c.opts.Interval, pages)-earlySecond, pauseShare*s.details.took)
 }
 
 // idle is how long nothing had been stored of the session when its details were read.
@@ -70,7 +73,7 @@ func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
 	case s.details == nil:
-		if c.due(ref, s) {
+		if c.isDue(ref, s) {
 			c.schedule.request(ref)
 		}
 	case c.wasQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
@@ -124,7 +127,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	if ctx.Err() != nil {
 		return
 	}
-	c.metrics.looks.WithLabelValues(result(err)).Inc()
+	c.metrics.looks.WithLabelValues(resultLabel(err)).Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -135,7 +138,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	}
 	delete(c.failed, ref)
 	delete(c.changed, ref)
-	c.packed.drop(ref)
+	c.packed.discard(ref)
 	if s, stored := c.table.get(ref); stored {
 		c.putSession(ref, s, found, before)
 	}
@@ -173,7 +176,7 @@ func (c *Catalog) putSession(ref layout.Session, s session, found described, bef
 		// The facts that the list has may fill gaps in those read now, if nothing was stored in between. Without Seen
 		// they count as older, even if they were read before the clock was set back.
 		if known := s.details; known != nil && known.lastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
-			before := known.facts(ref)
+			before := known.asFacts(ref)
 			before.Seen = time.Time{}
 			row = packs.Merge(before, row)
 		}
@@ -207,7 +210,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		from.add(parsed, o)
 		facts.Add(parsed, o)
 	}
-	failed := facts.Read(ctx, c.opts.Store, c.damaged)
+	failed := facts.Read(ctx, c.opts.Store, c.logDamaged)
 	life := facts.Life(time.Now(), c.opts.Quiet)
 	d.lastWrite, d.start, d.end, d.Nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
 	d.OwnerKind, d.OwnerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
@@ -218,7 +221,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, layout.MaxMetadata, &metadata)
 		switch {
 		case errors.Is(err, blob.ErrMalformed):
-			c.damaged(metadataKey, err)
+			c.logDamaged(metadataKey, err)
 		case !errors.Is(err, os.ErrNotExist): // it may have been removed since it was listed
 			failed = errors.Join(failed, err)
 		}
@@ -228,8 +231,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	return d, from, failed
 }
 
-// damaged logs that a metadata object does not parse; the object is ignored.
-func (c *Catalog) damaged(key string, err error) {
+// logDamaged logs that a metadata object does not parse; the object is ignored.
+func (c *Catalog) logDamaged(key string, err error) {
 	c.opts.Log.WithError(err).WithField("key", key).Warn("skipped damaged metadata of a session")
 }
 

@@ -80,7 +80,7 @@ func ParseFilter(v url.Values, now time.Time) (f Filter, err error) {
 	f.KubernetesCluster, f.Namespace = form.Get("kubernetes_cluster"), form.Get("namespace")
 	f.Cluster, f.Owner, f.User = form.Get("cluster"), form.Get("owner"), strings.ToLower(form.Get("user"))
 	f.Finding = strings.ReplaceAll(strings.ToLower(form.Get("finding")), " ", "_")
-	form.Parse("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
+	form.Parse("label", labelsInto(&f.Labels), "a label such as team=search, or its name; several with commas between them")
 	f.State = form.OneOf("state", Running, Ended)
 	form.Parse("kind", func(s string) bool {
 		f.Kind = Kind(s)
@@ -88,28 +88,28 @@ func ParseFilter(v url.Values, now time.Time) (f Filter, err error) {
 	}, "RayCluster, RayJob or RayService")
 	f.Outcome = form.OneOf("outcome", FilterOutcomes...)
 	times := param.Times{Zone: time.UTC, End: now}
-	form.Parse("from", moment(&f.From, times.Parse), param.WantTime)
-	form.Parse("to", moment(&f.To, times.ParseEnd), param.WantTime)
+	form.Parse("from", timeInto(&f.From, times.Parse), param.WantTime)
+	form.Parse("to", timeInto(&f.To, times.ParseEnd), param.WantTime)
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
 		form.Refuse("from", "a day before "+f.To.Format(time.RFC3339))
 		f.From = time.Time{}
 	}
-	form.Parse("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")
-	form.Parse("shorter", duration(&f.Shorter), "a duration such as 90m, 2h or 3d")
-	form.Parse("larger", size(&f.Larger), "bytes, or a size such as 10MiB")
-	form.Parse("smaller", size(&f.Smaller), "bytes, or a size such as 10MiB")
+	form.Parse("longer", durationInto(&f.Longer), "a duration such as 90m, 2h or 3d")
+	form.Parse("shorter", durationInto(&f.Shorter), "a duration such as 90m, 2h or 3d")
+	form.Parse("larger", sizeInto(&f.Larger), "bytes, or a size such as 10MiB")
+	form.Parse("smaller", sizeInto(&f.Smaller), "bytes, or a size such as 10MiB")
 	return f, form.Err
 }
 
 // Form returns the parameters of which ParseFilter makes the filter again. There is none for Submission.
 func (f *Filter) Form() url.Values {
-	at := func(t time.Time) string {
+	timeText := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
 		return t.Format(time.RFC3339Nano)
 	}
-	lasting := func(d time.Duration) string {
+	durationText := func(d time.Duration) string {
 		if d == 0 {
 			return ""
 		}
@@ -120,15 +120,15 @@ func (f *Filter) Form() url.Values {
 		"q": {strings.Join(f.Words, " ")}, "version": {f.RayVersion}, "kubernetes_cluster": {f.KubernetesCluster},
 		"namespace": {f.Namespace}, "cluster": {f.Cluster}, "owner": {f.Owner}, "user": {f.User},
 		"label": {strings.Join(f.Labels, ",")}, "finding": {f.Finding}, "state": {f.State}, "kind": {f.Kind},
-		"outcome": {f.Outcome}, "from": {at(f.From)}, "to": {at(f.To)},
-		"longer": {lasting(f.Longer)}, "shorter": {lasting(f.Shorter)},
+		"outcome": {f.Outcome}, "from": {timeText(f.From)}, "to": {timeText(f.To)},
+		"longer": {durationText(f.Longer)}, "shorter": {durationText(f.Shorter)},
 		"larger": {larger.String()}, "smaller": {smaller.String()},
 	})
 }
 
-// labels returns a parser of labels, which are names, or names and values, with commas between them. It returns false,
-// and leaves into nil, if one is empty or if there are too many.
-func labels(into *[]string) func(string) bool {
+// labelsInto returns a parser of labels, which are names, or names and values, with commas between them. It returns
+// false, and leaves into nil, if one is empty or if there are too many.
+func labelsInto(into *[]string) func(string) bool {
 	return func(s string) bool {
 		for label := range strings.SplitSeq(strings.ToLower(s), ",") {
 			label = strings.TrimSpace(label)
@@ -142,9 +142,9 @@ func labels(into *[]string) func(string) bool {
 	}
 }
 
-// moment returns a parser of times. It returns false for text that is no time, and for small numbers: they are years or
-// Unix seconds, and read as milliseconds they would select everything.
-func moment(into *time.Time, parse func(string) (time.Time, bool)) func(string) bool {
+// timeInto returns a parser of times. It returns false for text that is no time, and for small numbers: they are years
+// or Unix seconds, and read as milliseconds they would select everything.
+func timeInto(into *time.Time, parse func(string) (time.Time, bool)) func(string) bool {
 	return func(s string) bool {
 		at, ok := parse(s)
 		if !ok || at.Year() < 1971 && strings.Trim(s, "0123456789") == "" {
@@ -158,8 +158,8 @@ func moment(into *time.Time, parse func(string) (time.Time, bool)) func(string) 
 	}
 }
 
-// duration returns a parser of durations as flags have them, such as 90m or 7d. It returns false for others.
-func duration(into *time.Duration) func(string) bool {
+// durationInto returns a parser of durations as flags have them, such as 90m or 7d. It returns false for others.
+func durationInto(into *time.Duration) func(string) bool {
 	return func(s string) bool {
 		var d settings.Duration
 		if d.Set(s) != nil || d < 0 {
@@ -170,9 +170,9 @@ func duration(into *time.Duration) func(string) bool {
 	}
 }
 
-// size returns a parser of sizes as flags have them, in bytes or with a unit, such as 1.5 GiB. It returns false for
+// sizeInto returns a parser of sizes as flags have them, in bytes or with a unit, such as 1.5 GiB. It returns false for
 // others.
-func size(into *int64) func(string) bool {
+func sizeInto(into *int64) func(string) bool {
 	return func(s string) bool {
 		var bytes settings.Bytes
 		if number := strings.TrimRight(s, "KMGTPEiB"); number != "" && strings.Trim(number, "0.") == "" {

@@ -217,7 +217,7 @@ func TestGramsLeaveNothingOut(t *testing.T) {
 		text := b.text[b.nameFrom(i):b.rows[i].textEnd]
 		for _, n := range []int{1, 3, 4, 5, 18} {
 			word := text[i%5 : min(i%5+n, len(text))]
-			groups := b.groups(word)
+			groups := b.groupsWith(word)
 			if groups&(1<<(i/groupRows)) == 0 {
 				t.Fatalf("%q of row %d is searched in %b", word, i, groups)
 			}
@@ -233,7 +233,7 @@ func TestGramsLeaveNothingOut(t *testing.T) {
 		if bytes.Contains(b.text, word) {
 			t.Fatalf("%q is in the text", word)
 		}
-		passed += bits.OnesCount32(b.groups(word))
+		passed += bits.OnesCount32(b.groupsWith(word))
 	}
 	if passed > 10*32 {
 		t.Errorf("1000 words that are not there are searched for in %d groups", passed)

@@ -56,15 +56,15 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if err := s.check(); err != nil {
 		return Entry{}, err
 	}
-	if e, ok := c.named(s); ok {
+	if e, ok := c.findExact(s); ok {
 		return e, nil
 	}
-	e, ok := s.search(c.List(ctx))
+	e, ok := s.newestIn(c.List(ctx))
 	if !ok {
 		if err := c.findCluster(ctx, s.Namespace, s.Name); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}
-		e, ok = s.search(c.Cached())
+		e, ok = s.newestIn(c.Cached())
 	}
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, s)
@@ -81,9 +81,9 @@ func (s Selector) check() error {
 	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
 }
 
-// named looks up a session of our layout by its exact name, without a search. Most requests name one. ok is false for
-// aliases, owners' names and sessions of other layouts, which search finds.
-func (c *Catalog) named(s Selector) (Entry, bool) {
+// findExact looks up a session of our layout by its exact name, without a search. Most requests name one. ok is false
+// for aliases, owners' names and sessions of other layouts, which newestIn finds.
+func (c *Catalog) findExact(s Selector) (Entry, bool) {
 	if kind := Kind(s.Kind); kind == RayJob || kind == RayService {
 		return Entry{}, false
 	}
@@ -94,8 +94,8 @@ func (c *Catalog) named(s Selector) (Entry, bool) {
 	return known.entry(ref, time.Now(), c.opts.Quiet), ok
 }
 
-// search finds the newest session of a list that matches; false if there is none.
-func (s Selector) search(l Listing) (Entry, bool) {
+// newestIn finds the newest session of a list that the selector selects; false if there is none.
+func (s Selector) newestIn(l Listing) (Entry, bool) {
 	if l.list == nil {
 		return Entry{}, false
 	}
@@ -111,7 +111,7 @@ func (s Selector) search(l Listing) (Entry, bool) {
 		if !matches || n.texts[c.namespace] != s.Namespace {
 			continue
 		}
-		if IsAlias(s.Session) || s.Session == string(l.list.blocks[p.block].name(int(p.row))) {
+		if IsAlias(s.Session) || s.Session == string(l.list.blocks[p.block].sessionName(int(p.row))) {
 			return l.list.entry(p, time.Now().UnixMicro()), true
 		}
 	}

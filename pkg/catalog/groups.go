@@ -52,10 +52,10 @@ const (
 	maxBytes    = math.MaxInt64 / 2                              // with room for one more session
 )
 
-// groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the number of
-// failed sessions), start (of the newest session), duration (the total), sessions and size.
-func (l *list) groups(q *Query, found []rowSet) (p Part) {
-	all := l.sums(q, found)
+// queryGroups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the
+// number of failed sessions), start (of the newest session), duration (the total), sessions and size.
+func (l *list) queryGroups(q *Query, found []rowSet) (p Part) {
+	all := l.sumByGroup(q, found)
 	p.Found, p.From = all.len, q.firstOf(all.len)
 	compare := l.compareSums(q)
 	first := top[int]{limit: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
@@ -68,10 +68,10 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	for i := range all.len {
 		first.add(i)
 	}
-	numbers := first.sorted()[min(p.From, all.len):] // of the groups that are shown
+	numbers := first.sortAndCut()[min(p.From, all.len):] // of the groups that are shown
 	p.Groups = make([]Group, 0, len(numbers))
 	for _, i := range numbers {
-		p.Groups = append(p.Groups, l.group(q, all.at(i)))
+		p.Groups = append(p.Groups, l.groupOf(q, all.at(i)))
 	}
 	l.addNewest(q, found, numbers, p.Groups)
 	return p
@@ -107,8 +107,8 @@ func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group
 	}
 }
 
-// sums adds up the found rows by group. The groups are in the order of their newest sessions.
-func (l *list) sums(q *Query, found []rowSet) (all sums) {
+// sumByGroup adds up the found rows by group. The groups are in the order of their newest sessions.
+func (l *list) sumByGroup(q *Query, found []rowSet) (all sums) {
 	numberOf := l.numberOf(q)
 	now := q.Now.UnixMicro()
 	for at := range places(found) {
@@ -154,14 +154,14 @@ func (l *list) byOwner() func(r *row, next int) int {
 	}
 }
 
-// group converts a sum to a Group.
-func (l *list) group(q *Query, s *sum) Group {
+// groupOf converts a sum to a Group.
+func (l *list) groupOf(q *Query, s *sum) Group {
 	namespace, name := l.namesOf(q, s)
 	r := l.row(s.newest)
 	return Group{
 		Namespace: namespace, Kind: kinds[r.kind], Name: name, Sessions: int(s.sessions), Running: int(s.running),
 		Failed: int(s.failed),
-		Last:   moment64(r.start), Duration: time.Duration(s.duration) * time.Microsecond, Bytes: s.bytes,
+		Last:   timeOfMicros(r.start), Duration: time.Duration(s.duration) * time.Microsecond, Bytes: s.bytes,
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *Catalog) readFailedJobs(ctx context.Context, ref layout.Session, d *det
 			return read
 		}
 	}
-	d.FailedJobs, d.Cause = failures(f.Jobs)
+	d.FailedJobs, d.Cause = countFailures(f.Jobs)
 	d.text = f.Bounded().Text
 	return from.jobs
 }
@@ -62,17 +62,17 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 	case err != nil:
 		return nil, after, fmt.Errorf("read %s: %w", newest.key, err)
 	}
-	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !failed(j) }), last, nil
+	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !hasFailed(j) }), last, nil
 }
 
-// failures returns how many jobs have failed, and in one line what Ray says about the one that failed first. Ray's
+// countFailures returns how many jobs have failed, and in one line what Ray says about the one that failed first. Ray's
 // message ends with the end of the driver's log (ray/dashboard/modules/job/job_supervisor.py), so its last line is the
 // most useful one.
-func failures(jobs []packs.Job) (n int, cause string) {
+func countFailures(jobs []packs.Job) (n int, cause string) {
 	var first *packs.Job
 	for i := range jobs {
 		j := &jobs[i]
-		if !failed(*j) {
+		if !hasFailed(*j) {
 			continue
 		}
 		if n++; first == nil || j.End > 0 && (first.End == 0 || j.End < first.End) {
@@ -94,4 +94,4 @@ func failures(jobs []packs.Job) (n int, cause string) {
 	return n, packs.Line(cause)
 }
 
-func failed(j packs.Job) bool { return j.Status == jobstatus.Failed }
+func hasFailed(j packs.Job) bool { return j.Status == jobstatus.Failed }

@@ -164,7 +164,7 @@ func TestFailedJobsUntilTheEnd(t *testing.T) {
 		}},
 		"another replica packed it": {lab, func(r *runs) []Entry {
 			now := time.Now()
-			r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now,
+			r.c.mergePackRow(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now,
 				LastWrite: now, Summary: Summary{Outcome: "failed", Objects: 2}})
 			if e := entriesOf(r.c.Cached())[0]; e.Outcome != "failed" {
 				t.Errorf("packed: %+v", e)
@@ -282,12 +282,12 @@ func TestFirstFailure(t *testing.T) {
 		"Job f failed: red":         {{Submission: "f", Status: "FAILED", Message: "\x1b[31mred\n\x1b[0m\n"}},
 		"Job e failed: (e pid=1) x": {{Submission: "e", Status: "FAILED", Message: "\x1b[36m(e pid=1)\x1b[0m x\x1b[0m\n"}},
 	} {
-		if _, cause := failures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") ||
+		if _, cause := countFailures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") ||
 			strings.ContainsAny(cause, "\n\x00") {
 			t.Errorf("%q, want %q", cause, want)
 		}
 	}
-	if _, cause := failures([]packs.Job{{Submission: "a", Status: "FAILED", Message: strings.Repeat("x", 1<<20)}}); len(
+	if _, cause := countFailures([]packs.Job{{Submission: "a", Status: "FAILED", Message: strings.Repeat("x", 1<<20)}}); len(
 		cause) > 400 {
 		t.Errorf("a cause of %d bytes", len(cause))
 	}

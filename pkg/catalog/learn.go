@@ -62,7 +62,7 @@ func (s *sources) add(parsed layout.Object, o blob.Object) {
 	}
 	switch path, query, _ := strings.Cut(parsed.Path, "?"); {
 	case path == jobsPath && query == "":
-		if s.jobs.size-o.Size >= layout.JobBytes {
+		if s.jobs.size-o.Size >= layout.JobBytes { // so much shorter: the later list lacks a job
 			s.dropped = s.jobs
 		}
 		s.jobs = answer{o.Key, o.ETag, o.Size}
@@ -124,6 +124,7 @@ func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details,
 			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
 		}
 	}
+	// The head's clock, by which jobs' times are, may be ahead of the store's.
 	for i := range f.Jobs {
 		for _, at := range []*int64{&f.Jobs[i].Start, &f.Jobs[i].End} {
 			*at = max(0, max(0, *at)-from.ahead.Milliseconds()) // 0, which means not known, stays 0
@@ -141,9 +142,9 @@ func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details,
 	return &f
 }
 
-// facts returns the details as a row of a pack. Findings, jobs, hours and labels are nil, as the list does not hold
+// asFacts returns the details as a row of a pack. Findings, jobs, hours and labels are nil, as the list does not hold
 // them.
-func (d *details) facts(ref layout.Session) packs.Facts {
+func (d *details) asFacts(ref layout.Session) packs.Facts {
 	return packs.Facts{
 		Ref: ref, Seen: d.readAt, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite,
 		Version: d.explained, Text: d.text,
@@ -178,9 +179,9 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 		job := packs.Job{
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint,
 			Start: int64(j.StartTime), End: int64(j.EndTime),
-			User: text(j.Metadata.User), Name: cmp.Or(text(j.Metadata.JobName), text(j.Metadata.Name)),
+			User: jsonString(j.Metadata.User), Name: cmp.Or(jsonString(j.Metadata.JobName), jsonString(j.Metadata.Name)),
 		}
-		if failed(job) { // of others the message says nothing that the status does not
+		if hasFailed(job) { // of others the message says nothing that the status does not
 			job.Message = j.Message
 		}
 		jobs = append(jobs, job)
@@ -211,8 +212,8 @@ func addDropped(in *jsonstream.Reader, f *packs.Facts) error {
 	return nil
 }
 
-// text reads a JSON string; anything else is "".
-func text(raw json.RawMessage) (s string) {
+// jsonString reads a JSON string; anything else is "".
+func jsonString(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
 }

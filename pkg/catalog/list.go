@@ -61,7 +61,7 @@ func (l *list) summary() *summary {
 		for p, r := range l.everyRow() {
 			c := &clusters[r.cluster]
 			if forms[c.plain] > 1 {
-				key := session{c.plain, string(l.blocks[p.block].name(int(p.row)))}
+				key := session{c.plain, string(l.blocks[p.block].sessionName(int(p.row)))}
 				other, known := shown[key]
 				switch {
 				case !known:
@@ -168,12 +168,12 @@ func (l *list) running(now int64) iter.Seq[place] {
 
 func (l *list) row(p place) *row { return &l.blocks[p.block].rows[p.row] }
 
-// searched returns a row's text for searches.
-func (l *list) searched(p place) string { return l.blocks[p.block].searched(int(p.row)) }
+// searchText returns a row's text for searches.
+func (l *list) searchText(p place) string { return l.blocks[p.block].searchText(int(p.row)) }
 
 // ref returns the name of a row's session.
 func (l *list) ref(p place) layout.Session {
-	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].name(int(p.row))))
+	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].sessionName(int(p.row))))
 }
 
 // entry returns a row as an Entry, which callers may keep.
@@ -181,8 +181,8 @@ func (l *list) entry(p place, now int64) Entry {
 	return l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
 }
 
-// behind returns the position of the first row after a key; a block beyond the last one if there is none.
-func (l *list) behind(k key) place {
+// firstAfter returns the position of the first row after a key; a block beyond the last one if there is none.
+func (l *list) firstAfter(k key) place {
 	for at, b := range l.blocks {
 		if compareRow(&l.names, b, len(b.rows)-1, k) > 0 {
 			i, found := searchRows(&l.names, b, k)

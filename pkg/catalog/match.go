@@ -37,16 +37,16 @@ func (s *rowSet) count() (n int) {
 // and name, not for each row.
 type matcher struct {
 	*list
-	f        *Filter
-	every    bool   // words are the only condition
-	now      int64  // Unix microseconds
-	clusters []bool // whether a cluster's rows may pass, by its number; nil: all
-	owners   []bool // whether an owner's rows may pass, by the number of its name; nil: all
-	versions []bool // likewise, by the number of the Ray version
-	kind     uint8
-	outcome  uint8
-	from, to int64 // Unix microseconds; 0: no limit
-	words    []wordMatch
+	f         *Filter
+	onlyWords bool   // words are the only condition
+	now       int64  // Unix microseconds
+	clusters  []bool // whether a cluster's rows may pass, by its number; nil: all
+	owners    []bool // whether an owner's rows may pass, by the number of its name; nil: all
+	versions  []bool // likewise, by the number of the Ray version
+	kind      uint8
+	outcome   uint8
+	from, to  int64 // Unix microseconds; 0: no limit
+	words     []wordMatch
 }
 
 // wordMatch says where a word occurs.
@@ -63,36 +63,36 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	columns := *f // the conditions that do not become words
 	columns.Words, columns.Labels, columns.User, columns.Finding, columns.Submission = nil, nil, "", "", ""
 	m := &matcher{
-		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
+		list: l, f: f, onlyWords: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
 		outcome: codeOf(outcomes, f.Outcome),
 		from:    micros(f.From), to: micros(f.To),
 	}
 	if allowed != nil || f.KubernetesCluster+f.Namespace+f.Cluster != "" {
-		namespaces := n.matching(func(text string) bool {
+		namespaces := n.textsMeeting(func(text string) bool {
 			return (allowed == nil || allowed[text]) && f.selectsNamespace(text)
 		})
-		clusters := n.matching(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
+		clusters := n.textsMeeting(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
 		m.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			m.clusters[i] = namespaces[c.namespace] && clusters[c.name]
 		}
 	}
 	if f.Owner != "" {
-		m.owners = n.matching(func(text string) bool { return text == f.Owner })
+		m.owners = n.textsMeeting(func(text string) bool { return text == f.Owner })
 	}
 	if f.RayVersion != "" {
-		m.versions = n.matching(func(text string) bool {
+		m.versions = n.textsMeeting(func(text string) bool {
 			return text == f.RayVersion ||
 				strings.HasPrefix(text, f.RayVersion+".")
 		})
 	}
 	for _, word := range f.Words {
-		m.words = append(m.words, n.match(word))
+		m.words = append(m.words, n.matchWord(word))
 	}
 	if f.Submission != "" { // a whole line of the text for searches
 		m.words = append(m.words, wordMatch{word: []byte("\n" + strings.ToLower(f.Submission) + "\n")})
 	}
-	for _, tag := range f.tags() {
+	for _, tag := range f.tagLines() {
 		m.words = append(m.words, wordMatch{word: []byte(tag), tag: true})
 	}
 	// Long words first: they select fewer rows, in which later words are searched.
@@ -100,9 +100,9 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	return m
 }
 
-// tags returns the lines, or beginnings of lines, that the tags of the text for searches must have, each after a
+// tagLines returns the lines, or beginnings of lines, that the tags of the text for searches must have, each after a
 // newline; see packs.Facts.Text. No name contains newlines.
-func (f *Filter) tags() (lines []string) {
+func (f *Filter) tagLines() (lines []string) {
 	if f.User != "" {
 		lines = append(lines, "\n"+packs.UserTag+f.User+"\n")
 	}
@@ -119,10 +119,11 @@ func (f *Filter) tags() (lines []string) {
 	return lines
 }
 
-// match finds the names, kinds and outcomes in which a word in lower case occurs.
-func (n *names) match(word string) wordMatch {
-	w := wordMatch{word: []byte(word), kinds: containing(kinds, word), outcomes: containing(outcomes, word)}
-	if w.texts = n.containing(w.word); w.texts != nil {
+// matchWord finds the names, kinds and outcomes in which a word in lower case occurs. Where else it occurs is searched
+// block by block (addMatching).
+func (n *names) matchWord(word string) wordMatch {
+	w := wordMatch{word: []byte(word), kinds: textsWith(kinds, word), outcomes: textsWith(outcomes, word)}
+	if w.texts = n.textsWith(w.word); w.texts != nil {
 		w.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
@@ -131,8 +132,8 @@ func (n *names) match(word string) wordMatch {
 	return w
 }
 
-// containing says for each text whether a word in lower case occurs in it; nil: in none.
-func containing(all []string, word string) (has []bool) {
+// textsWith says for each text whether a word in lower case occurs in it; nil: in none.
+func textsWith(all []string, word string) (has []bool) {
 	for i, text := range all {
 		if strings.Contains(strings.ToLower(text), word) {
 			if has == nil {
@@ -144,8 +145,8 @@ func containing(all []string, word string) (has []bool) {
 	return has
 }
 
-// addNamed adds the rows to has whose namespace, cluster, owner, Ray version, kind or outcome contains the word.
-func (w *wordMatch) addNamed(b *block, has *rowSet) {
+// addRowsByName adds the rows to has whose namespace, cluster, owner, Ray version, kind or outcome contains the word.
+func (w *wordMatch) addRowsByName(b *block, has *rowSet) {
 	if w.texts == nil && w.kinds == nil && w.outcomes == nil {
 		return
 	}
@@ -158,8 +159,8 @@ func (w *wordMatch) addNamed(b *block, has *rowSet) {
 	}
 }
 
-// matching says for each text whether it meets a condition.
-func (n *names) matching(condition func(string) bool) []bool {
+// textsMeeting says for each text, by its number, whether it meets a condition.
+func (n *names) textsMeeting(condition func(string) bool) []bool {
 	is := make([]bool, len(n.texts))
 	for i, text := range n.texts {
 		is[i] = condition(text)
@@ -182,7 +183,7 @@ func (m *matcher) matchingRows() []rowSet {
 // those in which the word occurs.
 func (m *matcher) addMatching(b *block, found *rowSet) {
 	left := 0 // rows in found
-	if m.every {
+	if m.onlyWords {
 		left = len(b.rows)
 		found.addFirst(left)
 	} else {
@@ -199,13 +200,13 @@ func (m *matcher) addMatching(b *block, found *rowSet) {
 		}
 		word := &m.words[w]
 		var has rowSet
-		word.addNamed(b, &has)
+		word.addRowsByName(b, &has)
 		b.search(word.word, found, &has)
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
 			if word.tag {
-				found[i] = b.tagged(word.word, i*64, found[i])
+				found[i] = b.rowsWithTag(word.word, i*64, found[i])
 			}
 			left += bits.OnesCount64(found[i])
 		}
@@ -235,9 +236,9 @@ func (m *matcher) matchesColumns(r *row) bool {
 	return true
 }
 
-// tagged returns those of some rows whose tags (packs.Facts.Text before its empty line) contain a line. Bit i of rows
-// and of the result stands for row first + i.
-func (b *block) tagged(line []byte, first int, rows uint64) (has uint64) {
+// rowsWithTag returns those of some rows whose tags (packs.Facts.Text before its empty line) contain a line. Bit i of
+// rows and of the result stands for row first + i.
+func (b *block) rowsWithTag(line []byte, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
 		text := b.text[b.nameFrom(i)+int(b.rows[i].nameLen) : b.rows[i].textEnd]
@@ -254,7 +255,7 @@ const fewRows = 16
 
 // search adds those of some rows to has in whose name or text a word occurs.
 func (b *block) search(word []byte, some, has *rowSet) {
-	for groups := b.groups(word); groups != 0; groups &= groups - 1 {
+	for groups := b.groupsWith(word); groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros32(groups)
 		rows := some[group] &^ has[group]
 		switch {

@@ -23,7 +23,7 @@ func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
 	return m
 }
 
-func result(err error) string {
+func resultLabel(err error) string {
 	if err != nil {
 		return "error"
 	}

@@ -61,9 +61,9 @@ func (n Name) String() string { return n.text }
 // of the filter.
 type Lookup func(Filter) ([]Entry, error)
 
-// In returns a Lookup among some entries, which are sorted newest first. Words are searched only in the names of
+// LookupIn returns a Lookup among some entries, which are sorted newest first. Words are searched only in the names of
 // sessions and owners.
-func In(entries []Entry) Lookup {
+func LookupIn(entries []Entry) Lookup {
 	return func(f Filter) ([]Entry, error) {
 		var found []Entry
 		for _, e := range entries {
@@ -105,8 +105,8 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 			func(e Entry) string { return e.Ref.Namespace + "/" + e.OwnerName }
 		found = n.inNamespace(owned)
 	}
-	if places := distinct(found, place); len(places) > 1 {
-		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), listed(places))
+	if places := distinctTexts(found, place); len(places) > 1 {
+		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), firstNames(places))
 	}
 	cluster := found
 	switch {
@@ -120,10 +120,10 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 		return found, nil
 	}
 	if n.Cluster != "" && len(cluster) > 0 {
-		return nil, n.notFound("; it has " + listed(distinct(cluster, sessionOf)))
+		return nil, n.notFound("; it has " + firstNames(distinctTexts(cluster, sessionOf)))
 	}
-	if places := distinct(everywhere, clusterOf); len(places) > 0 {
-		return nil, n.notFound("; stored are sessions of " + listed(places))
+	if places := distinctTexts(everywhere, clusterOf); len(places) > 0 {
+		return nil, n.notFound("; stored are sessions of " + firstNames(places))
 	}
 	return nil, n.notFound(n.Suggestion(lookup))
 }
@@ -135,9 +135,9 @@ func (n Name) One(lookup Lookup) (Entry, error) {
 		return Entry{}, err
 	}
 	if n.Cluster == "" {
-		if places := distinct(found, func(e Entry) string { return e.Ref.String() }); len(places) > 1 {
+		if places := distinctTexts(found, func(e Entry) string { return e.Ref.String() }); len(places) > 1 {
 			return Entry{}, fmt.Errorf("%d clusters have a session of this name; name one of: %s", len(places),
-				listed(places))
+				firstNames(places))
 		}
 	}
 	return found[0], nil
@@ -165,8 +165,8 @@ func (n Name) Suggestion(lookup Lookup) string {
 	if near := n.Nearest(lookup); near != "" {
 		return human.DidYouMean(near)
 	}
-	if places := distinct(search(lookup, strings.ToLower(n.Cluster)), clusterOf); len(places) > 0 {
-		return "; it is found in sessions of " + listed(places)
+	if places := distinctTexts(searchWords(lookup, strings.ToLower(n.Cluster)), clusterOf); len(places) > 0 {
+		return "; it is found in sessions of " + firstNames(places)
 	}
 	return ""
 }
@@ -176,18 +176,18 @@ func (n Name) Suggestion(lookup Lookup) string {
 func (n Name) Nearest(lookup Lookup) string {
 	// A mistyped name usually has one half right, so the candidates contain either half.
 	word := strings.ToLower(n.Cluster)
-	alike := append(search(lookup, word[:len(word)/2]), search(lookup, word[len(word)/2:])...)
-	near := human.Nearest(n.Cluster, append(distinct(alike, func(e Entry) string { return e.Ref.Cluster }),
-		distinct(alike, func(e Entry) string { return e.OwnerName })...))
+	alike := append(searchWords(lookup, word[:len(word)/2]), searchWords(lookup, word[len(word)/2:])...)
+	near := human.Nearest(n.Cluster, append(distinctTexts(alike, func(e Entry) string { return e.Ref.Cluster }),
+		distinctTexts(alike, func(e Entry) string { return e.OwnerName })...))
 	if near == n.Cluster {
 		return ""
 	}
 	return near
 }
 
-// search returns the sessions in which all words of a text are found; none if text is empty or if lookup fails, because
-// the result is only used for suggestions.
-func search(lookup Lookup, text string) []Entry {
+// searchWords returns the sessions in which all words of a text are found; none if text is empty or if lookup fails,
+// because the result is only used for suggestions.
+func searchWords(lookup Lookup, text string) []Entry {
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return nil
@@ -200,8 +200,8 @@ func sessionOf(e Entry) string { return e.Ref.Name }
 
 func clusterOf(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
 
-// distinct returns text of each entry, in the order of entries, each value once.
-func distinct(entries []Entry, text func(Entry) string) (all []string) {
+// distinctTexts returns text of each entry, in the order of entries, each value once.
+func distinctTexts(entries []Entry, text func(Entry) string) (all []string) {
 	seen := map[string]bool{}
 	for _, e := range entries {
 		if t := text(e); !seen[t] {
@@ -212,8 +212,8 @@ func distinct(entries []Entry, text func(Entry) string) (all []string) {
 	return all
 }
 
-// listed returns the first ten names, separated by commas, and how many more there are.
-func listed(all []string) string {
+// firstNames returns a text with the first ten names, separated by commas, and how many more there are.
+func firstNames(all []string) string {
 	const limit = 10
 	text := strings.Join(all[:min(limit, len(all))], ", ")
 	if len(all) > limit {

@@ -65,8 +65,8 @@ func TestName(t *testing.T) {
 		var one Entry
 		oneErr := err
 		if err == nil {
-			all, err = n.All(In(entries))
-			one, oneErr = n.One(In(entries))
+			all, err = n.All(LookupIn(entries))
+			one, oneErr = n.One(LookupIn(entries))
 		}
 		check(t, name+", all", all, err, want.all)
 		check(t, name+", one", []Entry{one}, oneErr, want.one)
@@ -75,14 +75,14 @@ func TestName(t *testing.T) {
 		}
 	}
 	const found = "; it is found in sessions of a/nightly-x2, a/nightly-x1"
-	if got := (Name{Cluster: "nightly"}).Suggestion(In(entries)); got != found {
+	if got := (Name{Cluster: "nightly"}).Suggestion(LookupIn(entries)); got != found {
 		t.Errorf("a name that is that of something else: %q", got)
 	}
-	if found, err := Select(In(entries), []string{"nightly", "lab/latest", "lab"}); err != nil || len(found) != 4 ||
+	if found, err := Select(LookupIn(entries), []string{"nightly", "lab/latest", "lab"}); err != nil || len(found) != 4 ||
 		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
 	}
-	if _, err := SelectSessions(In(entries), []string{"lab"}); err == nil ||
+	if _, err := SelectSessions(LookupIn(entries), []string{"lab"}); err == nil ||
 		!strings.Contains(err.Error(), "such as lab/latest") {
 		t.Errorf("a cluster where a session is wanted: %v", err)
 	}

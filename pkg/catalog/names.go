@@ -29,8 +29,8 @@ type cluster struct {
 	plain uint32
 }
 
-// text returns the number of a text.
-func (n *names) text(s string) uint32 {
+// numberOfText returns the number of a text.
+func (n *names) numberOfText(s string) uint32 {
 	if number, ok := n.numbers[s]; ok {
 		return number
 	}
@@ -60,11 +60,11 @@ func (n *names) copyText(s string) string {
 // bufferSize is the size of the memory that is allocated for texts at a time, in bytes.
 const bufferSize = 64 << 10
 
-// cluster returns the number of a session's cluster, and numbers it first if it is new.
-func (n *names) cluster(ref layout.Session) uint32 {
+// numberOfCluster returns the number of a session's cluster, and numbers it first if it is new.
+func (n *names) numberOfCluster(ref layout.Session) uint32 {
 	c := cluster{
-		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind),
-		ownerName: n.text(ref.OwnerName), version: ref.Version,
+		namespace: n.numberOfText(ref.Namespace), name: n.numberOfText(ref.Cluster), ownerKind: n.numberOfText(ref.OwnerKind),
+		ownerName: n.numberOfText(ref.OwnerName), version: ref.Version,
 	}
 	if number, ok := n.clusterNumbers[c]; ok {
 		return number
@@ -77,7 +77,7 @@ func (n *names) cluster(ref layout.Session) uint32 {
 	if ref.Name = ""; ref == plain {
 		c.plain = uint32(len(n.clusters)) // itself
 	} else {
-		c.plain = n.cluster(plain)
+		c.plain = n.numberOfCluster(plain)
 	}
 	number := uint32(len(n.clusters))
 	n.clusters, n.clusterNumbers[key] = append(n.clusters, c), number
@@ -93,9 +93,9 @@ func (n *names) ref(number uint32, session string) layout.Session {
 	}
 }
 
-// containing says for each text whether a word in lower case occurs in it; nil: in none. Words have no newline, so a
+// textsWith says for each text whether a word in lower case occurs in it; nil: in none. Words have no newline, so a
 // match never spans two texts.
-func (n *names) containing(word []byte) (has []bool) {
+func (n *names) textsWith(word []byte) (has []bool) {
 	for from := 0; ; {
 		at := bytes.Index(n.lower[from:], word)
 		if at < 0 {

@@ -31,7 +31,7 @@ func compareRow(n *names, b *block, i int, k key) int {
 	ref := n.ref(r.cluster, "")
 	return cmp.Or(
 		cmp.Compare(ref.Namespace, k.ref.Namespace), cmp.Compare(ref.Cluster, k.ref.Cluster),
-		bytes.Compare(b.name(i), []byte(k.ref.Name)), compareLayouts(&ref, &k.ref),
+		bytes.Compare(b.sessionName(i), []byte(k.ref.Name)), compareLayouts(&ref, &k.ref),
 	)
 }
 

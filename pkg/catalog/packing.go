@@ -41,8 +41,9 @@ type packing struct {
 	// are at most maxUnpacked.
 	fresh   map[layout.Session]*packs.Facts
 	removed map[time.Time]map[layout.Session]bool // by day: removed sessions that packs may still have
-	full    map[time.Time]int                     // by day: how many packs its last joining left, minus one
-	wake    chan struct{}                         // has a token when many facts wait
+	// fullPacks is by day: how many full packs its last joining left. All that it leaves but the last one are full.
+	fullPacks map[time.Time]int
+	wake      chan struct{} // has a token when many facts wait
 }
 
 // keepPacking packs until ctx ends.
@@ -109,7 +110,7 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 			case err == nil:
 				return guard.CatchPanic(pack.Key, func() error {
 					for i := range rows {
-						c.adopt(&rows[i])
+						c.mergePackRow(&rows[i])
 					}
 					c.table.applyChanges()
 					if c.table.rows >= firstRows { // the newest sessions are known: callers need not wait for the rest
@@ -141,9 +142,10 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 	maps.DeleteFunc(c.packed.read, func(key string, _ bool) bool { return !keys[key] })
 }
 
-// adopt merges a row of a pack into the list by the rules of packs.Merge; c.mu must be held. A row that adds nothing to
-// what the list has changes nothing. A session that was removed after the row was written is not listed again.
-func (c *Catalog) adopt(f *packs.Facts) {
+// mergePackRow merges a row of a pack into the list by the rules of packs.Merge; c.mu must be held. A row that adds
+// nothing to what the list has changes nothing. A session that was removed after the row was written is not listed
+// again.
+func (c *Catalog) mergePackRow(f *packs.Facts) {
 	s, listed := c.table.get(f.Ref)
 	if !listed {
 		if c.fullAt.After(f.Seen) {
@@ -153,16 +155,16 @@ func (c *Catalog) adopt(f *packs.Facts) {
 	}
 	merged := *f
 	if s.details != nil {
-		merged = packs.Merge(s.details.facts(f.Ref), merged)
+		merged = packs.Merge(s.details.asFacts(f.Ref), merged)
 	}
 	adopted := detailsOf(&merged)
 	if s.details != nil {
-		if known := s.details.facts(f.Ref); *adopted == *detailsOf(&known) {
+		if known := s.details.asFacts(f.Ref); *adopted == *detailsOf(&known) {
 			return
 		}
 	}
 	if merged.Seen.Equal(f.Seen) && merged.Outcome == f.Outcome && merged.Version == f.Version {
-		c.packed.drop(f.Ref) // the facts that wait to be packed are older and have nothing more
+		c.packed.discard(f.Ref) // the facts that wait to be packed are older and have nothing more
 	}
 	delete(c.jobs, f.Ref)
 	s.details = adopted
@@ -188,7 +190,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		}
 		err := c.opts.Packs.Append(ctx, day, existing, facts)
 		if blob.IsDenied(err) {
-			c.deny(err)
+			c.stopPacking(err)
 			return nil
 		}
 		if err != nil {
@@ -223,7 +225,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 // joinPacks joins the n packs of a day if there are many more than it needs, or if sessions of theirs were removed.
 func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	c.mu.Lock()
-	removed, full := maps.Clone(c.packed.removed[day]), c.packed.full[day]
+	removed, full := maps.Clone(c.packed.removed[day]), c.packed.fullPacks[day]
 	c.mu.Unlock()
 	if n-full < maxPacks && len(removed) == 0 {
 		return nil
@@ -237,7 +239,7 @@ func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.packed.full[day] = max(0, left-1)
+	c.packed.fullPacks[day] = max(0, left-1)
 	maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
 	if len(c.packed.removed[day]) == 0 {
 		delete(c.packed.removed, day)
@@ -282,8 +284,8 @@ func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
 	}
 }
 
-// drop discards the facts of a session that wait to be packed.
-func (p *packing) drop(ref layout.Session) {
+// discard discards the facts of a session that wait to be packed.
+func (p *packing) discard(ref layout.Session) {
 	delete(p.unpacked, ref)
 	delete(p.fresh, ref)
 }
@@ -300,9 +302,9 @@ func (c *Catalog) markPacked(all []*packs.Facts) {
 	}
 }
 
-// deny records and logs that the store refused a pack: nothing is packed for an hour. The facts that wait are
+// stopPacking records and logs that the store refused a pack: nothing is packed for an hour. The facts that wait are
 // discarded, and read again from the sessions when they are needed.
-func (c *Catalog) deny(err error) {
+func (c *Catalog) stopPacking(err error) {
 	c.opts.Log.WithError(err).Warn(
 		"the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the " +
 			"right to write below index/")

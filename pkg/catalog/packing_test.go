@@ -207,7 +207,7 @@ func TestPackOfAClockAhead(t *testing.T) {
 		facts packs.Facts
 		want  string
 	}{{before, "failed"}, {since, "succeeded"}} {
-		c.adopt(&pack.facts)
+		c.mergePackRow(&pack.facts)
 		if got := entriesOf(c.Cached())[0]; got.Outcome != pack.want {
 			t.Errorf("after a pack of %s: %+v", pack.facts.Seen, got)
 		}

@@ -112,7 +112,7 @@ func (l Listing) All() iter.Seq[Entry] { return l.Matching(Filter{}, time.Now())
 func (l Listing) Oldest() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		now := time.Now()
-		found := l.match(&Filter{}, now)
+		found := l.foundRows(&Filter{}, now)
 		for at := len(found) - 1; at >= 0; at-- {
 			for i := len(l.list.blocks[at].rows) - 1; i >= 0; i-- {
 				if found[at].has(i) && !yield(l.list.entry(place{int32(at), int32(i)}, now.UnixMicro())) {
@@ -126,7 +126,7 @@ func (l Listing) Oldest() iter.Seq[Entry] {
 // Matching returns the sessions that a filter selects, newest first.
 func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for p := range places(l.match(&f, now)) {
+		for p := range places(l.foundRows(&f, now)) {
 			if !yield(l.list.entry(p, now.UnixMicro())) {
 				return
 			}
@@ -148,8 +148,8 @@ func First(entries iter.Seq[Entry], limit int) (first []Entry) {
 // NewestWithText returns the newest session that a filter selects, and the lines of its text for searches, in lower
 // case. ok is false if there is none.
 func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
-	for p := range places(l.match(&f, now)) {
-		return l.list.entry(p, now.UnixMicro()), strings.Split(l.list.searched(p), "\n"), true
+	for p := range places(l.foundRows(&f, now)) {
+		return l.list.entry(p, now.UnixMicro()), strings.Split(l.list.searchText(p), "\n"), true
 	}
 	return Entry{}, nil, false
 }
@@ -176,7 +176,7 @@ func (l Listing) Tags(limit int) (t Tags) {
 		if seen++; seen > taggedSessions {
 			break
 		}
-		for _, tag := range packs.Tags(l.list.searched(p)) {
+		for _, tag := range packs.Tags(l.list.searchText(p)) {
 			counts[tag]++
 		}
 	}
@@ -217,8 +217,8 @@ func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// match returns the rows that a filter selects and the list shows, by block; nil for an empty list.
-func (l Listing) match(f *Filter, now time.Time) []rowSet {
+// foundRows returns the rows that a filter selects and the list shows, by block; nil for an empty list.
+func (l Listing) foundRows(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {
 		return nil
 	}
@@ -240,16 +240,16 @@ func places(found []rowSet) iter.Seq[place] {
 	}
 }
 
-// why says why words found a session: for each word that is in nothing the list shows of e, the line of the text for
-// searches that contains it; "" if all words are in what is shown. e is the entry of the row p.
-func (l *list) why(p place, e *Entry, words []string) string {
+// whyFound says why words found a session: for each word that is in nothing the list shows of e, the line of the text
+// for searches that contains it; "" if all words are in what is shown. e is the entry of the row p.
+func (l *list) whyFound(p place, e *Entry, words []string) string {
 	var shown, text string
 	var lines []string
 	for _, word := range words {
 		if shown == "" {
 			shown = strings.ToLower(strings.Join([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind,
 				e.OwnerName, e.RayVersion, e.Outcome, e.Cause}, "\n"))
-			text = l.searched(p)
+			text = l.searchText(p)
 		}
 		at := strings.Index(text, word)
 		if at < 0 || strings.Contains(shown, word) {
@@ -319,35 +319,35 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	if l.list == nil {
 		return p, nil
 	}
-	found := l.match(&q.Filter, q.Now)
+	found := l.foundRows(&q.Filter, q.Now)
 	if q.Group != "" {
-		return l.list.groups(&q, found), nil
+		return l.list.queryGroups(&q, found), nil
 	}
 	for i := range found {
 		p.Found += found[i].count()
 	}
 	var skip place
 	if q.After != "" {
-		k, err := readAfter(q.After)
+		k, err := parseToken(q.After)
 		if err != nil {
 			return Part{}, err
 		}
-		skip = l.list.behind(k)
+		skip = l.list.firstAfter(k)
 	}
 	p.From = q.firstOf(p.Found)
 	now := q.Now.UnixMicro()
-	order := l.list.ordered(&q, found, p.From, skip)
+	order := l.list.rowsInOrder(&q, found, p.From, skip)
 	if exact := l.list.exactRows(&q, found); exact != nil {
 		order = exactFirst(exact, found, p.From)
 	}
 	for at := range order {
 		if len(p.Entries) == q.Limit {
-			p.Next = after(&p.Entries[q.Limit-1])
+			p.Next = tokenAfter(&p.Entries[q.Limit-1])
 			break
 		}
 		p.Entries = append(p.Entries, l.list.entry(at, now))
 		if q.Ranked {
-			p.Why = append(p.Why, l.list.why(at, &p.Entries[len(p.Entries)-1], q.Words))
+			p.Why = append(p.Why, l.list.whyFound(at, &p.Entries[len(p.Entries)-1], q.Words))
 		}
 	}
 	return p, nil
@@ -362,10 +362,10 @@ func (q *Query) firstOf(found int) int {
 	return max(0, found-1) / q.Limit * q.Limit
 }
 
-// ordered returns the found rows in the order of the query. It leaves out the first rows of this order, as many as from
-// says and, if the order is newest first, those before the position skip. It may end after one row more than the
+// rowsInOrder returns the found rows in the order of the query. It leaves out the first rows of this order, as many as
+// from says and, if the order is newest first, those before the position skip. It may end after one row more than the
 // query's Limit.
-func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
+func (l *list) rowsInOrder(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
 	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
 	if compare == nil {
 		compare = func(a, b *row) int { return cmp.Compare(a.start, b.start) }
@@ -393,7 +393,7 @@ func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[
 	for p := range places(found) {
 		best.add(p)
 	}
-	all := best.sorted()
+	all := best.sortAndCut()
 	return slices.Values(all[min(from, len(all)):])
 }
 
@@ -412,12 +412,12 @@ func (t *top[T]) add(x T) {
 	}
 	t.kept = append(t.kept, x)
 	if len(t.kept) >= 2*t.limit {
-		t.sorted()
+		t.sortAndCut()
 	}
 }
 
-// sorted sorts what is kept, forgets all but the first limit, and returns these. More may be added afterwards.
-func (t *top[T]) sorted() []T {
+// sortAndCut sorts what is kept, forgets all but the first limit, and returns these. More may be added afterwards.
+func (t *top[T]) sortAndCut() []T {
 	slices.SortFunc(t.kept, t.compare)
 	if len(t.kept) >= t.limit {
 		t.kept, t.full = t.kept[:t.limit], true
@@ -425,14 +425,14 @@ func (t *top[T]) sorted() []T {
 	return t.kept
 }
 
-// after returns a Query.After for the position behind an entry. It stays valid when sessions come and go.
-func after(e *Entry) string {
+// tokenAfter returns the Query.After of the part that begins behind an entry. It stays valid when sessions come and go.
+func tokenAfter(e *Entry) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(micros(e.Start), 10) + " " + e.Ref.String()))
 }
 
-// readAfter reads a token made by after. The key's version is above all others, so that its position is behind the
-// session in every layout.
-func readAfter(token string) (k key, err error) {
+// parseToken reads a token made by tokenAfter. The key's version is above all others, so that its position is behind
+// the session in every layout.
+func parseToken(token string) (k key, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	micros, ref, ok := strings.Cut(string(text), " ")
 	parts := strings.Split(ref, "/")
@@ -456,8 +456,8 @@ type Picked struct {
 // facts are stored by that day, so a report reads them day by day.
 func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	days := make(map[time.Time]Picked)
-	for p := range places(l.match(&f, now)) {
-		day := layout.PackDay(layout.Session{Name: string(l.list.blocks[p.block].name(int(p.row)))})
+	for p := range places(l.foundRows(&f, now)) {
+		day := layout.PackDay(layout.Session{Name: string(l.list.blocks[p.block].sessionName(int(p.row)))})
 		picked := days[day]
 		days[day] = Picked{l.list, append(picked.places, p), now.UnixMicro()}
 	}

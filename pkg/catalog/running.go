@@ -55,7 +55,7 @@ func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	if len(added) == 0 {
 		return l
 	}
-	more := &list{blocks: merge(n, l.blocks, added), quiet: l.quiet}
+	more := &list{blocks: mergeChanges(n, l.blocks, added), quiet: l.quiet}
 	for _, b := range more.blocks {
 		more.rows += len(b.rows)
 	}

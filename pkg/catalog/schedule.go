@@ -88,7 +88,7 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 		if !ok {
 			return ref, false
 		}
-		if listed, ok := c.table.get(ref); ok && !s.reading[ref] && c.due(ref, listed) {
+		if listed, ok := c.table.get(ref); ok && !s.reading[ref] && c.isDue(ref, listed) {
 			s.reading[ref] = true
 			return ref, true
 		}
@@ -104,21 +104,21 @@ func (c *Catalog) plan() {
 	l := c.table.list(c.opts.Quiet)
 	now := time.Now()
 	byRead := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
-	idle := func(r *row) time.Duration { return time.Duration(r.readAt-r.written()) * time.Microsecond }
+	idle := func(r *row) time.Duration { return time.Duration(r.readAt-r.lastWritten()) * time.Microsecond }
 	byIdle := func(a, b place) int { return cmp.Compare(idle(l.row(a)), idle(l.row(b))) }
 	running := top[place]{limit: maxPlanned, compare: byRead}
 	lastEnded := top[place]{limit: (s.endedBudget + 1) / 2, compare: byIdle}
 	longUnread := top[place]{limit: s.endedBudget, compare: byRead}
 	for p := range l.all() {
 		r := l.row(p)
-		age := now.Sub(moment64(r.readAt)) // negative if the clock was set back
+		age := now.Sub(timeOfMicros(r.readAt)) // negative if the clock was set back
 		switch {
 		case !r.described:
-			if ref := l.ref(p); len(s.undescribed) < maxPlanned && !s.reading[ref] && c.due(ref, session{}) {
+			if ref := l.ref(p); len(s.undescribed) < maxPlanned && !s.reading[ref] && c.isDue(ref, session{}) {
 				s.undescribed = append(s.undescribed, ref)
 			}
 		case age < 0 || idle(r) <= c.opts.Quiet:
-			if age < 0 || age > c.opts.Interval-time.Second {
+			if age < 0 || age > c.opts.Interval-earlySecond {
 				running.add(p)
 			}
 		case s.endedBudget == 0: // until the markers are listed again
@@ -128,10 +128,10 @@ func (c *Catalog) plan() {
 			lastEnded.add(p)
 		}
 	}
-	ended := slices.Concat(lastEnded.sorted(), longUnread.sorted())
+	ended := slices.Concat(lastEnded.sortAndCut(), longUnread.sortAndCut())
 	ended = ended[:min(s.endedBudget, len(ended))]
 	s.endedBudget -= len(ended)
-	planned := slices.Concat(running.sorted(), ended)
+	planned := slices.Concat(running.sortAndCut(), ended)
 	slices.SortStableFunc(planned, byRead)
 	for _, p := range planned {
 		s.rereads = append(s.rereads, l.ref(p))
@@ -226,7 +226,7 @@ func (c *Catalog) Lookup(ctx context.Context) Lookup {
 		if err != nil {
 			return nil, err
 		}
-		return In(entries)(f)
+		return LookupIn(entries)(f)
 	}
 }
 
@@ -274,7 +274,7 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		ref := l.ref(p)
 		s, _ := c.table.get(ref)
 		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
-		if c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.wasQuiet(s)) {
+		if c.isDue(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.wasQuiet(s)) {
 			due = append(due, ref)
 		}
 	}

@@ -64,16 +64,16 @@ func (t *table) has(ref layout.Session) bool {
 
 func (t *table) put(ref layout.Session, s session) {
 	t.changes[ref] = &s
-	t.changed()
+	t.applyIfMany()
 }
 
 func (t *table) remove(ref layout.Session) {
 	t.changes[ref] = nil
-	t.changed()
+	t.applyIfMany()
 }
 
-// changed applies the changes if many wait.
-func (t *table) changed() {
+// applyIfMany applies the changes if many wait. A block is copied even for one change, so few are not worth it.
+func (t *table) applyIfMany() {
 	if len(t.changes) >= max(minChanges, t.rows/changeShare) {
 		t.applyChanges()
 	}
@@ -114,16 +114,16 @@ func (t *table) applyChanges() {
 		}
 	}
 	t.changes, t.current = make(map[layout.Session]*session), nil
-	t.blocks = merge(&t.names, t.blocks, all)
+	t.blocks = mergeChanges(&t.names, t.blocks, all)
 	t.rows = 0
 	for _, b := range t.blocks {
 		t.rows += len(b.rows)
 	}
 }
 
-// merge returns the blocks of a list with changes applied; blocks without a change are shared. It sorts all in place,
-// and adds names to n. Small blocks that follow each other are joined.
-func merge(n *names, blocks []*block, all []change) []*block {
+// mergeChanges returns the blocks of a list with changes applied; blocks without a change are shared. It sorts all in
+// place, and adds names to n. Small blocks that follow each other are joined.
+func mergeChanges(n *names, blocks []*block, all []change) []*block {
 	slices.SortFunc(all, func(a, b change) int {
 		if c := compareKeys(a.key, b.key); c != 0 {
 			return c
@@ -150,11 +150,11 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		all = all[end:]
 		parts := []*block{b}
 		if len(own) > 0 {
-			parts = b.apply(n, own)
+			parts = b.withChanges(n, own)
 		}
 		for _, b := range parts {
 			if last := len(out) - 1; last >= 0 && len(out[last].rows)+len(b.rows) <= blockRows {
-				out[last] = join(out[last], b)
+				out[last] = joinBlocks(out[last], b)
 			} else {
 				out = append(out, b)
 			}
@@ -163,25 +163,25 @@ func merge(n *names, blocks []*block, all []change) []*block {
 	return out
 }
 
-// join returns a block with the rows of both.
-func join(a, b *block) *block {
+// joinBlocks returns a block with the rows of both.
+func joinBlocks(a, b *block) *block {
 	both := &block{rows: make([]row, 0, len(a.rows)+len(b.rows)), text: make([]byte, 0, len(a.text)+len(b.text))}
 	for _, from := range []*block{a, b} {
 		for i := range from.rows {
-			both.copy(from, i)
+			both.copyRow(from, i)
 		}
 	}
 	return both
 }
 
-// apply returns the blocks, at most blockRows rows each, that a block becomes with changes, which are in the order of
-// the list.
-func (b *block) apply(n *names, changes []change) []*block {
+// withChanges returns the blocks, at most blockRows rows each, that a block becomes with changes, which are in the
+// order of the list. The block itself stays as it is.
+func (b *block) withChanges(n *names, changes []change) []*block {
 	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
 	i := 0
 	for _, c := range changes {
 		for i < len(b.rows) && compareRow(n, b, i, c.key) < 0 {
-			all.copy(b, i)
+			all.copyRow(b, i)
 			i++
 		}
 		if i < len(b.rows) && compareRow(n, b, i, c.key) == 0 {
@@ -192,7 +192,7 @@ func (b *block) apply(n *names, changes []change) []*block {
 		}
 	}
 	for ; i < len(b.rows); i++ {
-		all.copy(b, i)
+		all.copyRow(b, i)
 	}
 	// Rows that come in order, as from packs, fill blocks. A full block that gets rows in its middle is cut into blocks
 	// of equal size, because it may get more.
@@ -211,7 +211,7 @@ func (b *block) split(size int) []*block {
 		to := min(from+size, len(b.rows))
 		part := &block{rows: make([]row, 0, to-from), text: make([]byte, 0, int(b.rows[to-1].textEnd)-b.textFrom(from))}
 		for i := from; i < to; i++ {
-			part.copy(b, i)
+			part.copyRow(b, i)
 		}
 		out = append(out, part)
 	}

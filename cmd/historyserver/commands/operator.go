@@ -230,7 +230,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if len(names) == 0 {
 		return slices.Collect(l.Matching(f, now)), nil
 	}
-	found, err := catalog.Select(catalog.In(slices.Collect(l.All())), names)
+	found, err := catalog.Select(catalog.LookupIn(slices.Collect(l.All())), names)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 		path = "namespaces/" + url.PathEscape(first.Namespace) + "/clusters/" + url.PathEscape(first.Cluster) +
 			"/api/history/search"
 	case len(found) > 1:
-		_, err := n.One(catalog.In(found)) // the error names the sessions
+		_, err := n.One(catalog.LookupIn(found)) // the error names the sessions
 		return err
 	}
 	answer, err := s.Get(ctx, path, logs.SearchForm(&q.Query, q.from, q.to))
@@ -175,7 +175,7 @@ func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, erro
 		entries[i], noteOf[session.Ref] = session.Entry, session.Note
 	}
 	// A cluster's name selects all of its sessions.
-	if entries, err = catalog.Select(catalog.In(entries), names); err != nil {
+	if entries, err = catalog.Select(catalog.LookupIn(entries), names); err != nil {
 		return nil, err
 	}
 	var found []noted

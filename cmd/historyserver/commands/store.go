@@ -142,11 +142,11 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 	if err != nil {
 		return nil, err
 	}
-	if q.Session, err = findOne(catalog.In(entries), c.session); err != nil {
+	if q.Session, err = findOne(catalog.LookupIn(entries), c.session); err != nil {
 		return nil, err
 	}
 	if c.with != "" {
-		with, err := findOne(catalog.In(entries), c.with)
+		with, err := findOne(catalog.LookupIn(entries), c.with)
 		if err != nil {
 			return nil, err
 		}

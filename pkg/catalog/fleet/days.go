@@ -95,7 +95,7 @@ func (f *Fleet) mergePacks(ctx context.Context, listed []packs.Pack, day *cached
 	shared := make(texts)
 	for _, pack := range listed {
 		err := f.Packs.Read(ctx, pack, func(row *packs.Facts) error {
-			facts := shared.reduced(row)
+			facts := shared.reportedPart(row)
 			if before, ok := day.rows[row.Ref]; ok {
 				facts = packs.Merge(before, facts)
 			}
@@ -149,9 +149,9 @@ func (t texts) intern(text string) string {
 
 const maxText = 300
 
-// reduced returns a copy of a row with only the parts that a report adds up, in texts of t. Of the findings it has the
-// first error.
-func (t texts) reduced(f *packs.Facts) packs.Facts {
+// reportedPart returns a copy of a row with only the parts that a report adds up, in texts of t. Of the findings it has
+// the first error.
+func (t texts) reportedPart(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
 		Summary: packs.Summary{Outcome: t.intern(f.Outcome)}, Version: f.Version, Hours: t.hours(f.Hours)}
 	k.Ref.Namespace, k.Ref.Cluster = t.intern(f.Ref.Namespace), t.intern(f.Ref.Cluster)

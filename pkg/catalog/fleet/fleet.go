@@ -57,14 +57,15 @@ const concurrentDays = 3
 
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
 // packs. Report.Before is nil if its sessions and the others are together too many for one report. The error is a
-// *TooManyError if the sessions without those are too many.
+// *TooManyError if the sessions without those are too many, and a *param.Error if
+// the query is by cost and nothing has a price.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
 	if q.By == ByCost && f.Prices == nil {
 		return nil, &param.Error{Name: "by", Value: q.By, Want: "another resource: the server has no --prices"}
 	}
 	before := q.Before()
 	days, daysBefore := l.ByPackDay(q.Filter, q.Now), l.ByPackDay(before.Filter, q.Now)
-	n := count(days)
+	n := countSessions(days)
 	if f.MaxSessions > 0 && n > f.MaxSessions {
 		return nil, &TooManyError{n, f.MaxSessions}
 	}
@@ -83,7 +84,7 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 		return nil, err
 	}
 	report := sums.report()
-	if f.MaxSessions > 0 && n+count(daysBefore) > f.MaxSessions {
+	if f.MaxSessions > 0 && n+countSessions(daysBefore) > f.MaxSessions {
 		return report, nil
 	}
 	earlier := newSums(before, f.Prices)
@@ -95,7 +96,8 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	return report, nil
 }
 
-func count(days map[time.Time]catalog.Picked) (n int) {
+// countSessions returns how many sessions the days have together.
+func countSessions(days map[time.Time]catalog.Picked) (n int) {
 	for _, sessions := range days {
 		n += sessions.Len()
 	}
@@ -150,7 +152,7 @@ func (u *unpackedFacts) factsOf(rows dayRows, ref layout.Session) *packs.Facts {
 	case unpacked == nil:
 		return &packed
 	}
-	all := u.texts.reduced(unpacked)
+	all := u.texts.reportedPart(unpacked)
 	if isPacked {
 		all = packs.Merge(packed, all)
 	}

@@ -154,7 +154,7 @@ func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Se
 		for _, ref := range sessions {
 			facts := unpacked.factsOf(rows, ref)
 			if _, known := hoursOf(facts); known {
-				costs[ref] = f.Prices.cost(facts.Hours)
+				costs[ref] = f.Prices.costOfSession(facts.Hours)
 			}
 		}
 		release()
@@ -172,9 +172,9 @@ func (n NodePrice) matches(labels map[string]string) bool {
 	return true
 }
 
-// cost returns what the nodes of a session cost. The part of the hours that h.Nodes does not have, because the labels
-// of its nodes are not known, is counted at the price for nodes without labels. An infinite sum becomes 0.
-func (p *Prices) cost(h *packs.Hours) (sum float64) {
+// costOfSession returns what the nodes of a session cost. The part of the hours that h.Nodes does not have, because the
+// labels of its nodes are not known, is counted at the price for nodes without labels. An infinite sum becomes 0.
+func (p *Prices) costOfSession(h *packs.Hours) (sum float64) {
 	rest := h.Amounts // without those of h.Nodes
 	for _, n := range h.Nodes {
 		sum += p.Of(n.Labels, n.Amounts)
@@ -190,8 +190,8 @@ func (p *Prices) cost(h *packs.Hours) (sum float64) {
 	return sum
 }
 
-// budget returns what a namespace may cost in a month; 0: it has none.
-func (p *Prices) budget(namespace string) float64 {
+// monthlyBudget returns what a namespace may cost in a month; 0: it has none.
+func (p *Prices) monthlyBudget(namespace string) float64 {
 	for _, b := range p.Budgets {
 		if ok, _ := path.Match(b.Namespace, namespace); ok {
 			return b.Month

@@ -77,7 +77,7 @@ func TestCostByLabels(t *testing.T) {
 	h.AddNode(map[string]string{"ray.io/market-type": "spot"}, packs.Amounts{Node: 2, CPU: 8}) // 2 nodes for 3
 	h.AddNode(map[string]string{"ray.io/node-group": "x"}, packs.Amounts{Node: 1, CPU: 4, Memory: 2})
 	h.AddNode(nil, packs.Amounts{Node: 1, GPU: 1})
-	if got := p.cost(&h); !near(got, 8+6+5+10) || len(h.Nodes) != 3 || h.Node != 5 || h.CPU != 20 {
+	if got := p.costOfSession(&h); !near(got, 8+6+5+10) || len(h.Nodes) != 3 || h.Node != 5 || h.CPU != 20 {
 		t.Errorf("%v of %+v", got, h)
 	}
 	for n := range 100 {
@@ -90,7 +90,7 @@ func TestCostByLabels(t *testing.T) {
 
 func TestBudgetOfDays(t *testing.T) {
 	p := &Prices{Budgets: []Budget{{Namespace: "a", Month: 3100}, {Namespace: "*", Month: 1}}}
-	if a, b := p.budget("a"), p.budget("b"); a != 3100 || b != 1 {
+	if a, b := p.monthlyBudget("a"), p.monthlyBudget("b"); a != 3100 || b != 1 {
 		t.Errorf("%v, %v", a, b)
 	}
 	from := time.Date(2026, 10, 31, 0, 0, 0, 0, time.UTC) // the last of 31 days, and half of November

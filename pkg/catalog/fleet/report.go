@@ -202,8 +202,8 @@ type Session struct {
 	Hours   Hours     `json:"hours"`
 }
 
-// finish sets Unused of each resource, which is computed when all is added up.
-func (h *Hours) finish() {
+// setUnused sets Unused of each resource, which is computed when all is added up.
+func (h *Hours) setUnused() {
 	for _, r := range h.resources() {
 		if r.Measured > 0 {
 			unused := max(0, 1-r.Used/r.Measured)

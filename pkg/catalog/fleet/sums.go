@@ -67,7 +67,7 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 	hours, known := hoursOf(f)
 	if known && s.prices != nil {
-		hours.Cost = s.prices.cost(f.Hours)
+		hours.Cost = s.prices.costOfSession(f.Hours)
 	}
 	if !known {
 		s.total.Unmeasured++
@@ -87,11 +87,11 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 	failed := outcome == catalog.Failed
 	namespace := usageKey{namespace: e.Ref.Namespace}
-	if row := rowOf(s, "namespaces", s.namespaces, namespace, namespace.usage()); row != nil {
+	if row := rowOf(s, "namespaces", s.namespaces, namespace, namespace.emptyUsage()); row != nil {
 		row.add(failed, &hours, 1)
 	}
 	owner := usageKey{e.Ref.Namespace, e.OwnerKind, e.OwnerName}
-	if row := rowOf(s, "owners", s.owners, owner, owner.usage()); row != nil {
+	if row := rowOf(s, "owners", s.owners, owner, owner.emptyUsage()); row != nil {
 		row.add(failed, &hours, 1)
 	}
 	if f != nil {
@@ -141,7 +141,10 @@ func (u *Usage) add(failed bool, hours *Hours, share float64) {
 	u.Hours.add(hours, share)
 }
 
-func (k usageKey) usage() Usage { return Usage{Namespace: k.namespace, Kind: k.kind, Name: k.name} }
+// emptyUsage is a new row of the key.
+func (k usageKey) emptyUsage() Usage {
+	return Usage{Namespace: k.namespace, Kind: k.kind, Name: k.name}
+}
 
 // rowOf returns the row of a key in a table. If there is none, it adds empty as a new row. If the table is full, it
 // counts the row as left out and returns nil.
@@ -176,25 +179,26 @@ func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
 }
 
 // addJobs adds the jobs of a session to the tables of jobs and users. The session's hours are divided among its jobs in
-// proportion to how long each ran, or equally if that is not known of any.
+// proportion to how long each ran, or equally if that is not known of any. How long a successful run took counts in the
+// half of the days in which it began. Jobs for whose row a table has no space are left out (rowOf).
 func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 	var allSeconds float64
 	for i := range f.Jobs {
-		allSeconds += secondsOf(&f.Jobs[i], f.End)
+		allSeconds += secondsRun(&f.Jobs[i], f.End)
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		seconds, share := secondsOf(j, f.End), 1/float64(len(f.Jobs))
+		seconds, share := secondsRun(j, f.End), 1/float64(len(f.Jobs))
 		if allSeconds > 0 {
 			share = seconds / allSeconds
 		}
 		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
-			if row := rowOf(s, "users", s.users, user, user.usage()); row != nil {
+			if row := rowOf(s, "users", s.users, user, user.emptyUsage()); row != nil {
 				row.add(j.Status == jobstatus.Failed, hours, share)
 			}
 		}
 		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
-		row := rowOf(s, "jobs", s.jobs, key, job{Usage: key.usage()})
+		row := rowOf(s, "jobs", s.jobs, key, job{Usage: key.emptyUsage()})
 		if row == nil {
 			continue
 		}
@@ -210,8 +214,8 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 	}
 }
 
-// secondsOf returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
-func secondsOf(j *packs.Job, end time.Time) float64 {
+// secondsRun returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
+func secondsRun(j *packs.Job, end time.Time) float64 {
 	until := j.End
 	// No job ran longer than its session: the clock of its node may have been ahead.
 	if last := end.UnixMilli(); !end.IsZero() && (until == 0 || until > last) {
@@ -259,7 +263,7 @@ func (s *sums) cutSessions() {
 // rankUsage completes rows, and sorts them by a resource.
 func rankUsage(rows []Usage, by string) {
 	for i := range rows {
-		rows[i].Hours.finish()
+		rows[i].Hours.setUnused()
 	}
 	slices.SortFunc(rows, func(a, b Usage) int {
 		return cmp.Or(
@@ -284,7 +288,7 @@ func (p Place) compare(q Place) int {
 func (s *sums) totalBefore() *Before {
 	b := &Before{Total: s.total}
 	b.From, b.To = s.q.period()
-	b.Total.Hours.finish()
+	b.Total.Hours.setUnused()
 	return b
 }
 
@@ -303,7 +307,7 @@ func (s *sums) report() *Report {
 			r.By = "gpu"
 		}
 	}
-	r.Total.Hours.finish()
+	r.Total.Hours.setUnused()
 	slices.SortFunc(r.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
 	slices.SortFunc(r.Causes, func(a, b Cause) int {
 		return cmp.Or(b.Sessions-a.Sessions, b.Last.Compare(a.Last), cmp.Compare(a.Signature, b.Signature))
@@ -311,7 +315,7 @@ func (s *sums) report() *Report {
 	if s.prices != nil && len(s.prices.Budgets) > 0 {
 		months := monthsOf(s.q.From, s.q.To)
 		for i := range r.Namespaces {
-			r.Namespaces[i].Budget = months * s.prices.budget(r.Namespaces[i].Namespace)
+			r.Namespaces[i].Budget = months * s.prices.monthlyBudget(r.Namespaces[i].Namespace)
 		}
 	}
 	r.Budget = allBudgets(r.Namespaces)
@@ -330,15 +334,15 @@ func (s *sums) report() *Report {
 	r.Sessions = s.sessions
 	rankSessions(r.Sessions, r.By)
 	for i := range r.Sessions {
-		r.Sessions[i].Hours.finish()
+		r.Sessions[i].Hours.setUnused()
 	}
-	r.Causes = top(s, "causes", r.Causes)
-	r.Slower = top(s, "slower", r.Slower)
-	r.Sessions = top(s, "sessions", r.Sessions)
-	r.Users = top(s, "users", r.Users)
-	r.Namespaces = top(s, "namespaces", r.Namespaces)
-	r.Owners = top(s, "owners", r.Owners)
-	r.Jobs = top(s, "jobs", r.Jobs)
+	r.Causes = cutToTop(s, "causes", r.Causes)
+	r.Slower = cutToTop(s, "slower", r.Slower)
+	r.Sessions = cutToTop(s, "sessions", r.Sessions)
+	r.Users = cutToTop(s, "users", r.Users)
+	r.Namespaces = cutToTop(s, "namespaces", r.Namespaces)
+	r.Owners = cutToTop(s, "owners", r.Owners)
+	r.Jobs = cutToTop(s, "jobs", r.Jobs)
 	return r
 }
 
@@ -368,16 +372,17 @@ func (j *job) slower() (Slower, bool) {
 	if j.before.runs == 0 || j.after.runs == 0 || j.before.seconds == 0 {
 		return Slower{}, false
 	}
-	before, after := j.before.pace(), j.after.pace()
+	before, after := j.before.mean(), j.after.mean()
 	return Slower{Namespace: j.Namespace, Name: j.Name, Before: before, After: after, Ratio: after.Mean / before.Mean},
 		after.Mean > before.Mean
 }
 
-func (p pace) pace() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }
+// mean returns the pace as reports show it; there must be a run.
+func (p pace) mean() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }
 
-// top cuts a ranked table to Query.Top rows, and counts the others as left out. The result is never nil, so JSON has a
-// list.
-func top[T any](s *sums, table string, rows []T) []T {
+// cutToTop cuts a ranked table to Query.Top rows, and counts the others as left out. The result is never nil, so JSON
+// has a list.
+func cutToTop[T any](s *sums, table string, rows []T) []T {
 	n := min(s.q.Top, len(rows))
 	if len(rows) > n {
 		s.leftOut[table] += len(rows) - n

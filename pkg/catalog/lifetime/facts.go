@@ -78,7 +78,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.addMark(parsed, o)
 		return
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
-		taken := valid(time.UnixMilli(parsed.Offset))
+		taken := validOrZero(time.UnixMilli(parsed.Offset))
 		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
 		if ahead := taken.Sub(o.ModTime); ahead >= time.Second { // stores may cut times to whole seconds
 			f.ahead = max(f.ahead, ahead)
@@ -96,13 +96,13 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.nodes[parsed.Node] = w
 	}
 	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
-	if parsed.Offset > 0 || !joins(parsed.Kind) {
+	if parsed.Offset > 0 || !joinedByCompaction(parsed.Kind) {
 		w.grown = latest(w.grown, o.ModTime)
 	}
 }
 
-// joins says whether compaction joins the chunks of streams of this kind into the first chunk.
-func joins(kind layout.Kind) bool {
+// joinedByCompaction says whether compaction joins the chunks of streams of this kind into the first chunk.
+func joinedByCompaction(kind layout.Kind) bool {
 	switch kind {
 	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
 		return true
@@ -137,9 +137,9 @@ func addMark(all []mark, m mark) []mark {
 	return all
 }
 
-// at returns when the head ended: by its own clock or, if that is not known or later than the store's, when the mark
-// was stored.
-func (m mark) at() time.Time {
+// endedAt returns when the head ended: by its own clock or, if that is not known or later than the store's, when the
+// mark was stored.
+func (m mark) endedAt() time.Time {
 	end := m.recordedEnd()
 	if end.IsZero() || end.After(m.stored) {
 		return m.stored
@@ -149,26 +149,26 @@ func (m mark) at() time.Time {
 
 // recordedEnd returns when the head ended by its own clock; zero if that is not stored.
 func (m mark) recordedEnd() time.Time {
-	if end := valid(m.end); !end.IsZero() || m.version == 0 {
+	if end := validOrZero(m.end); !end.IsZero() || m.version == 0 {
 		return end
 	}
-	return valid(time.UnixMilli(m.version))
+	return validOrZero(time.UnixMilli(m.version))
 }
 
 // Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life uses
 // when they were stored. damaged, if set, is called for objects that cannot be parsed; of these only the time when they
 // were stored counts. After an error of the store it reads the others, and returns all errors.
 func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
-	return f.read(ctx, store, damaged, f.starts)
+	return f.readMarks(ctx, store, damaged, f.starts)
 }
 
 // ReadLife reads only the objects that Life needs: usually one, the first start or the end.
 func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	switch {
 	case f.hasJoined() && len(f.ends) == 0:
-		return f.read(ctx, store, nil, f.starts)
+		return f.readMarks(ctx, store, nil, f.starts)
 	case len(f.ends) == 0:
-		return f.read(ctx, store, nil, f.starts[:min(1, len(f.starts))])
+		return f.readMarks(ctx, store, nil, f.starts[:min(1, len(f.starts))])
 	}
 	// An end has the start of the first head, too, so only the starts of later heads are read, which may have continued
 	// the session. Starts are in the order in which they were stored.
@@ -176,11 +176,11 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	if later < 0 {
 		later = len(f.starts)
 	}
-	return f.read(ctx, store, nil, f.starts[later:])
+	return f.readMarks(ctx, store, nil, f.starts[later:])
 }
 
-// read reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves.
-func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
+// readMarks reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves.
+func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
 		err := blob.ReadJSON(ctx, store, m.key, layout.MaxMetadata, into)

@@ -82,7 +82,7 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 // seem to be a copy ended at the latest time in their names, but only if nothing was stored for quiet and Idle: until
 // then more of the copy may come.
 func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
-	if life, untimed := f.untimed(now); untimed {
+	if life, ok := f.lifeByNames(now); ok {
 		return life
 	}
 	recorded := f.recordedStart()
@@ -94,7 +94,7 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 			life.End = f.copiedUntil()
 		}
 		return life
-	case f.continued(end, stored):
+	case f.wentOnAfter(end, stored):
 		return life
 	}
 	if end.Before(life.Start) { // the head's clock was behind
@@ -107,10 +107,10 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 // maxZone is how far local times are ahead of UTC, and more.
 const maxZone = 15 * time.Hour
 
-// untimed returns the life that names and metadata show, if the store's times are meaningless: then untimed is true.
+// lifeByNames returns the life that names and metadata show, if the store's times are meaningless: then ok is true.
 // They are meaningless if everything seems to be stored before the session began, as after a copy that gives all
 // objects the same time. Times after now do not count.
-func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
+func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 	named, known := layout.NamedStart(f.ref.Name)
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
 		return life, false
@@ -143,10 +143,10 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 // recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.
 func (f *Facts) recordedStart() (start time.Time) {
 	for _, m := range f.ends {
-		start = earliest(start, valid(m.start))
+		start = earliest(start, validOrZero(m.start))
 	}
 	for _, m := range f.starts {
-		start = earliest(start, valid(m.start))
+		start = earliest(start, validOrZero(m.start))
 	}
 	return start
 }
@@ -160,20 +160,20 @@ func (f *Facts) EndStored() bool {
 // newestEnd returns when the last head ended, and when the newest end was stored; zero: no end is stored.
 func (f *Facts) newestEnd() (end, stored time.Time) {
 	if f.hasJoined() {
-		end, stored = f.joined.at(), f.joined.stored
+		end, stored = f.joined.endedAt(), f.joined.stored
 	}
 	for _, m := range f.ends {
-		end, stored = latest(end, m.at()), latest(stored, m.stored)
+		end, stored = latest(end, m.endedAt()), latest(stored, m.stored)
 	}
 	return end, stored
 }
 
-// continued says whether the session went on after its newest end; end and stored are from newestEnd. It went on if a
+// wentOnAfter says whether the session went on after its newest end; end and stored are from newestEnd. It went on if a
 // further head started, if a new node wrote, or if a known node wrote later than grace after the end. Of copied objects
 // only the times in names and metadata count.
-func (f *Facts) continued(end, stored time.Time) bool {
-	if f.copied(end) {
-		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.at().After(end) })
+func (f *Facts) wentOnAfter(end, stored time.Time) bool {
+	if f.allStoredAfter(end) {
+		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.endedAt().After(end) })
 	}
 	if f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
 		return true
@@ -191,10 +191,8 @@ func (f *Facts) continued(end, stored time.Time) bool {
 	return false
 }
 
-// copied says whether everything was stored after the session's end, so that it must be a copy.
-func (f *Facts) copied(end time.Time) bool {
-	return f.first.After(end.Add(grace))
-}
+// allStoredAfter says whether everything was stored after the session's end, so that it must be a copy.
+func (f *Facts) allStoredAfter(end time.Time) bool { return f.first.After(end.Add(grace)) }
 
 // copiedUntil returns the latest time in the names of objects, if all of them were stored long after that: by a copy,
 // or by a collector that could not reach the store for hours. It returns zero otherwise.
@@ -205,6 +203,7 @@ func (f *Facts) copiedUntil() time.Time {
 	return f.until
 }
 
+// hasJoined says whether compaction recorded that the session had ended.
 func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
 
 // startedAfter says whether a further head started for whose mark later returns true. A start mark of a node that had
@@ -220,15 +219,16 @@ func (f *Facts) startedAfter(later func(mark) bool) bool {
 	return false
 }
 
-// valid returns a time of metadata; zero for a time that no session can have. JSON cannot even represent some of them
-// in UTC.
-func valid(t time.Time) time.Time {
+// validOrZero returns a time of metadata, or zero for a time that no session can have. JSON cannot even represent some
+// of them in UTC.
+func validOrZero(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9998 {
 		return time.Time{}
 	}
 	return t
 }
 
+// earliest returns the earlier of two times; a zero time, which is not known, counts only if both are.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -236,6 +236,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
+// latest returns the later of two times; a zero time is before all others.
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

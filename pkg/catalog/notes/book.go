@@ -104,7 +104,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 			notes[ref] = before
 			continue
 		}
-		found, err := read(ctx, b.opts.Store, object.Key)
+		found, err := readNote(ctx, b.opts.Store, object.Key)
 		note := found.Note
 		if errors.Is(err, os.ErrNotExist) { // since the listing a later version has replaced it, or it was removed
 			note, err = Read(ctx, b.opts.Store, b.opts.Root, ref)
@@ -147,7 +147,7 @@ func (b *Book) listNewest(ctx context.Context) (map[layout.Session]version, erro
 			failed = fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Max)
 			break
 		}
-		if this := (version{o, number}); this.follows(before) {
+		if this := (version{o, number}); this.newerThan(before) {
 			listed[ref] = this
 		}
 	}

@@ -37,7 +37,7 @@ type Note struct {
 
 // check removes what is not text from a note that a person wrote; the error is ErrTooLong if its text is too long.
 func (n *Note) check() error {
-	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
+	n.Text, n.By, n.Damaged = strings.TrimSpace(cleanText(n.Text)), cut(cleanText(n.By), maxBy), false
 	if len([]rune(n.Text)) > MaxText {
 		return ErrTooLong
 	}
@@ -86,9 +86,9 @@ type stored struct {
 	After []string `json:"after,omitempty"`
 }
 
-// read reads a stored note. An object that is not a valid note counts as a pinned one with Damaged set, so that
+// readNote reads a stored note. An object that is not a valid note counts as a pinned one with Damaged set, so that
 // retention does not remove its session.
-func read(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
+func readNote(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
 	var found *stored // stays nil if the object is the JSON null, which is no note
 	err = blob.ReadJSON(ctx, store, key, maxObject, &found)
 	switch {
@@ -98,12 +98,12 @@ func read(ctx context.Context, store blob.Reader, key string) (n stored, err err
 		return stored{Note: Note{Pinned: true, Damaged: true}}, nil
 	}
 	n = *found
-	n.Text, n.By, n.Damaged = cut(clean(n.Text), MaxText), cut(clean(n.By), maxBy), false
+	n.Text, n.By, n.Damaged = cut(cleanText(n.Text), MaxText), cut(cleanText(n.By), maxBy), false
 	return n, nil
 }
 
-// clean removes control characters, except newlines and tabs, and replaces invalid UTF-8.
-func clean(text string) string {
+// cleanText removes control characters, except newlines and tabs, and replaces invalid UTF-8.
+func cleanText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {
 			return r

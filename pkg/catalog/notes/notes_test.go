@@ -148,7 +148,7 @@ func TestReplicas(t *testing.T) {
 		}
 		last = n.Text
 	}
-	v, err := list(t.Context(), store, "log", session)
+	v, err := listVersions(t.Context(), store, "log", session)
 	if err != nil || len(v.keys) > 2 {
 		t.Errorf("%d versions are stored, %v", len(v.keys), err)
 	}

@@ -31,9 +31,9 @@ type version struct {
 	number int64
 }
 
-// follows says whether a version is newer than another, which may be the zero version. Versions have numbers; earlier
+// newerThan says whether a version is newer than another, which may be the zero version. Versions have numbers; earlier
 // versions of the program wrote one without a number (0). Beside such a one, the time when they were stored decides.
-func (v version) follows(other version) bool {
+func (v version) newerThan(other version) bool {
 	if v.number == 0 || other.number == 0 {
 		return other.Key == "" || v.ModTime.After(other.ModTime) || v.ModTime.Equal(other.ModTime) &&
 			v.number > other.number
@@ -44,15 +44,15 @@ func (v version) follows(other version) bool {
 // maxAfter is how many earlier versions a version names.
 const maxAfter = 20
 
-// list lists the stored versions of a session's note.
-func list(ctx context.Context, store blob.Lister, root string, ref layout.Session) (versions, error) {
+// listVersions lists the stored versions of a session's note.
+func listVersions(ctx context.Context, store blob.Lister, root string, ref layout.Session) (versions, error) {
 	var v versions
 	for o, err := range store.List(ctx, layout.NoteKey(root, ref), blob.ListOptions{}) {
 		if err != nil {
 			return v, fmt.Errorf("list the note on %s: %w", ref, err)
 		}
 		if about, n, err := layout.ParseNote(root, o.Key); err == nil && about == ref {
-			if this := (version{o, n}); this.follows(v.newest) {
+			if this := (version{o, n}); this.newerThan(v.newest) {
 				v.newest = this
 			}
 			v.highest, v.keys = max(v.highest, n), append(v.keys, o.Key)
@@ -64,19 +64,19 @@ func list(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 // Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned
 // one with Damaged set.
 func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
-	n, _, err := current(ctx, store, root, ref)
+	n, _, err := readNewest(ctx, store, root, ref)
 	return n.Note, err
 }
 
-// current reads the newest version of a note, and returns it with all versions that were listed; the zero value if
+// readNewest reads the newest version of a note, and returns it with all versions that were listed; the zero value if
 // there is none. The error is ErrContended if others replaced each version before it was read.
-func current(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions,
+func readNewest(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions,
 	err error) {
 	for range maxTries {
-		if v, err = list(ctx, store, root, ref); err != nil || v.newest.Key == "" {
+		if v, err = listVersions(ctx, store, root, ref); err != nil || v.newest.Key == "" {
 			return stored{}, v, err
 		}
-		n, err = read(ctx, store, v.newest.Key)
+		n, err = readNote(ctx, store, v.newest.Key)
 		if !errors.Is(err, os.ErrNotExist) { // a later version has replaced it
 			return n, v, err
 		}
@@ -90,7 +90,7 @@ func current(ctx context.Context, store blob.Reader, root string, ref layout.Ses
 func Change(ctx context.Context, store blob.Store, root string, ref layout.Session, change func(*Note) error) (Note,
 	error) {
 	for range maxTries {
-		n, v, err := current(ctx, store, root, ref)
+		n, v, err := readNewest(ctx, store, root, ref)
 		if err == nil {
 			err = change(&n.Note)
 		}
@@ -101,7 +101,7 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 			n.After = slices.Insert(n.After, 0, n.ID)[:min(len(n.After)+1, maxAfter)]
 		}
 		n.ID = rand.Text()
-		err = create(ctx, store, root, ref, &n, v)
+		err = createNext(ctx, store, root, ref, &n, v)
 		if !errors.Is(err, os.ErrExist) {
 			return n.Note, err
 		}
@@ -109,10 +109,10 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	return Note{}, ErrContended
 }
 
-// create stores a note as the version after v, and removes all earlier versions. It returns os.ErrExist if somebody
+// createNext stores a note as the version after v, and removes all earlier versions. It returns os.ErrExist if somebody
 // else has created that version: then nothing is stored. If the note pins a session that is being removed, it returns
 // ErrBusy.
-func create(ctx context.Context, store blob.Store, root string, ref layout.Session, n *stored, v versions) error {
+func createNext(ctx context.Context, store blob.Store, root string, ref layout.Session, n *stored, v versions) error {
 	if err := n.check(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	}
 	// Since the versions were listed, somebody may have created this version and replaced it, so that its number was
 	// free again. Then there is a later version that was not made from this one.
-	latest, now, err := current(ctx, store, root, ref)
+	latest, now, err := readNewest(ctx, store, root, ref)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStored, err)
 	}
@@ -155,7 +155,7 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 
 // Remove removes the note on a session.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
-	v, err := list(ctx, store, root, ref)
+	v, err := listVersions(ctx, store, root, ref)
 	if err != nil {
 		return err
 	}

@@ -239,11 +239,11 @@ func (f *Facts) countKnown() (n int) {
 // Bounded returns facts that are cut to the limits of packs, with Text made from the other fields. What f refers to is
 // not changed.
 func (f Facts) Bounded() Facts {
-	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
+	f.Seen, f.Start, f.End, f.LastWrite = cutToMillis(f.Seen), cutToMillis(f.Start), cutToMillis(f.End), cutToMillis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = Line(f.OwnerKind), Line(f.OwnerName), Line(f.RayVersion)
 	f.Outcome, f.Cause = Line(f.Outcome), Line(f.Cause)
-	f.Version = amount(f.Version)
-	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
+	f.Version = clampNumber(f.Version)
+	f.Bytes, f.Objects, f.Nodes = clampNumber(f.Bytes), clampNumber(f.Objects), clampNumber(f.Nodes)
 	if h := f.Hours; h != nil {
 		switch u := h.Used; {
 		case !Sane(h.Each()):
@@ -280,7 +280,7 @@ func (f Facts) Bounded() Facts {
 // searchText returns Text. What people search for most comes first, because the end may be cut off.
 func (f *Facts) searchText() string {
 	var b strings.Builder
-	for _, tag := range f.tags() {
+	for _, tag := range f.tagLines() {
 		if b.Len()+len(tag) < maxTags {
 			b.WriteString(tag + "\n")
 		}
@@ -310,8 +310,8 @@ func (f *Facts) searchText() string {
 	return human.FirstBytes(b.String(), maxSearch)
 }
 
-// tags returns the lines of Text for kinds of findings, users and labels, in lower case.
-func (f *Facts) tags() (tags []string) {
+// tagLines returns the lines of Text for kinds of findings, users and labels, in lower case.
+func (f *Facts) tagLines() (tags []string) {
 	for i := range f.Findings {
 		tags = append(tags, strings.ToLower(FindingTag+f.Findings[i].Kind))
 	}
@@ -343,8 +343,8 @@ func Tags(text string) []string {
 	return strings.Split(tags, "\n")
 }
 
-// size returns about how many bytes of memory the facts take.
-func (f *Facts) size() int {
+// memoryBytes returns about how many bytes of memory the facts take.
+func (f *Facts) memoryBytes() int {
 	n := 512 + len(f.Text) + len(f.Cause)
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
@@ -360,8 +360,8 @@ func (f *Facts) size() int {
 	return n
 }
 
-// amount limits a number to the range 0 to maxNumber that packs allow, because metadata may contain any number.
-func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
+// clampNumber limits a number to the range 0 to maxNumber that packs allow, because metadata may contain any number.
+func clampNumber[T int | int64](n T) T { return min(max(0, n), maxNumber) }
 
 // Sane says whether all amounts can be added up and written as JSON: they are neither negative, nor huge, nor NaN.
 func Sane(amounts []*float64) bool {
@@ -373,9 +373,9 @@ func Sane(amounts []*float64) bool {
 	return true
 }
 
-// millis cuts a time to the milliseconds that packs hold. A time that they cannot hold becomes zero, which means not
-// known.
-func millis(t time.Time) time.Time {
+// cutToMillis cuts a time to the milliseconds that packs hold. A time that they cannot hold becomes zero, which means
+// not known.
+func cutToMillis(t time.Time) time.Time {
 	if ms := t.UnixMilli(); ms <= 0 || ms >= latest {
 		return time.Time{}
 	}

@@ -61,8 +61,8 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 			return nil
 		}
 		row := f.Bounded()
-		merge(rows, row)
-		if size += row.size(); size > maxJoined {
+		mergeInto(rows, row)
+		if size += row.memoryBytes(); size > maxJoined {
 			return errTooLarge
 		}
 		return nil
@@ -85,14 +85,15 @@ func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Sessio
 		j.rows = make(map[layout.Session]Facts)
 	}
 	for _, row := range rows {
-		merge(j.rows, row)
+		mergeInto(j.rows, row)
 	}
 	j.size, j.joined = j.size+size, append(j.joined, pack)
 	return nil
 }
 
-// merge adds a row to rows. If there is a row of its session, both become one, whose text for searches is made again.
-func merge(rows map[layout.Session]Facts, row Facts) {
+// mergeInto adds a row to rows. If there is a row of its session, both become one, whose text for searches is made
+// again.
+func mergeInto(rows map[layout.Session]Facts, row Facts) {
 	if before, ok := rows[row.Ref]; ok {
 		row = Merge(before, row).Bounded()
 	}
@@ -110,13 +111,13 @@ func (j *joiner) store(ctx context.Context) error {
 	var parts [][]byte
 	var same []Pack // for each part the stored pack that has its content; zero: there is none
 	for len(all) > 0 {
-		part := all[:fitting(all)]
+		part := all[:countFitting(all)]
 		all = all[len(part):]
 		data, err := encode(part)
 		if err != nil {
 			return err
 		}
-		stored, err := j.find(ctx, data)
+		stored, err := j.findStored(ctx, data)
 		if err != nil {
 			return err
 		}
@@ -149,8 +150,8 @@ func (j *joiner) store(ctx context.Context) error {
 	return j.remove(ctx, joined)
 }
 
-// find returns the day's pack that has this content, the newest if there are several; zero if there is none.
-func (j *joiner) find(ctx context.Context, content []byte) (Pack, error) {
+// findStored returns the day's pack that has this content, the newest if there are several; zero if there is none.
+func (j *joiner) findStored(ctx context.Context, content []byte) (Pack, error) {
 	for _, pack := range slices.Backward(j.stored) {
 		if pack.Size != int64(len(content)) {
 			continue

@@ -97,10 +97,10 @@ const maxTries = 10
 // below maxPackBytes and can be read again.
 const maxRows, maxFacts = 50_000, 3 * maxPackBytes / 4
 
-// fitting returns how many of the first facts, at least one, fit into a pack.
-func fitting(all []Facts) (n int) {
+// countFitting returns how many of the first facts, at least one, fit into a pack.
+func countFitting(all []Facts) (n int) {
 	for size := 0; n < min(len(all), maxRows); n++ {
-		if size += all[n].size(); size > maxFacts && n > 0 {
+		if size += all[n].memoryBytes(); size > maxFacts && n > 0 {
 			break
 		}
 	}
@@ -125,7 +125,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 		if len(left) == 0 {
 			return nil
 		}
-		part := left[:fitting(left)]
+		part := left[:countFitting(left)]
 		data, err := encode(part)
 		if err != nil {
 			return err
@@ -148,7 +148,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 			last = max(last, pack.N)
 			if !read[pack.Key] {
 				read[pack.Key] = true
-				if left, err = p.without(ctx, pack, left); err != nil {
+				if left, err = p.removePacked(ctx, pack, left); err != nil {
 					return err
 				}
 			}
@@ -157,9 +157,9 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 	return fmt.Errorf("store a pack of sessions of %s: other writers took every number", day.Format(time.DateOnly))
 }
 
-// without returns the facts that a pack does not have yet. It changes all in place. A pack that is damaged or was
-// removed has none of them.
-func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
+// removePacked removes from all, in place, the facts that a pack has, and returns those that are left. A pack that is
+// damaged or was removed has none.
+func (p Packs) removePacked(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
 	packed := make(map[layout.Session]Facts, len(all)) // only of the sessions in all: a pack may have very many others
 	for i := range all {
 		packed[all[i].Ref] = Facts{}
@@ -173,6 +173,7 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	// Brief facts lack findings, jobs and hours, but the text for searches is made of them.
 	return slices.DeleteFunc(all, func(f Facts) bool {
 		other := packed[f.Ref]
 		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome &&

@@ -126,7 +126,7 @@ func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visi
 	}
 	for i := range g.Rows {
 		var f Facts
-		if err := f.set(i, text, numbers); err != nil {
+		if err := f.setRow(i, text, numbers); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
 		if err := visit(&f); err != nil {
@@ -166,8 +166,9 @@ func (t *textColumn) at(row int) string {
 	return t.all[from:t.ends[row]]
 }
 
-// set fills the facts from a row. text has textColumns, or the first briefTexts of them; numbers has numberColumns.
-func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
+// setRow fills the facts from a row. text has textColumns, or the first briefTexts of them, and numbers has
+// numberColumns, both in this order.
+func (f *Facts) setRow(row int, text []textColumn, numbers [][]int64) (err error) {
 	if f.Ref, err = layout.ParseMarker(markerRoot, text[0].at(row)); err != nil {
 		return err
 	}
@@ -177,19 +178,21 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 			return errTooLarge
 		}
 	}
-	for i, into := range []*time.Time{&f.Start, &f.End, &f.LastWrite, &f.Seen} {
-		if ms := numbers[i][row]; ms < 0 || ms >= latest {
+	times := []*time.Time{&f.Start, &f.End, &f.LastWrite, &f.Seen}
+	for i, into := range times {
+		ms := numbers[i][row]
+		if ms < 0 || ms >= latest {
 			return fmt.Errorf("%w: a time of %d ms", tablefile.ErrMalformed, ms)
 		}
-		*into = timeOf(numbers[i][row])
+		*into = timeOf(ms)
 	}
-	f.Bytes = numbers[4][row]
-	f.Objects, f.Nodes, f.Version = int(numbers[5][row]), int(numbers[6][row]), int(numbers[7][row])
-	for _, n := range []int64{f.Bytes, int64(f.Objects), int64(f.Nodes), int64(f.Version)} {
-		if n < 0 || n > maxNumber {
-			return fmt.Errorf("%w: a size of %d", tablefile.ErrMalformed, n)
+	var objects, nodes, version int64
+	for i, into := range []*int64{&f.Bytes, &objects, &nodes, &version} {
+		if *into = numbers[len(times)+i][row]; *into < 0 || *into > maxNumber {
+			return fmt.Errorf("%w: a size of %d", tablefile.ErrMalformed, *into)
 		}
 	}
+	f.Objects, f.Nodes, f.Version = int(objects), int(nodes), int(version)
 	if len(text) == briefTexts {
 		return nil
 	}
@@ -206,9 +209,9 @@ func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 		long := len(body) > usualDetail
 		switch {
 		case long && into == any(&f.Findings):
-			f.Findings, err = list[Finding](body, MaxFindings)
+			f.Findings, err = readLongList[Finding](body, MaxFindings)
 		case long && into == any(&f.Jobs):
-			f.Jobs, err = list[Job](body, maxJobs)
+			f.Jobs, err = readLongList[Job](body, maxJobs)
 		default:
 			err = json.Unmarshal([]byte(body), into)
 		}
@@ -225,9 +228,9 @@ func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 	return nil
 }
 
-// list reads a long list of JSON one element at a time, and fails if it has more than limit: decoded at once, empty
-// elements would take a hundred times the memory of their text.
-func list[T any](body string, limit int) (all []T, err error) {
+// readLongList reads a long list of JSON one element at a time, and fails if it has more than limit: decoded at once,
+// empty elements would take a hundred times the memory of their text.
+func readLongList[T any](body string, limit int) (all []T, err error) {
 	err = jsonstream.Each(jsonstream.New(strings.NewReader(body), maxDetail), limit, func(one T) error {
 		all = append(all, one)
 		return nil

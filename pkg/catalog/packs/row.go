@@ -82,11 +82,11 @@ func encode(all []Facts) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if texts += r.texts(); texts > groupBytes {
+		if texts += r.textBytes(); texts > groupBytes {
 			if err := out.Flush(); err != nil { // ends the row group
 				return nil, err
 			}
-			texts = r.texts()
+			texts = r.textBytes()
 		}
 		if _, err := out.Write([]row{r}); err != nil {
 			return nil, err
@@ -120,8 +120,8 @@ func rowOf(f *Facts) (r row, err error) {
 	return r, nil
 }
 
-// texts returns how many bytes the row's long texts have.
-func (r *row) texts() int {
+// textBytes returns how many bytes the row's long texts have.
+func (r *row) textBytes() int {
 	return len(r.Findings) + len(r.Jobs) + len(r.Hours) + len(r.Labels) + len(r.Search) + len(r.Layout) + len(r.Cause)
 }
 
