@@ -49,7 +49,7 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 	unknownInFile, inFile := fillFromFile(fs, settings, given, append(known, fs))
 	unknown, mistakes = errors.Join(unknown, unknownInFile), errors.Join(mistakes, inFile)
 	for _, s := range settings {
-		trimList(s.flag.Value)
+		trim(s.flag.Value)
 	}
 	return unknown, mistakes
 }
@@ -80,11 +80,14 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 	return unknown, mistakes
 }
 
-// trimList removes the blanks that people write behind the commas of a list, and items of nothing but blanks. Other
-// values stay.
-func trimList(value pflag.Value) {
+// trim removes the white space around a string: a Secret made by echo ends with a line break. Of a list it removes the
+// blanks that people write behind the commas, and items of nothing but blanks.
+func trim(value pflag.Value) {
 	if spelling, ok := value.(*spelled); ok {
 		value = spelling.Value
+	}
+	if text := value.String(); value.Type() == "string" && text != strings.TrimSpace(text) {
+		_ = value.Set(strings.TrimSpace(text)) // of strings with a form only the root folder's ends in white space
 	}
 	if list, ok := value.(pflag.SliceValue); ok && value.Type() == "stringSlice" {
 		var items []string

@@ -114,7 +114,7 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	ofService := errors.As(err, new(oss.ServiceError)) // and not of a proxy before it
 	switch {
 	case status == 0:
-		return remote.Unanswered(err)
+		return remote.Unanswered(err, "oss-endpoint")
 	case code == "NoSuchBucket":
 		return remote.NoBucket(err, "bucket "+s.name, "oss-bucket")
 	case status == http.StatusNotFound && ofService && (code == "NoSuchKey" || code == ""):

@@ -23,7 +23,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	var response *azcore.ResponseError
 	if !errors.As(err, &response) {
-		return remote.Unanswered(err)
+		return remote.Unanswered(err, "azure-account-url")
 	}
 	err = shortError{response}
 	if permission == permissionCreate && bloberror.HasCode(err, bloberror.UnauthorizedBlobOverwrite) {

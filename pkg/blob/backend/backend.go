@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -200,6 +201,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	if err := c.CheckBucket(); err != nil {
 		return nil, err
 	}
+	trimVariables()
 	redactor := redact.New(c.secrets()...)
 	store, err := open(ctx, c, redactor.Logger(log))
 	if err != nil {
@@ -216,6 +218,19 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 		probeStore(ctx, store, c.Probe, log)
 	}
 	return store, nil
+}
+
+// trimVariables removes the white space around the variables that the SDKs read themselves, such as AWS_ACCESS_KEY_ID:
+// package settings does so with all that are settings.
+func trimVariables() {
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		ofSDK := slices.ContainsFunc([]string{"AWS_", "AZURE_", "GOOGLE_", "STORAGE_EMULATOR_HOST"},
+			func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if trimmed := strings.TrimSpace(value); ofSDK && trimmed != value {
+			_ = os.Setenv(name, trimmed) // a variable that was set can be set
+		}
+	}
 }
 
 // IsLocal says whether the store is a folder.

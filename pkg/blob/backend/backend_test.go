@@ -19,6 +19,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -224,6 +225,63 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s is not up to date: run go test ./pkg/blob/backend -run Docs -update", name)
 	}
 	must.OK(t, os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644))
+}
+
+// TestSchemeOfAnEndpoint: a server that does not speak TLS, at an address that does not say so.
+func TestSchemeOfAnEndpoint(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	address := strings.TrimPrefix(server.URL, "http://")
+	for flag, args := range map[string][]string{
+		"s3-endpoint": {"--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=" + address,
+			"--s3-access-key-id=id", "--s3-secret-access-key=secret", "--s3-force-path-style"},
+		"azure-account-url": {"--storage-backend=azureblob", "--azure-container=c", "--azure-account=a",
+			"--azure-account-key=c2VjcmV0", "--azure-account-url=https://" + address + "/a"},
+		"oss-endpoint": {"--storage-backend=aliyunoss", "--oss-bucket=bucket", "--oss-endpoint=" + address,
+			"--oss-access-key-id=id", "--oss-access-key-secret=secret"},
+	} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			c := must.Get(load(t, args, nil))(t)
+			c.Unchecked = true
+			store := must.Get(Open(t.Context(), c, logrus.New()))(t)
+			for _, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+				says.Error(t, err, "write http:// before the address in --"+flag)
+				return
+			}
+			t.Error("no error")
+		})
+	}
+}
+
+// TestWhiteSpace: a Secret made by echo ends in a line break, and SDKs read some variables themselves.
+func TestWhiteSpace(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Header.Get("Authorization")
+		_, _ = fmt.Fprint(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+	}))
+	defer server.Close()
+	for name, test := range map[string]struct{ env, ofSDK []string }{
+		"settings": {env: []string{"AWS_S3ID=me\n", "AWS_S3SECRET= secret \n", "S3_REGION=eu-west-1\t"}},
+		"the SDK's": {ofSDK: []string{"AWS_ACCESS_KEY_ID=me\n", "AWS_SECRET_ACCESS_KEY= secret \n",
+			"AWS_REGION=eu-west-1\t"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, variable := range test.ofSDK {
+				name, value, _ := strings.Cut(variable, "=")
+				t.Setenv(name, value)
+			}
+			c := must.Get(load(t, []string{"--storage-backend= s3", "--s3-bucket=b\n", "--s3-force-path-style",
+				"--s3-endpoint=" + server.URL + " "}, test.env))(t)
+			c.Unchecked = true
+			store := must.Get(Open(t.Context(), c, logrus.New()))(t)
+			for _, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+				t.Error(err)
+			}
+			says.All(t, asked, "Credential=me/", "/eu-west-1/")
+		})
+	}
 }
 
 // TestMissingCredentials: where there are no credentials, or whoever gives them refuses, the error says that first,

@@ -52,7 +52,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case s.isNoBucket(err):
 		return remote.NoBucket(err, "bucket "+s.name, "gcs-bucket")
 	case apiErr == nil:
-		return remote.Unanswered(err)
+		return remote.Unanswered(err, "gcs-endpoint")
 	case isRate(apiErr):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case apiErr.Code == http.StatusPreconditionFailed:

@@ -60,7 +60,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case status == http.StatusRequestURITooLong || refusesObjectKey(code):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
-	return remote.Unanswered(err)
+	return remote.Unanswered(err, "s3-endpoint")
 }
 
 const noSuchBucket, noSuchKey = "NoSuchBucket", "NoSuchKey"
@@ -140,6 +140,11 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 		return remote.RefusedOrWrongClock(err, header,
 			"the secret key does not belong to the access key, or --s3-endpoint or --s3-region is wrong: correct them")
 	case "AuthorizationHeaderMalformed", "IncorrectEndpoint", "IllegalLocationConstraintException", "PermanentRedirect":
+		region := header.Get("X-Amz-Bucket-Region")
+		if region != "" && region != s.region {
+			return remote.Refused(err, "bucket %s is in region %s: set --s3-region=%[2]s, and an --s3-endpoint of that "+
+				"region if there is one", s.bucket, region)
+		}
 		return remote.Refused(err, "bucket %s is in another region or behind another address: correct --s3-region or "+
 			"--s3-endpoint", s.bucket)
 	case "InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":

@@ -29,6 +29,7 @@ func TestAdviceByCause(t *testing.T) {
 			"the clock of this machine is 1h0m0s behind"},
 		"a region": {"AuthorizationHeaderMalformed",
 			"the region 'us-east-1' is wrong; expecting 'eu-west-1'", 400, 0, "correct --s3-region"},
+		"a region of a redirect": {"PermanentRedirect", "", 301, 0, "bucket b is in region eu-west-1: set --s3-region"},
 		"a key": {"InvalidAccessKeyId",
 			"The AWS Access Key Id you provided does not exist in our records.", 403, 0,
 			"the store does not know the access key"},
@@ -56,6 +57,9 @@ func TestAdviceByCause(t *testing.T) {
 			s := at(t, "b", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(test.clock).UTC().Format(http.TimeFormat))
 				w.Header().Set("Content-Type", "application/xml")
+				if test.status == http.StatusMovedPermanently {
+					w.Header().Set("X-Amz-Bucket-Region", "eu-west-1")
+				}
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", test.code, test.message)
 			})

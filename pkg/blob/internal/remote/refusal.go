@@ -98,11 +98,16 @@ func (e *unreachable) Error() string {
 
 func (e *unreachable) Unwrap() error { return e.err }
 
-// Unanswered is the error of a request that the store did not answer. If no connection could be made, it says so and no
-// more: SDKs say how often they tried.
-func Unanswered(err error) error {
+// Unanswered is the error of a request that the store did not answer; flag is the setting of its address. If no
+// connection could be made, it says so and no more: SDKs say how often they tried. An address without a scheme means
+// HTTPS, which the store may not speak.
+func Unanswered(err error, flag string) error {
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 		return &unreachable{dial, err}
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("the store speaks HTTP, and was asked by HTTPS: write http:// before the address in --%s: %w",
+			flag, http.ErrSchemeMismatch)
 	}
 	return err
 }

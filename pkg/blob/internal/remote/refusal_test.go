@@ -18,13 +18,13 @@ func TestUnanswered(t *testing.T) {
 	must.OK(t, listener.Close())
 	_, refused := net.Dial("tcp", address)
 	sdk := fmt.Errorf("operation error, exceeded maximum number of attempts, 6: %w", refused)
-	err := Unanswered(sdk)
+	err := Unanswered(sdk, "s3-endpoint")
 	says.All(t, err.Error(), "cannot connect to the store", address, "check its endpoint")
 	says.None(t, err.Error(), "attempts")
 	if !errors.Is(err, refused) {
 		t.Errorf("%v is not the connection's error", err)
 	}
-	if other := errors.New("reset"); Unanswered(other) != other {
+	if other := errors.New("reset"); Unanswered(other, "s3-endpoint") != other {
 		t.Error("an error without a connection that failed is another one")
 	}
 }
