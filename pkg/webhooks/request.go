@@ -50,6 +50,25 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 	}
 }
 
+// busyError is the error of a receiver that wants no request for some time: 429 or 503 with Retry-After.
+type busyError struct {
+	error
+	wait time.Duration
+}
+
+// requestedWait is the time that an answer's Retry-After asks for, in seconds or until a date; 0 if it has none.
+func requestedWait(resp *http.Response) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := resp.Header.Get("Retry-After")
+	if at, err := http.ParseTime(value); err == nil {
+		return time.Until(at)
+	}
+	seconds, _ := strconv.ParseUint(value, 10, 31)
+	return time.Duration(seconds) * time.Second
+}
+
 // send sends an event to a receiver, by HTTP or e-mail. The error contains neither its address nor its secret.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	format := r.format()
@@ -92,7 +111,11 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 			resp.StatusCode)
 	}
 	shown := hide.Text(string(answer)) // before it is cut, because the beginning of a secret would not be found
-	return fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
+	err = fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
+	if wait := requestedWait(resp); wait > 0 {
+		return busyError{err, wait}
+	}
+	return err
 }
 
 // partsOf returns the parts of an address that an error or an answer may repeat. Each may be a secret that only the

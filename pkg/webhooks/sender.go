@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -413,7 +412,8 @@ func (s *Sender) dispatch(ctx context.Context) {
 }
 
 // sendTo sends an event to a receiver once; the error is errPaused if the receiver is paused. After pauseAfter errors
-// in a row it pauses the receiver, each time longer up to MaxWait.
+// in a row it pauses the receiver, each time longer up to MaxWait. It pauses one that asks for a pause as long as that,
+// up to MaxWait.
 func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	t.mu.Lock()
 	paused := time.Now().Before(t.pausedUntil)
@@ -431,15 +431,22 @@ func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	defer t.mu.Unlock()
 	if err == nil {
 		s.metrics.requests.WithLabelValues(t.Name, "ok").Inc()
-		t.errors, t.pausedUntil = 0, time.Time{}
+		t.errors = 0 // a pause stays: this request was on its way when the receiver asked for it
 		return nil
 	}
 	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
 	if t.errors++; t.errors == 1 {
 		t.failingSince = time.Now()
 	}
+	var pause time.Duration
 	if t.errors >= pauseAfter {
-		t.pausedUntil = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-pauseAfter)))
+		pause = s.opts.Timing.MinWait << min(10, t.errors-pauseAfter)
+	}
+	if busy := (busyError{}); errors.As(err, &busy) {
+		pause = max(pause, busy.wait)
+	}
+	if until := time.Now().Add(min(s.opts.Timing.MaxWait, pause)); pause > 0 && until.After(t.pausedUntil) {
+		t.pausedUntil = until
 	}
 	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the "+
 		"receiver, and at its address in "+
@@ -457,4 +464,4 @@ func (t *target) failedFor(d time.Duration) bool {
 // pauseAfter is how many errors in a row pause a receiver.
 const pauseAfter = 10
 
-var errPaused = fmt.Errorf("the receiver is paused after %d errors", pauseAfter)
+var errPaused = errors.New("the receiver is paused, after errors or because it asked for it")

@@ -615,6 +615,41 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	}
 }
 
+// TestBusyReceiver: a receiver that asks for a pause gets nothing until then, of any session, and each event once.
+func TestBusyReceiver(t *testing.T) {
+	for name, after := range map[string]func() string{"seconds": func() string { return "60" },
+		"date":      func() string { return time.Now().Add(time.Minute).UTC().Format(http.TimeFormat) },
+		"very long": func() string { return "2000000000" }} {
+		t.Run(name, func(t *testing.T) {
+			in, store := newInbox(t), storetest.New()
+			begin(t, store)
+			in.fail = func() bool { return in.asked%2 == 1 }
+			config := configOf(in.URL)
+			in.Server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", after())
+				in.ServeHTTP(w, r)
+			})
+			s := replica(store, config, time.Minute, nil)
+			s.opts.Timing.MaxWait = 5 * time.Minute
+			to := s.targets[0]
+			send := func(id string) error { return s.sendTo(t.Context(), to, &Event{ID: id}) }
+			says.Error(t, send("a"), "it answered 503")
+			for range 3 {
+				says.ErrorIs(t, send("a"), errPaused)
+				says.ErrorIs(t, send("b"), errPaused)
+			}
+			if wait := time.Until(to.pausedUntil); wait < 50*time.Second || wait > s.opts.Timing.MaxWait {
+				t.Errorf("paused for %s", wait)
+			}
+			to.pausedUntil = time.Now() // the pause is over
+			must.OK(t, send("a"))
+			if events, requests := in.told(); len(events) != 1 || requests != 2 {
+				t.Errorf("%d events in %d requests", len(events), requests)
+			}
+		})
+	}
+}
+
 // TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found
 // out.
 func TestNotYet(t *testing.T) {
