@@ -183,6 +183,10 @@ func TestChartRefuses(t *testing.T) {
 		"httpRoute.hostnames: say by which":      "storage.s3.bucket=x,httpRoute.enabled=true,httpRoute.parentRefs[0].name=g",
 		"auth.kubernetesClusters: nobody asks":   "storage.s3.bucket=x,auth.kubernetesClusters=others",
 		"/kubernetesCluster":                     "storage.s3.bucket=x,kubernetesCluster=Prod EU",
+		"log is null, which removes":             "storage.s3.bucket=x,log=null",
+		"storage is null, which removes":         "storage=null",
+		"storage.gcs is null":                    "storage.backend=gcs,storage.gcs=null",
+		"collectors.settings is null":            "storage.s3.bucket=x,collectors.settings=null",
 		"auth.oidc.cookieKey: a client without":  "storage.s3.bucket=x,auth.mode=oidc,auth.oidc.issuerURL=https://i,auth.oidc.clientID=c,auth.oidc.redirectURL=https://h/oidc/callback",
 	} {
 		if _, err := render(t, "--set="+args); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,3 +1,18 @@
+{{- /* Fails if a section of the values is null, which removes the chart's defaults: templates would fail without a reason. */}}
+{{- define "checkSections" -}}
+{{- range list "commonLabels" "commonAnnotations" "image" "imagePullSecrets" "autoscaling" "indexCache" "catalog" "explain" "log"
+  "podLabels" "podAnnotations" "storage" "storage.settings" "retention" "notify" "collectors" "collectors.settings"
+  "collectors.namespaces" "collectors.serviceAccount" "serviceAccount" "live" "auth" "service" "tls" "allowedHosts" "ingress"
+  "ingress.extraHosts" "httpRoute" "networkPolicy" "monitoring" "webhook" "webhook.certManager" "webhook.collectorImage"
+  "webhook.settings" (printf "storage.%s" ($.Values.storage).backend) "auth.token" "auth.oidc" }}
+{{- $at := $.Values }}
+{{- range splitList "." . }}{{ $at = index $at . }}{{ end }}
+{{- if kindIs "invalid" $at }}
+{{- fail (printf "%s is null, which removes the chart's defaults: leave it out, or set what is in it" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* The name of the release's objects, short enough for the longest ending. */}}
 {{- define "fullname" -}}
 {{- if and .Values.nameOverride (not .Values.fullnameOverride) }}{{ printf "%s-%s" .Release.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
