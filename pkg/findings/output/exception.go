@@ -202,6 +202,7 @@ type exceptionReader struct {
 	restAt        int       // the offset where last's message goes on behind its first line; -1 if it does not
 	toolAt        int       // the offset where last's message has the output of a tool; -1 if it has none
 	inFrames      bool      // the line before belongs to a traceback's frames
+	named         string    // the type that a RayTaskError named which was the last exception
 	// inMessage says that the lines are below the one that names the exception: they may be the rest of its message, or
 	// its notes.
 	inMessage bool
@@ -238,15 +239,16 @@ func (r *exceptionReader) readLine(line string) (goOn bool) {
 		return true
 	}
 	module, name, inner, message := m[1], m[2], m[3], m[4]
+	r.inFrames = r.inFrames || name == r.named
 	if r.inMessage || !isException(module, name, r.inFrames) {
 		r.inFrames = false
 		return true
 	}
-	r.inMessage, r.inFrames = r.inFrames, false
+	r.inMessage, r.inFrames, r.named = r.inFrames, false, ""
 	switch {
 	case name == "RayTaskError" && inner != "": // "RayTaskError(ValueError)": the traceback follows, if Ray kept it
-		r.setLast(Exception{Type: inner[strings.LastIndexByte(inner, '.')+1:], Function: r.function})
-		r.inMessage = false
+		r.named, r.inMessage = inner[strings.LastIndexByte(inner, '.')+1:], false
+		r.setLast(Exception{Type: r.named, Function: r.function})
 		return true
 	case message == "" && r.last.Type == name && r.last.Message != "": // the same one again, without its message
 		return true
@@ -381,7 +383,7 @@ var (
 	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 	// continuation matches a line that goes on with a message ("but got 3"), or the field of omegaconf's that says
 	// which key it is about.
-	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: )`)
+	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: |with errorcode )`)
 	// toolOutputBelow matches what a message goes on with that has the output of a compiler, git or another program:
 	// "stderr: 'fatal: not a git repository'".
 	toolOutputBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)

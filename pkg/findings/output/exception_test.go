@@ -47,6 +47,12 @@ func TestExceptionOf(t *testing.T) {
 		{"of a library, raised from another", "Traceback (most recent call last):\n  File \"/lib/site-packages/redis/connection.py\", line 1, in connect\nredis.ReadError: closed\n\n" + directCause +
 			"\n\nTraceback (most recent call last):\n  File \"/app/a.py\", line 1, in <module>\nOSError: no cache\n",
 			Exception{Type: "ReadError", Message: "closed", Library: true}},
+		{"of a task, without frames", "ray.exceptions.RayTaskError(NotNullViolation): \x1b[36mray::insert()\x1b[39m (pid=7, ip=10.0.0.2)\npsycopg2.errors.NotNullViolation: null value in column \"price\" of relation \"orders\"\nDETAIL:  Failing row contains (7, null).\n",
+			Exception{Type: "NotNullViolation", Message: "null value in column \"price\" of relation \"orders\"", Function: "insert"}},
+		{"of a task, without frames and module", "ray.exceptions.RayTaskError(Stalled): ray::insert() (pid=7)\nStalled: no rows for 5 min\n",
+			Exception{Type: "Stalled", Message: "no rows for 5 min", Function: "insert"}},
+		{"of a task, with another one's word", "ray.exceptions.RayTaskError(NotNullViolation): ray::insert() (pid=7)\nDetail: row 7\n",
+			Exception{Type: "NotNullViolation", Function: "insert"}},
 		{"of a task, whose cause has no traceback", "ray.exceptions.RayTaskError(XlaRuntimeError): jax.errors.SimplifiedTraceback: For simplicity, JAX has removed its internal frames.\n\n" + directCause + "\n\nray::fit() (pid=1)\n  File \"a.py\", line 1, in fit\njaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: x\n",
 			Exception{Type: "XlaRuntimeError", Message: "RESOURCE_EXHAUSTED: x", Function: "fit"}},
 		{"of a socket, in a library", "Traceback (most recent call last):\n  File \"/lib/site-packages/urllib3/util/connection.py\", line 1, in create_connection\nConnectionRefusedError: [Errno 111] Connection refused\n\n" + directCause + "\n\n" +

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
@@ -52,6 +53,7 @@ const (
 func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
 	foundRank := len(q.best) // that of found in q.best: the less the better
 	own, lines := 0, 0       // how many lines were looked at: without a level, and in all
+	known = onlyWords(known)
 	for c := range candidates {
 		beginsTraceback := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
 		if beginsTraceback && c.who == "" {
@@ -86,11 +88,22 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	return found
 }
 
-// repeated reports whether a known text contains a line, or ends as the line does: whoever repeats an error may put
-// something before it.
+// repeated reports whether a known text, as onlyWords returns it, has the words of a line, or ends as the line does:
+// whoever repeats an error may put something before it, or other quotes around it.
 func repeated(known, line string) bool {
 	const endsAlike = 40 // bytes
-	return strings.Contains(known, Clip(line, MaxTitle)) || strings.HasSuffix(known, line[max(0, len(line)-endsAlike):])
+	begin, end := onlyWords(Clip(line, MaxTitle)), onlyWords(line[max(0, len(line)-endsAlike):])
+	return begin != "" && strings.Contains(known, begin) || end != "" && strings.HasSuffix(known, end)
+}
+
+// onlyWords returns the letters and digits of a text.
+func onlyWords(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, text)
 }
 
 // ownCandidates returns what a program itself said at the end of its log, from the end on. An error and its cause are

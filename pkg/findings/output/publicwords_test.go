@@ -236,3 +236,28 @@ func TestMeterOfCurl(t *testing.T) {
 		says.Equal(t, LastWords(log), want, "%q", log)
 	}
 }
+
+// TestNotices: what launchers and builds say of their defaults is not told, and neither is what is known in other
+// quotes.
+func TestNotices(t *testing.T) {
+	for _, notice := range []string{
+		"Allowing ninja to set a default number of workers... (overridable by setting the environment variable MAX_JOBS=N)",
+		"The following values were not passed to `accelerate launch` and had defaults used instead:",
+		"\t`--num_machines` was set to a value of `1`",
+		"To avoid this warning pass in values for each of the problematic parameters or run `accelerate config`.",
+	} {
+		says.Equal(t, LastWords("no rows of 2026-11-21\n"+notice+"\n"), "no rows of 2026-11-21", "%s", notice)
+	}
+	const known = "Job a failed: its driver raised TypeError: cannot pickle 'Lock' object"
+	for log, want := range map[string]string{
+		"part 7 is corrupt\nERROR: TypeError(\"cannot pickle 'Lock' object\")\n":   "part 7 is corrupt",
+		"part 7 is corrupt\nERROR: TypeError('cannot pickle \\'Lock\\' object')\n": "part 7 is corrupt",
+		"part 7 is corrupt\nERROR: cannot pickle 'Lock' object of part 8\n":        "cannot pickle 'Lock' object of part 8",
+	} {
+		if got := ErrorBefore(log, known); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %q, want %q", log, got, want)
+		}
+	}
+	const ended = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+	says.Equal(t, ErrorBefore("part 7 is corrupt\n"+ended, LastWords(ended)), "part 7 is corrupt", "MPI_ABORT")
+}

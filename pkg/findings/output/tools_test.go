@@ -94,7 +94,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"ninja":         {"FAILED: fused.o \nc++ -c fused.cpp\nfused.cpp:3:10: fatal error: cuda.h: No such file or directory\n    3 | #include <cuda.h>\n      |          ^~~~~~~~\ncompilation terminated.\nninja: build stopped: subcommand failed.\n", "fused.cpp:3:10: fatal error: cuda.h: No such file or directory"},
 		"make":          {"cc: error: rows.c: No such file or directory\nmake: *** [Makefile:3: rows] Error 1\n", "cc: error: rows.c: No such file or directory"},
 		"Tune":          {"no resources for trial 3\nTrial status: 1 RUNNING | 2 ERROR\n", "Trial status: 1 RUNNING | 2 ERROR"},
-		"Open MPI":      {"MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\nNOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\nYou may or may not see output from other processes.\n", "with errorcode 1."},
+		"Open MPI":      {"MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\nNOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\nYou may or may not see output from other processes.\n", "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD with errorcode 1."},
 		"Tune, waiting": {"Trial status: 1 PENDING\nthe sweep made no progress\n", "the sweep made no progress"},
 		"go": {"go: downloading acme.example/lake v0.3.1\ngo: acme.example/lake@v0.3.1: reading https://proxy.acme.example/lake/@v/v0.3.1.mod: 410 Gone\n\tserver response: not found: unrecognized import path\n",
 			"go: acme.example/lake@v0.3.1: reading https://proxy.acme.example/lake/@v/v0.3.1.mod: 410 Gone: server response: not found: unrecognized import path"},

@@ -19,13 +19,13 @@ var (
 	// saysError matches words of an error, also in other languages: what shells, pip, argparse, compilers and most
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^usage: |^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
 	seeAbove = lazyregexp.New(SeeAbove)
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
@@ -71,7 +71,7 @@ var (
 	// exitStatus matches what says with which status a step or a program failed, also if the line ends in its command.
 	// What a request returned is none.
 	exitStatus = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bCommand '\[[^\]]*$|\bChildFailedError\b`)
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bMPI_ABORT was invoked\b|\bCommand '\[[^\]]*$|\bChildFailedError\b`)
 	// onlyFailed matches what only says that something failed, and neither why nor with which status: "Build failed".
 	onlyFailed = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reasonBehind matches how a line goes on behind a status if it says why: "exit code 2: no such file".
