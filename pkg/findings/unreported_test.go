@@ -101,3 +101,44 @@ func TestCancelledByOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestCancelledUnseen: a call that was cancelled while it ran has finished to Ray; only its worker tells. A driver that
+// then ends with an exception that its own code raised is told of it, but not of one that ended by itself or long ago.
+func TestCancelledUnseen(t *testing.T) {
+	const raises = "Traceback (most recent call last):\n  File \"/app/a.py\", line 7, in <module>\n    raise LookupError(day)\nLookupError: no rates for 2026-11-21\n"
+	for name, c := range map[string]struct {
+		log, raised string
+		told        bool
+	}{
+		"its own exception": {raises, "KeyboardInterrupt", true},
+		"a general one":     {trace("RuntimeError: no rates"), "KeyboardInterrupt", true},
+		"a mistake":         {trace("KeyError: 'day'"), "KeyboardInterrupt", false},
+		"another exception": {raises, "OSError: torn page", false},
+		"none":              {raises, "", false},
+	} {
+		raised := ""
+		if c.raised != "" {
+			raised = trace(c.raised)
+		}
+		events := append(submittedBy(driver(1), failedTask(1, "fetch", "", ""), "10:15:44", "10:15:54", "FINISHED"),
+			executed("fetch", raised), driverOf(1, "raysubmit_bad"))
+		_, chain := badJob(t, submissionWithLog(t, 1, c.log, events...))
+		if got := chain[len(chain)-1].Title; strings.HasSuffix(got, "; before that fetch was cancelled") != c.told {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestTellingCall: a call's exception of a type that tells what it is needs no line of a worker before it.
+func TestTellingCall(t *testing.T) {
+	const printed = "\x1b[36m(audit pid=7)\x1b[0m ERROR cache of lake-7 is cold\n"
+	for raised, told := range map[string]bool{"acme.SchemaError: column 7 is text": false, "RuntimeError: column 7 is text": true,
+		"zipfile.BadZipFile: File is not a zip file": false} {
+		kind := raised[strings.Index(raised, ".")+1 : strings.Index(raised, ":")]
+		log := printed + trace("ray.exceptions.RayTaskError("+kind+"): ray::parse() (pid=9, ip=10.0.0.2)\n  File \"/app/a.py\", line 3, in parse\n    check()\n"+raised)
+		_, chain := badJob(t, submissionWithLog(t, 1, log, driverOf(1, "raysubmit_bad")))
+		if got := chain[len(chain)-1].Title; strings.Contains(got, "cache of lake-7") != told {
+			t.Errorf("%s: %s", raised, got)
+		}
+	}
+}

@@ -261,3 +261,15 @@ func TestNotices(t *testing.T) {
 	const ended = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
 	says.Equal(t, ErrorBefore("part 7 is corrupt\n"+ended, LastWords(ended)), "part 7 is corrupt", "MPI_ABORT")
 }
+
+// TestRefusedRequest: what Serve says of a request that it refused, because too many waited, is a wait of Ray.
+func TestRefusedRequest(t *testing.T) {
+	const said = "Request dropped due to backpressure (num_queued_requests=5, max_queued_requests=5)"
+	for log, want := range map[string]string{
+		"WARNING 2026-11-22 10:15:30,000 shop_Ranker 7 -- " + said + ".\n":                                                   said,
+		"\x1b[36m(ProxyActor pid=7)\x1b[0m WARNING 2026-11-22 10:15:30,000 proxy 10.0.0.2 9f2 -- " + said + ".\nno answer\n": said,
+		"I printed: " + said + "\n": "",
+	} {
+		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
+	}
+}
