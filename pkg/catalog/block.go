@@ -170,8 +170,9 @@ func (b *block) details(n *names, i int) details {
 			Outcome: outcomes[r.outcome], Cause: string(b.text[from : from+int(r.causeLen)]),
 			FailedJobs: int(r.failedJobs),
 		},
-		readAt: timeOfMicros(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: timeOfMicros(r.lastWrite),
-		start: timeOfMicros(r.start), end: timeOfMicros(r.end), explained: int(r.explained),
+		readAt: timeOfMicros(r.readAt), took: time.Duration(r.took) * time.Millisecond,
+		lastWrite: timeOfMicros(r.lastWrite),
+		start:     timeOfMicros(r.start), end: timeOfMicros(r.end), explained: int(r.explained),
 	}
 }
 

@@ -179,7 +179,8 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 		job := packs.Job{
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint,
 			Start: int64(j.StartTime), End: int64(j.EndTime),
-			User: jsonString(j.Metadata.User), Name: cmp.Or(jsonString(j.Metadata.JobName), jsonString(j.Metadata.Name)),
+			User: jsonString(j.Metadata.User),
+			Name: cmp.Or(jsonString(j.Metadata.JobName), jsonString(j.Metadata.Name)),
 		}
 		if hasFailed(job) { // of others the message says nothing that the status does not
 			job.Message = j.Message

@@ -63,7 +63,8 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	columns := *f // the conditions that do not become words
 	columns.Words, columns.Labels, columns.User, columns.Finding, columns.Submission = nil, nil, "", "", ""
 	m := &matcher{
-		list: l, f: f, onlyWords: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
+		list: l, f: f, onlyWords: allowed == nil && !columns.Narrows(), now: now.UnixMicro(),
+		kind:    codeOf(kinds, f.Kind),
 		outcome: codeOf(outcomes, f.Outcome),
 		from:    micros(f.From), to: micros(f.To),
 	}

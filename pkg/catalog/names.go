@@ -63,7 +63,8 @@ const bufferSize = 64 << 10
 // numberOfCluster returns the number of a session's cluster, and numbers it first if it is new.
 func (n *names) numberOfCluster(ref layout.Session) uint32 {
 	c := cluster{
-		namespace: n.numberOfText(ref.Namespace), name: n.numberOfText(ref.Cluster), ownerKind: n.numberOfText(ref.OwnerKind),
+		namespace: n.numberOfText(ref.Namespace), name: n.numberOfText(ref.Cluster),
+		ownerKind: n.numberOfText(ref.OwnerKind),
 		ownerName: n.numberOfText(ref.OwnerName), version: ref.Version,
 	}
 	if number, ok := n.clusterNumbers[c]; ok {

@@ -180,7 +180,8 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 }
 
 // readMarks reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves.
-func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
+func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error),
+	starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
 		err := blob.ReadJSON(ctx, store, m.key, layout.MaxMetadata, into)

@@ -239,7 +239,9 @@ func (f *Facts) countKnown() (n int) {
 // Bounded returns facts that are cut to the limits of packs, with Text made from the other fields. What f refers to is
 // not changed.
 func (f Facts) Bounded() Facts {
-	f.Seen, f.Start, f.End, f.LastWrite = cutToMillis(f.Seen), cutToMillis(f.Start), cutToMillis(f.End), cutToMillis(f.LastWrite)
+	for _, at := range []*time.Time{&f.Seen, &f.Start, &f.End, &f.LastWrite} {
+		*at = cutToMillis(*at)
+	}
 	f.OwnerKind, f.OwnerName, f.RayVersion = Line(f.OwnerKind), Line(f.OwnerName), Line(f.RayVersion)
 	f.Outcome, f.Cause = Line(f.Outcome), Line(f.Cause)
 	f.Version = clampNumber(f.Version)
