@@ -61,7 +61,7 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 	var throttle logthrottle.Throttle
 	noRayLogged := false
 	for wait := firstRetry; ; {
-		c, err := s.attempt(ctx)
+		c, err := s.tryOpen(ctx)
 		if err == nil {
 			return c, nil
 		}
@@ -86,15 +86,15 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 		}
 		select {
 		case got := <-signals:
-			return nil, s.stopped(got, err, noRay != nil)
+			return nil, s.closeUnstarted(got, err, noRay != nil)
 		case <-s.after(retry):
 		}
 	}
 }
 
-// attempt reads the settings, opens the ports that it can, and opens the collector. The store that an earlier attempt
+// tryOpen reads the settings, opens the ports that it can, and opens the collector. The store that an earlier attempt
 // opened is used again if its settings are the same.
-func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
+func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 	o, log, mistakes := read(s.args, s.environ)
 	s.options, s.log = o, log
 	mistakes = errors.Join(mistakes, s.listen(o))
@@ -153,10 +153,10 @@ func (s *startup) listen(o *options) error {
 	return s.servers.Open()
 }
 
-// stopped closes the servers after the signal got, which came before the collector could start, and returns what is not
-// stored. why is the reason why it could not start. If it is that Ray has not run (noRay), and no events were refused,
-// nothing is lost and the error is nil.
-func (s *startup) stopped(got os.Signal, why error, noRay bool) error {
+// closeUnstarted closes the servers after the signal got, which came before the collector could start, and returns what
+// is not stored. why is the reason why it could not start. If it is that Ray has not run (noRay), and no events were
+// refused, nothing is lost and the error is nil.
+func (s *startup) closeUnstarted(got os.Signal, why error, noRay bool) error {
 	_ = s.servers.Close()
 	refused := s.refused.Err()
 	if noRay && refused == nil {

@@ -49,7 +49,7 @@ func (o *serveOptions) newSender(store blob.Store, r sessionReader,
 			return l.Oldest(), isComplete
 		},
 		Timing: o.webhooksTiming, Log: r.log, Registerer: registry,
-		Findings: r.findings, Failed: r.failedJobs, Earlier: r.earlier,
+		Findings: r.findings, Failed: r.failedJobs, Earlier: r.earlierSessions,
 	}
 	if o.webhooks != "" {
 		var err error
@@ -60,8 +60,8 @@ func (o *serveOptions) newSender(store blob.Store, r sessionReader,
 	return webhooks.New(options), nil
 }
 
-// earlier returns the sessions of the same RayJob or RayService before a session, the newest first.
-func (r *sessionReader) earlier(e catalog.Entry) []catalog.Entry {
+// earlierSessions returns the sessions of the same RayJob or RayService before a session, the newest first.
+func (r *sessionReader) earlierSessions(e catalog.Entry) []catalog.Entry {
 	f := catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName, Kind: e.OwnerKind, To: e.Start}
 	return catalog.First(r.sessions.Cached().Matching(f, time.Now()), webhooks.MaxEarlier)
 }
@@ -92,7 +92,7 @@ func (r *sessionReader) findings(ctx context.Context, e catalog.Entry) (*finding
 			r.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}
-	return r.dashboard.Findings(ctx, r.dashboard.At(s, 0))
+	return r.dashboard.Findings(ctx, r.dashboard.MomentAt(s, 0))
 }
 
 // failedJobs returns the failed jobs of a running session by the dashboard's last stored list of jobs, and the name of

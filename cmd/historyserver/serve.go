@@ -130,7 +130,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
 			s, err := session.List(ctx, store, o.storage.Root, ref)
-			return answers.At(s, 0), err
+			return answers.MomentAt(s, 0), err
 		},
 		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
 			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)

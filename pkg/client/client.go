@@ -121,7 +121,7 @@ func (c *Client) readData(answer *http.Response, into any) error {
 	}{Data: into}
 	body := &boundedAnswer{answer.Body, maxAnswer, maxValues}
 	if err := json.NewDecoder(body).Decode(&envelope); err != nil {
-		return c.unreadable(err)
+		return c.unreadableError(err)
 	}
 	if !envelope.Result {
 		return fmt.Errorf("the server answers: %.*s", maxShown, envelope.Msg)
@@ -145,8 +145,8 @@ func (b *boundedAnswer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unreadable is the error about an answer that cannot be decoded.
-func (c *Client) unreadable(err error) error {
+// unreadableError is the error about an answer that cannot be decoded.
+func (c *Client) unreadableError(err error) error {
 	return fmt.Errorf("the answer of %s cannot be read (%w): is it a history server, and as new as this program? "+
 		"`historyserver --version` tells this program's version",
 		c.Server(), err)
@@ -187,7 +187,7 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body []byte)
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.unreachable(err)
+		return nil, c.unreachableError(err)
 	}
 	kind := answer.Header.Get("Content-Type")
 	if answer.StatusCode == http.StatusOK && !strings.Contains(kind, "html") {
@@ -198,7 +198,7 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body []byte)
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a part of the text is better than none
-	return nil, c.refusal(answer, kind, text)
+	return nil, c.refusalError(answer, kind, text)
 }
 
 // Error is an answer that is not what was requested.
@@ -218,8 +218,9 @@ func (e *Error) Error() string {
 	return text
 }
 
-// refusal makes the error for an answer that is not what was requested. contentType is the answer's, text its body.
-func (c *Client) refusal(answer *http.Response, contentType string, text []byte) error {
+// refusalError makes the error for an answer that is not what was requested. contentType is the answer's, text its
+// body.
+func (c *Client) refusalError(answer *http.Response, contentType string, text []byte) error {
 	server, status := c.Server(), answer.StatusCode
 	said, ours := errorMessage(text)
 	e := &Error{Status: status, Message: said}
@@ -279,8 +280,9 @@ func errorMessage(text []byte) (reason string, ours bool) {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxShown)], ""), ours
 }
 
-// unreachable makes the error that says why a server did not answer, and what to do. err is the error of http.Client.
-func (c *Client) unreachable(err error) error {
+// unreachableError makes the error that says why a server did not answer, and what to do. err is the error of
+// http.Client.
+func (c *Client) unreachableError(err error) error {
 	var withURL *url.Error
 	if errors.As(err, &withURL) { // its text repeats the whole address
 		err = withURL.Err

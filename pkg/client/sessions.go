@@ -130,7 +130,7 @@ func (c *Client) SessionsWithWarning(ctx context.Context, filter url.Values) (al
 		all = append(all, r.toSession())
 		return nil
 	}); err != nil {
-		return nil, "", c.unreadable(err)
+		return nil, "", c.unreadableError(err)
 	}
 	return all, answer.Header.Get("Warning"), nil
 }
@@ -197,7 +197,7 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 		rows = append(rows, r)
 		return nil
 	}); err != nil {
-		return nil, c.unreadable(err)
+		return nil, c.unreadableError(err)
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) })
 	jobs := make([]compare.Job, len(rows))

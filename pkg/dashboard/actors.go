@@ -211,14 +211,15 @@ func oneActor(w http.ResponseWriter, r *Request) error {
 		if err != nil {
 			return err
 		}
-		row = fuller(row, node.Object("detail").Object("actors").Object(actors.all[i].ID))
+		row = fullerRow(row, node.Object("detail").Object("actors").Object(actors.all[i].ID))
 	}
 	return writeOK(w, "Actor details fetched.", "detail", row)
 }
 
-// fuller returns row, which is an actor's, or inNode, the actor's row in its node's snapshot, if row lacks the fields
-// of the living process and both rows are of the same one: Ray learns about a process some seconds after its actor.
-func fuller(row, inNode *pyjson.Object) *pyjson.Object {
+// fullerRow returns row, which is an actor's, or inNode, the actor's row in its node's snapshot, if row lacks the
+// fields of the living process and both rows are of the same one: Ray learns about a process some seconds after its
+// actor.
+func fullerRow(row, inNode *pyjson.Object) *pyjson.Object {
 	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive ||
 		inNode.String("numRestarts") != row.String("numRestarts") {
 		return row
@@ -236,25 +237,25 @@ var actorFields = []field[moment.Actor]{
 	{filterable("state"), func(a *moment.Actor) any { return a.State }, follows},
 	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
 	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
-	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Node)) }, follows},
+	{filterable("node_id"), func(a *moment.Actor) any { return orNone(rayid.Hex(a.Node)) }, follows},
 	{filterable("pid"), func(a *moment.Actor) any { return a.PID }, follows},
 	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
-	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
-	{detail("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
-	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Death) }, follows},
-	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
+	{detailOnly("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
+	{detailOnly("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
+	{detailOnly("death_cause"), func(a *moment.Actor) any { return deathCause(a.Death) }, follows},
+	{detailOnly("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
 	{filterableDetail("placement_group_id"),
-		func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
+		func(a *moment.Actor) any { return orNone(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
 	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Repr }, follows},
-	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.Restarts) }, follows},
-	{detail("num_restarts_due_to_lineage_reconstruction"),
+	{detailOnly("num_restarts"), func(a *moment.Actor) any { return numberString(a.Restarts) }, follows},
+	{detailOnly("num_restarts_due_to_lineage_reconstruction"),
 		func(a *moment.Actor) any { return numberString(a.Reconstructed) }, follows},
-	{detail("num_restarts_due_to_node_preemption"),
+	{detailOnly("num_restarts_due_to_node_preemption"),
 		func(a *moment.Actor) any { return numberString(a.Preempted) },
 		follows},
-	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
-	{detail("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
-	{detail("fallback_strategy"), nil, newRows},
+	{detailOnly("call_site"), func(a *moment.Actor) any { return orNone(a.Events.CallSite) }, newRows},
+	{detailOnly("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
+	{detailOnly("fallback_strategy"), nil, newRows},
 }
 
 // deathCause writes a cause of death as the State API does: names in snake_case, IDs in hex.
@@ -305,7 +306,7 @@ func actorRows(r *Request) (rowSet, error) {
 // saved list has.
 func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
 	// in any order: answers are written in the order of actorFields
-	row := pyjson.Obj("node_id", nullable(logical.Object("address").String("nodeId")))
+	row := pyjson.Obj("node_id", orNone(logical.Object("address").String("nodeId")))
 	for column, key := range map[string]string{
 		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name", "pid": "pid",
 		"required_resources": "requiredResources", "placement_group_id": "placementGroupId", "repr_name": "reprName",
@@ -324,7 +325,7 @@ func countActors(rows []*pyjson.Object) *pyjson.Object {
 		if summary.Object(class) == nil {
 			summary.Set(class, pyjson.Obj("class_name", class, "state_counts", pyjson.Obj()))
 		}
-		count(summary.Object(class).Object("state_counts"), row.String("state"))
+		countIn(summary.Object(class).Object("state_counts"), row.String("state"))
 	}
 	return pyjson.Obj("summary", summary, "total_actors", len(rows), "summary_by", "class")
 }

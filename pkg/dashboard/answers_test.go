@@ -184,11 +184,11 @@ func TestWorkersAfterTheLastListAreSoughtOnce(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	s, d := withLateWorkers(t, 3), New(Options{Log: logrus.New()})
-	before := must.Get(d.At(s, 0).Workers(t.Context()))(t)
-	if again := must.Get(d.At(s, 0).Workers(ended))(t); len(before) != 2 || len(again) != 2 {
+	before := must.Get(d.MomentAt(s, 0).Workers(t.Context()))(t)
+	if again := must.Get(d.MomentAt(s, 0).Workers(ended))(t); len(before) != 2 || len(again) != 2 {
 		t.Errorf("%d workers, then %d", len(before), len(again))
 	}
-	if listed := must.Get(d.At(withLateWorkers(t, 1), 0).Workers(ended))(t); len(listed) != 1 {
+	if listed := must.Get(d.MomentAt(withLateWorkers(t, 1), 0).Workers(ended))(t); len(listed) != 1 {
 		t.Errorf("%d workers, but one is listed", len(listed))
 	}
 }

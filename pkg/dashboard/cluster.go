@@ -18,25 +18,26 @@ import (
 var (
 	version    = savedOr("/api/version", unsavedVersion)
 	rayVersion = savedOr("/api/ray/version", unsavedVersion)
-	timezone   = savedOr("/timezone", always(pyjson.Obj("offset", "+00:00", "value", "Europe/London")))
+	timezone   = savedOr("/timezone", alwaysValue(pyjson.Obj("offset", "+00:00", "value", "Europe/London")))
 	clusterID  = savedOr("/cluster_id", func(r *Request) (any, error) {
 		id, err := r.ClusterID(r.Context())
-		return success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
+		return successValue("Fetched cluster id", pyjson.Obj("clusterId", id)), err
 	})
-	usageStats = savedOr("/usage_stats_enabled", always(
-		success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled",
+	usageStats = savedOr("/usage_stats_enabled", alwaysValue(
+		successValue("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled",
 			true))))
 	clusterMetadata = savedOr("/api/v0/cluster_metadata", func(r *Request) (any, error) {
 		build, err := r.Build(r.Context())
-		return success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster",
+		return successValue("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster",
 			false)), err
 	})
-	runtimeEnvRedaction = since(59, "/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true)))
-	profilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
+	runtimeEnvRedaction = savedSince(59, "/api/v0/runtime_env_redaction",
+		successValue("", pyjson.Obj("redactionEnabled", true)))
+	profilingEnabled = savedSince(56, "/api/profiling_enabled", profilingOff())
 )
 
-// since is savedOr for a route that Ray has from version 2.minor on; a session of an older Ray gets 404.
-func since(minor int, url string, otherwise any) handler {
+// savedSince is savedOr for a route that Ray has from version 2.minor on; a session of an older Ray gets 404.
+func savedSince(minor int, url string, otherwise any) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		old, err := r.OlderThan(r.Context(), minor)
 		if err != nil {
@@ -45,7 +46,7 @@ func since(minor int, url string, otherwise any) handler {
 		if old {
 			return writeText(w, http.StatusNotFound, noSuchRoute)
 		}
-		return savedOr(url, always(otherwise))(w, r)
+		return savedOr(url, alwaysValue(otherwise))(w, r)
 	}
 }
 
@@ -61,7 +62,7 @@ func unsavedVersion(r *Request) (any, error) {
 
 // profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
 func profilingOff() any {
-	return success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
+	return successValue("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
 		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false,
 		"cpuDuration", 5,
 		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph",
@@ -163,7 +164,7 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 	for _, n := range living {
 		active.Set(camelCase("node_"+n.id), 1)
 		types.Set(n.id, "node_"+n.id)
-		byNode.Set(n.id, usage(n.resources))
+		byNode.Set(n.id, usageOf(n.resources))
 		nodeTypes = append(nodeTypes, []any{orEmpty(n.resources), 1})
 	}
 	return pyjson.Obj(
@@ -175,13 +176,14 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 			"pendingResources", pyjson.Obj(), "nodeTypeMapping", types, "legacy", true),
 		"nonTerminatedNodesTime", 0.0,
 		"loadMetricsReport", pyjson.Obj(
-			"usage", usage(totals(living)), "resourceDemand", []any{}, "pgDemand", []any{}, "requestDemand", []any{},
+			"usage", usageOf(sumResources(living)),
+			"resourceDemand", []any{}, "pgDemand", []any{}, "requestDemand", []any{},
 			"nodeTypes", nodeTypes, "headIp", nil, "usageByNode", byNode, "nodeTypeMapping", nil, "idleTimeMap", nil),
 	)
 }
 
-// usage returns resources as pairs of what is used, which is always 0, and the total.
-func usage(resources map[string]float64) *pyjson.Object {
+// usageOf returns resources as pairs of what is used, which is always 0, and the total.
+func usageOf(resources map[string]float64) *pyjson.Object {
 	o := &pyjson.Object{}
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
 		o.Set(camelCase(name), []any{0.0, resources[name]})
@@ -189,8 +191,8 @@ func usage(resources map[string]float64) *pyjson.Object {
 	return o
 }
 
-// totals adds up the resources of nodes.
-func totals(living []livingNode) map[string]float64 {
+// sumResources adds up the resources of nodes.
+func sumResources(living []livingNode) map[string]float64 {
 	sum := map[string]float64{}
 	for _, n := range living {
 		for name, amount := range n.resources {
@@ -217,7 +219,7 @@ func statusText(m *moment.Moment) string {
 	}
 	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule +
 		"Total Usage:\n")
-	sum := totals(living)
+	sum := sumResources(living)
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		switch {
 		case strings.HasPrefix(name, "node:"):

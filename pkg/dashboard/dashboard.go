@@ -83,9 +83,9 @@ type Route struct {
 // retryAfter is the Retry-After of answers when the store could not be read, in seconds.
 const retryAfter = "5"
 
-// answer returns what runs a handler and answers with its error, if the handler has not written anything: as Ray does
-// if the request is wrong, otherwise with 503. When the client is gone, nothing is answered.
-func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
+// answerErrors returns what runs a handler and answers with its error, if the handler has not written anything: as Ray
+// does if the request is wrong, otherwise with 503. When the client is gone, nothing is answered.
+func (d *Dashboard) answerErrors(h handler) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
 		r.MaxLimit, r.closing = d.opts.MaxLimit, d.closing.Done()
 		if FromBrowser(r.Request) {
@@ -102,12 +102,12 @@ func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 		}
 		if errors.Is(err, budget.ErrTooLarge) {
 			writeEnvelope(w, http.StatusServiceUnavailable,
-				sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
+				asSentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
 			return
 		}
 		w.Header().Set("Retry-After", retryAfter)
 		if errors.Is(err, budget.ErrBusy) {
-			writeEnvelope(w, http.StatusServiceUnavailable, sentence(err)+" Try again in some seconds.", nil)
+			writeEnvelope(w, http.StatusServiceUnavailable, asSentence(err)+" Try again in some seconds.", nil)
 			return
 		}
 		if errors.Is(err, shared.ErrWaited) {
@@ -122,15 +122,15 @@ func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 	}
 }
 
-// sentence writes an error's text as a sentence.
-func sentence(err error) string {
+// asSentence writes an error's text as a sentence.
+func asSentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// At is a session at a moment, Unix nanoseconds; 0 is its end. What is derived from a session is shared by the moments
-// that one Dashboard makes.
-func (d *Dashboard) At(s *session.Session, at int64) *moment.Moment {
+// MomentAt is a session at a moment, Unix nanoseconds; 0 is its end. What is derived from a session is shared by the
+// moments that one Dashboard makes.
+func (d *Dashboard) MomentAt(s *session.Session, at int64) *moment.Moment {
 	return &moment.Moment{Env: d.env, Session: s, At: at}
 }
 

@@ -12,8 +12,8 @@ import (
 
 // eventColumns are the columns of the State API's list, in Ray's order (ClusterEventState in ray/util/state/common.py).
 var eventColumns = []column{
-	filterable("severity"), shown("time"), filterable("source_type"), shown("message"), filterable("event_id"),
-	detail("custom_fields"),
+	filterable("severity"), shownOnly("time"), filterable("source_type"), shownOnly("message"), filterable("event_id"),
+	detailOnly("custom_fields"),
 }
 
 const (
@@ -148,17 +148,17 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 	row.Set("severity", p.Severity)
 	row.Set("message", p.Message)
 	row.Set("platformEvent", pyjson.Obj(
-		"source", pyjson.Obj("platform", p.Platform, "component", p.Component, "metadata", styled(p.Metadata)),
+		"source", pyjson.Obj("platform", p.Platform, "component", p.Component, "metadata", camelCaseKeys(p.Metadata)),
 		"objectKind", p.ObjectKind, "objectName", p.ObjectName, "message", p.Message, "reason", p.Reason,
-		"customFields", styled(p.CustomFields),
+		"customFields", camelCaseKeys(p.CustomFields),
 	))
 	row.Set("sessionName", "")
 	row.Set("nodeId", "")
 	return row
 }
 
-// styled returns a map as Ray's dashboard answers it, keys in camelCase.
-func styled(m map[string]string) any { return camelKeys(orEmpty(m)) }
+// camelCaseKeys returns a map as Ray's dashboard answers it, keys in camelCase.
+func camelCaseKeys(m map[string]string) any { return camelKeys(orEmpty(m)) }
 
 // protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.
 func protobufTime(ns int64) string {

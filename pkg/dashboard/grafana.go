@@ -67,7 +67,7 @@ func (s *Services) grafanaHealth(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
 		"sessionName", r.Session.Ref.Name, "dashboardUids", googleStyle(dashboardUIDs), "dashboardDatasource",
 		s.PrometheusName,
-		"grafanaClusterFilter", nullable(s.GrafanaClusterFilter))
+		"grafanaClusterFilter", orNone(s.GrafanaClusterFilter))
 }
 
 // prometheusHealth is /api/prometheus_health.
@@ -80,7 +80,7 @@ func (s *Services) prometheusHealth(w http.ResponseWriter, _ *Request) error {
 }
 
 // prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
-var prometheusTargets = savedThenOr("/api/prometheus/sd", always([]any{}))
+var prometheusTargets = savedThenOr("/api/prometheus/sd", alwaysValue([]any{}))
 
 // grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels
 // of the last minutes; grafanaView redirects it to the panels of the session's own time.
@@ -137,15 +137,15 @@ func ofSession(r *Request) url.Values {
 	if r.At > 0 {
 		to = r.At
 	}
-	if relative(query.Get("from")) && relative(query.Get("to")) && from > 0 && to >= from {
+	if isRelative(query.Get("from")) && isRelative(query.Get("to")) && from > 0 && to >= from {
 		query.Set("from", milliseconds(from))
 		query.Set("to", milliseconds(to))
 	}
 	return query
 }
 
-// relative reports whether Grafana counts a time from now, as in "now-5m", or would choose one itself.
-func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
+// isRelative reports whether Grafana counts a time from now, as in "now-5m", or would choose one itself.
+func isRelative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
 
 // milliseconds writes Unix nanoseconds as Grafana wants them.
 func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }

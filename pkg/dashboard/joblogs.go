@@ -67,7 +67,7 @@ func (c *characters) flush() error { return c.pass(c.rest) }
 // jsonString writes text as the inside of a JSON string. Line ends become \n, as Python's text mode reads them.
 func jsonString(w io.Writer) *characters {
 	var buf []byte
-	return &characters{waits: incomplete, pass: func(text []byte) error {
+	return &characters{waits: incompleteBytes, pass: func(text []byte) error {
 		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 		text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 		buf = pyjson.AppendString(buf[:0], string(text))
@@ -76,8 +76,8 @@ func jsonString(w io.Writer) *characters {
 	}}
 }
 
-// incomplete returns how many bytes at the end of text must wait for what follows.
-func incomplete(text []byte) int {
+// incompleteBytes returns how many bytes at the end of text must wait for what follows.
+func incompleteBytes(text []byte) int {
 	if len(text) > 0 && text[len(text)-1] == '\r' {
 		return 1
 	}

@@ -18,21 +18,21 @@ type shownJob struct {
 	nodes moment.Nodes
 }
 
-// submission says whether the job is a submission, not a driver without one.
-func (j *shownJob) submission() bool { return j.SubmissionID != "" }
+// isSubmission says whether the job is a submission, not a driver without one.
+func (j *shownJob) isSubmission() bool { return j.SubmissionID != "" }
 
 // jobFields are a job's fields as JobDetails has them; jobColumns are those of the short list, in its order.
 var (
 	jobFields = []field[shownJob]{
 		{filterable("type"), func(j *shownJob) any {
-			if j.submission() {
+			if j.isSubmission() {
 				return "SUBMISSION"
 			}
 			return "DRIVER"
 		}, newRows},
-		{filterable("job_id"), func(j *shownJob) any { return nullable(j.ID) }, fills},
-		{filterable("submission_id"), func(j *shownJob) any { return nullable(j.SubmissionID) }, newRows},
-		{shown("driver_info"), func(j *shownJob) any {
+		{filterable("job_id"), func(j *shownJob) any { return orNone(j.ID) }, fills},
+		{filterable("submission_id"), func(j *shownJob) any { return orNone(j.SubmissionID) }, newRows},
+		{shownOnly("driver_info"), func(j *shownJob) any {
 			d := j.Driver
 			if d == nil {
 				return nil
@@ -41,35 +41,36 @@ var (
 				numberString(d.DriverPID))
 		}, fills},
 		{filterable("status"), func(j *shownJob) any { return j.Status }, follows},
-		{shown("entrypoint"), func(j *shownJob) any {
-			if j.submission() {
-				return nullable(j.Entrypoint)
+		{shownOnly("entrypoint"), func(j *shownJob) any {
+			if j.isSubmission() {
+				return orNone(j.Entrypoint)
 			}
 			return j.Entrypoint
 		}, newRows},
-		{shown("message"), func(j *shownJob) any { return nullable(j.Message) }, follows},
-		{shown("error_type"), func(j *shownJob) any { return nullable(j.ErrorType) }, follows},
-		{shown("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, newRows},
-		{shown("end_time"), func(j *shownJob) any {
-			if j.End == 0 && j.submission() { // of a driver Ray writes 0
+		{shownOnly("message"), func(j *shownJob) any { return orNone(j.Message) }, follows},
+		{shownOnly("error_type"), func(j *shownJob) any { return orNone(j.ErrorType) }, follows},
+		{shownOnly("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, newRows},
+		{shownOnly("end_time"), func(j *shownJob) any {
+			if j.End == 0 && j.isSubmission() { // of a driver Ray writes 0
 				return nil
 			}
 			return moment.Milliseconds(j.End)
 		}, follows},
-		{shown("metadata"), func(j *shownJob) any { return orEmpty(j.Metadata) }, newRows},
-		{shown("runtime_env"), func(j *shownJob) any {
+		{shownOnly("metadata"), func(j *shownJob) any { return orEmpty(j.Metadata) }, newRows},
+		{shownOnly("runtime_env"), func(j *shownJob) any {
 			if env, err := pyjson.ParseObject([]byte(j.RuntimeEnv)); err == nil {
 				return env
 			}
 			return pyjson.Obj()
 		}, newRows},
-		{shown("driver_agent_http_address"), func(j *shownJob) any { return nullable(j.AgentAddress) }, fills},
-		{shown("driver_node_id"), func(j *shownJob) any { return nullable(rayid.Hex(j.Node)) }, fills},
-		{shown("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, follows},
+		{shownOnly("driver_agent_http_address"), func(j *shownJob) any { return orNone(j.AgentAddress) }, fills},
+		{shownOnly("driver_node_id"), func(j *shownJob) any { return orNone(rayid.Hex(j.Node)) }, fills},
+		{shownOnly("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, follows},
 	}
 	jobColumns = []column{
-		filterable("job_id").orNull(), filterable("submission_id").orNull(), shown("entrypoint"), filterable("type"),
-		filterable("status"), shown("message"), shown("error_type"), shown("driver_info"),
+		filterable("job_id").orNull(), filterable("submission_id").orNull(), shownOnly("entrypoint"),
+		filterable("type"),
+		filterable("status"), shownOnly("message"), shownOnly("error_type"), shownOnly("driver_info"),
 	}
 )
 
@@ -110,7 +111,7 @@ func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 
 // row is the job's row: the saved one with what events have changed, or a new one.
 func (j *shownJob) row() *pyjson.Object {
-	if !j.submission() {
+	if !j.isSubmission() {
 		return rowOf(driverFields, j, j.Saved, j.Newer)
 	}
 	saved := j.Saved
@@ -163,9 +164,9 @@ func jobRows(r *Request) (rowSet, error) {
 	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
 }
 
-// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver ran at the
+// componentActivities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver ran at the
 // requested moment, and when the last one ended. The saved answer is sent if no driver began or ended after it.
-func activities(w http.ResponseWriter, r *Request) error {
+func componentActivities(w http.ResponseWriter, r *Request) error {
 	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func serveApplications(w http.ResponseWriter, r *Request) error {
 	if source != "" {
 		details = deployedBy(details, source)
 	}
-	redact, err := redacts(r)
+	redact, err := mustRedact(r)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 		saved = pyjson.Obj("datasets", []any{})
 	}
 	if d.opts.Findings.Metrics != nil {
-		figures, err := d.figures(r, emptyColumns(saved))
+		figures, err := d.queryFigures(r, emptyColumns(saved))
 		switch {
 		case r.Context().Err() != nil:
 			return err
@@ -134,10 +134,10 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	return columns
 }
 
-// figures queries the figures of columns by PromQL, for datasets and operators, and writes them as Prometheus does. Ray
-// looks back an hour for the maximum; here it is the maximum of the complete session, so that a dataset which ended
-// long before the cluster has one too.
-func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
+// queryFigures queries the figures of columns by PromQL, for datasets and operators, and writes them as Prometheus
+// does. Ray looks back an hour for the maximum; here it is the maximum of the complete session, so that a dataset which
+// ended long before the cluster has one too.
+func (d *Dashboard) queryFigures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
 	found := make(map[datasetFigure]string)
 	begin, end := r.Life(r.Context())
 	running := r.Runs(r.Context())

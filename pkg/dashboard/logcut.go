@@ -60,7 +60,7 @@ func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log momen
 		return cutPoint{}, err
 	}
 	search := lineSearch{ctx: ctx, f: f, at: m.At, clock: clock, budget: maxSearched}
-	cut, err := search.cut(stored)
+	cut, err := search.findCut(stored)
 	if err != nil {
 		return cutPoint{}, err
 	}
@@ -189,14 +189,14 @@ type timedLine struct {
 	at    int64 // Unix nanoseconds
 }
 
-// cut returns where the first line begins that is later than s.at, or the log's end. It searches behind the offset
+// findCut returns where the first line begins that is later than s.at, or the log's end. It searches behind the offset
 // from: all before it is known to be earlier. The cut is unsure if lines without a time stand before it, or if s.budget
 // was not enough.
-func (s *lineSearch) cut(from int64) (cutPoint, error) {
+func (s *lineSearch) findCut(from int64) (cutPoint, error) {
 	low, high, end := from, s.f.Size(), s.f.Size()
 	for high-low > searchBlock {
 		middle := low + (high-low)/2
-		line, err := s.find(middle, high, func(timedLine) bool { return true })
+		line, err := s.findLine(middle, high, func(timedLine) bool { return true })
 		switch {
 		case err != nil:
 			return cutPoint{}, err
@@ -208,7 +208,7 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 			low = line.start
 		}
 	}
-	first, err := s.find(low, high, func(l timedLine) bool { return l.at > s.at })
+	first, err := s.findLine(low, high, func(l timedLine) bool { return l.at > s.at })
 	if err != nil {
 		return cutPoint{}, err
 	}
@@ -219,9 +219,9 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	return cutPoint{end: end, unsure: !sure || s.budget <= 0}, err
 }
 
-// find returns the first line with a time that wanted accepts, of those that start in [from, to) but behind the line
-// that contains from; nil if there is none, or if s.budget was used up before it was found.
-func (s *lineSearch) find(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
+// findLine returns the first line with a time that wanted accepts, of those that start in [from, to) but behind the
+// line that contains from; nil if there is none, or if s.budget was used up before it was found.
+func (s *lineSearch) findLine(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
 	for pos := from; pos < to && s.budget > 0; {
 		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
 		if err != nil {
@@ -292,7 +292,7 @@ func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at in
 		return 0, err
 	}
 	search := lineSearch{ctx: ctx, f: f, at: at - 1, clock: clock, budget: maxSearched}
-	cut, err := search.cut(0)
+	cut, err := search.findCut(0)
 	return cut.end, err
 }
 

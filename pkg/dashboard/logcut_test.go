@@ -126,7 +126,7 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 // in one go: nobody goes through the tasks whose context has ended.
 func TestTasksAreGoneThroughOnce(t *testing.T) {
 	a := recorded(t)
-	m := New(Options{Log: silent.Logger()}).At(a.session, at("23:20:28"))
+	m := New(Options{Log: silent.Logger()}).MomentAt(a.session, at("23:20:28"))
 	first := must.Get(outputsAt(t.Context(), m))(t)
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -274,7 +274,7 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	case err != nil:
 		return err
 	}
-	return writeOK(w, "", "result", categorise(files))
+	return writeOK(w, "", "result", byComponent(files))
 }
 
 // globLogs returns, sorted, the files and folders that a glob matches as Python's Path.glob does: ** is any number of
@@ -312,9 +312,9 @@ func globLogs(ctx context.Context, paths []string, glob string) ([]string, error
 // globEvery is how many paths are matched between two checks whether a client still waits.
 const globEvery = 256
 
-// categorise groups log files by the component that wrote them (_categorize_log_files in
+// byComponent groups log files by the component that wrote them (_categorize_log_files in
 // ray/dashboard/modules/log/log_manager.py).
-func categorise(files []string) *pyjson.Object {
+func byComponent(files []string) *pyjson.Object {
 	grouped := &pyjson.Object{}
 	for _, f := range files {
 		category := logCategory(f)

@@ -74,7 +74,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 	err := log.write(ctx, out, start, r.At)
 	if err == nil && following {
 		// A task may begin beyond what is stored: what is stored next is of the tasks before it.
-		err = follow(ctx, log.file, max(start, log.end), r, out)
+		err = followLog(ctx, log.file, max(start, log.end), r, out)
 	}
 	if err != nil {
 		return cutAnswer(answer, r, err)
@@ -199,9 +199,9 @@ func (o *options) noLog(node string) error {
 // followEvery is how often the stream of a log looks for what its running session has stored since.
 const followEvery = 2 * time.Second
 
-// follow sends the bytes of a log behind the offset from as they are stored, until the session has ended, the client
+// followLog sends the bytes of a log behind the offset from as they are stored, until the session has ended, the client
 // has gone or the server ends. Only the first of these is no error.
-func follow(ctx context.Context, f *sessionlogs.File, from int64, r *Request, out io.Writer) error {
+func followLog(ctx context.Context, f *sessionlogs.File, from int64, r *Request, out io.Writer) error {
 	wait := time.NewTicker(followEvery)
 	defer wait.Stop()
 	for running := true; running; {

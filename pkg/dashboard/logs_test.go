@@ -300,7 +300,7 @@ func TestFollowersEnd(t *testing.T) {
 			d := New(Options{})
 			time.AfterFunc(10*time.Second, func() { ends(d) })
 			r := &Request{Moment: moment.Moment{Running: stillRunning}, closing: d.closing.Done()}
-			says.Equal(t, follow(ctx, &sessionlogs.File{}, 0, r, httptest.NewRecorder()), want)
+			says.Equal(t, followLog(ctx, &sessionlogs.File{}, 0, r, httptest.NewRecorder()), want)
 		})
 	}
 }

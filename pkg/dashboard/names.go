@@ -101,8 +101,8 @@ func orEmpty[V any](m map[string]V) map[string]V {
 // numberString writes a number as protobuf's JSON writes 64-bit numbers: as a string.
 func numberString[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// nullable is s, or nil where it is empty: Python's None.
-func nullable(s string) any {
+// orNone is s, or nil where it is empty: Python's None.
+func orNone(s string) any {
 	if s == "" {
 		return nil
 	}

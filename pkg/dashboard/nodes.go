@@ -121,7 +121,7 @@ func oneNode(w http.ResponseWriter, r *Request) error {
 		// Ray still lists an actor on its node after it was restarted on another one.
 		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), ranHere) {
 			if row = googleStyle(row); r.At == 0 {
-				row = fuller(row, saved.Object(a.ID))
+				row = fullerRow(row, saved.Object(a.ID))
 			}
 			onNode.Set(a.ID, row)
 		}
@@ -211,7 +211,7 @@ func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
 func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	raylet.SetAll(
 		"state", s.State, "endTimeMs", numberString(moment.Milliseconds(s.Ended)),
-		"stateMessage", nullable(s.StateMessage()),
+		"stateMessage", orNone(s.StateMessage()),
 	)
 	if s.State == moment.Dead && s.Reason != "" {
 		raylet.Set("deathInfo", pyjson.Obj("reason", s.Reason, "reasonMessage", s.Message))
@@ -258,8 +258,8 @@ type shownNode struct {
 	raylet *pyjson.Object
 }
 
-// raylet is a field of the raylet in a node's summary.
-func raylet(name string) func(*shownNode) any {
+// rayletField is a field of the raylet in a node's summary.
+func rayletField(name string) func(*shownNode) any {
 	return func(n *shownNode) any { return n.raylet.Get(name) }
 }
 
@@ -276,20 +276,20 @@ func byEventsOr(name string, by func(*shownNode) any) func(*shownNode) any {
 // nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names
 // of resources and labels unchanged; the summary has them in camelCase.
 var nodeFields = []field[shownNode]{
-	{filterable("node_id"), raylet("nodeId"), newRows},
-	{filterable("node_ip"), raylet("nodeManagerAddress"), newRows},
-	{filterable("is_head_node").of(boolKind), func(n *shownNode) any { return n.Head }, newRows},
+	{filterable("node_id"), rayletField("nodeId"), newRows},
+	{filterable("node_ip"), rayletField("nodeManagerAddress"), newRows},
+	{filterable("is_head_node").ofKind(boolKind), func(n *shownNode) any { return n.Head }, newRows},
 	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
-	{shown("state_message"), func(n *shownNode) any { return nullable(n.StateMessage) }, follows},
+	{shownOnly("state_message"), func(n *shownNode) any { return orNone(n.StateMessage) }, follows},
 	{filterable("node_name"), byEventsOr("nodeName", func(n *shownNode) any {
 		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
 	}), newRows},
-	{shown("resources_total"),
+	{shownOnly("resources_total"),
 		byEventsOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.ByEvents.Resources) }),
 		newRows},
-	{shown("labels"), byEventsOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
-	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
-	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
+	{shownOnly("labels"), byEventsOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
+	{detailOnly("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
+	{detailOnly("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
 }
 
 // nodeChecks are what Ray's node table refuses (get_all_node_info in ray/util/state/state_manager.py).
@@ -302,7 +302,7 @@ func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
 		drops: func(f typedFilter, row *pyjson.Object) bool { // Ray's own store applies only these filters
 			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name") &&
-				f.fails(row)
+				f.excludes(row)
 		}}
 	list, taken, err := r.SavedList(r.Context(), set.saved)
 	if err != nil {

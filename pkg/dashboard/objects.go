@@ -9,9 +9,10 @@ import (
 
 // objectColumns are the list's columns, in Ray's order (ObjectState in ray/util/state/common.py).
 var objectColumns = []column{
-	filterable("object_id"), filterable("object_size").of(intKind), filterable("task_status"),
-	filterable("attempt_number").of(intKind), filterable("reference_type"), filterable("call_site"), filterable("type"),
-	filterable("pid").of(intKind), filterable("ip"),
+	filterable("object_id"), filterable("object_size").ofKind(intKind), filterable("task_status"),
+	filterable("attempt_number").ofKind(intKind), filterable("reference_type"), filterable("call_site"),
+	filterable("type"),
+	filterable("pid").ofKind(intKind), filterable("ip"),
 }
 
 // objectRows returns the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
@@ -65,9 +66,9 @@ func countObjects(rows []*pyjson.Object) *pyjson.Object {
 // add counts an object and gives its size in MiB, 0 if that is not known.
 func (g *objectGroup) add(row *pyjson.Object) float64 {
 	g.objects++
-	count(g.states, row.String("task_status"))
-	count(g.attempts, strconv.FormatInt(row.Int("attempt_number"), 10))
-	count(g.refTypes, row.String("reference_type"))
+	countIn(g.states, row.String("task_status"))
+	countIn(g.attempts, strconv.FormatInt(row.Int("attempt_number"), 10))
+	countIn(g.refTypes, row.String("reference_type"))
 	g.workers[strings.TrimSpace(string(pyjson.Append(nil, row.Get("pid"))))] = true
 	g.nodes[row.String("ip")] = true
 	size := row.Int("object_size")

@@ -15,7 +15,7 @@ var groupFields = []field[moment.Group]{
 	{filterable("name"), func(g *moment.Group) any { return g.Name }, newRows},
 	{filterable("creator_job_id"), func(g *moment.Group) any { return g.Job.String() }, newRows},
 	{filterable("state"), func(g *moment.Group) any { return g.State }, follows},
-	{detail("bundles"), func(g *moment.Group) any {
+	{detailOnly("bundles"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("bundles"); saved != nil && (!g.Newer || len(g.Events.Bundles) == 0) {
 			return saved
 		}
@@ -27,14 +27,14 @@ var groupFields = []field[moment.Group]{
 		}
 		return g.Events.Detached
 	}, fills},
-	{detail("stats"), func(g *moment.Group) any {
+	{detailOnly("stats"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("stats"); saved != nil && !g.Newer {
 			return saved
 		}
 		return groupStats(g.ByEvents, g.Saved.Object("stats").Get("creation_request_received_ns"))
 	}, follows},
-	{detail("topology_strategy").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
-	{detail("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
+	{detailOnly("topology_strategy").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
+	{detailOnly("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
 }
 
 // groupRows returns the rows of the State API's placement groups (list_placement_groups in

@@ -137,15 +137,15 @@ func (set rowSet) leavesOut(row *pyjson.Object, filters []typedFilter) bool {
 	return set.drops != nil && slices.ContainsFunc(filters, func(f typedFilter) bool { return set.drops(f, row) })
 }
 
-// fails says that a row does not match the filter.
-func (f typedFilter) fails(row *pyjson.Object) bool {
-	ok, _ := f.match(row)
+// excludes says that a row does not match the filter.
+func (f typedFilter) excludes(row *pyjson.Object) bool {
+	ok, _ := f.passes(row)
 	return !ok
 }
 
-// matches says whether a row passes all filters. The error is Ray's refusal of a filter, which Ray checks only when it
-// comes to it: a filter behind one that the row does not pass is not checked.
-func (set rowSet) matches(row *pyjson.Object, filters []typedFilter) (bool, error) {
+// passesAll says whether a row passes all filters. The error is Ray's refusal of a filter, which Ray checks only when
+// it comes to it: a filter behind one that the row does not pass is not checked.
+func (set rowSet) passesAll(row *pyjson.Object, filters []typedFilter) (bool, error) {
 	for _, f := range filters {
 		i := slices.IndexFunc(set.columns, func(c column) bool { return c.filterable && c.name == f.Key })
 		if i < 0 {
@@ -154,7 +154,7 @@ func (set rowSet) matches(row *pyjson.Object, filters []typedFilter) (bool, erro
 		if row.Get(f.Key) == nil && !set.columns[i].nullable {
 			return false, nil
 		}
-		if ok, err := f.match(row); !ok || err != nil {
+		if ok, err := f.passes(row); !ok || err != nil {
 			return false, err
 		}
 	}
@@ -176,10 +176,10 @@ func unknownColumn(columns []column, key string) error {
 		"Supported filter columns: {%s}", key, strings.Join(names, ", "))
 }
 
-// match says whether a row passes the filter: whether its column is equal to the filter's value or, with Not, is not.
+// passes says whether a row passes the filter: whether its column is equal to the filter's value or, with Not, is not.
 // Strings match regardless of case. For "=" a string is converted to the type of what it is compared with, which may
 // fail; for "!=" it is not, so values of different types always differ. That is what Ray does.
-func (f typedFilter) match(row *pyjson.Object) (bool, error) {
+func (f typedFilter) passes(row *pyjson.Object) (bool, error) {
 	datum, equal := row.Get(f.Key), false
 	switch value := f.value.(type) {
 	case string:

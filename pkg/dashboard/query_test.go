@@ -66,8 +66,8 @@ func TestListQuery(t *testing.T) {
 // things are rows of a made-up entity.
 var (
 	thingColumns = []column{
-		filterable("id"), filterable("alive").of(boolKind), filterable("pid").of(intKind), filterable("size").orNull(),
-		shown("text"), filterableDetail("more"),
+		filterable("id"), filterable("alive").ofKind(boolKind), filterable("pid").ofKind(intKind), filterable("size").orNull(),
+		shownOnly("text"), filterableDetail("more"),
 	}
 	things = []*pyjson.Object{
 		pyjson.Obj("id", "b", "alive", true, "pid", pyjson.Number("7"), "size", pyjson.Number("3"), "text", "X", "more",
@@ -116,7 +116,7 @@ func TestFilters(t *testing.T) {
 			"Failed to convert a value x of type <class 'str'> to <class 'int'>"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			picked, refused := rowSet{rows: things, columns: thingColumns}.query(tasktable.Query{Filters: tt.filters,
+			picked, refused := rowSet{rows: things, columns: thingColumns}.filterSortCut(tasktable.Query{Filters: tt.filters,
 				Limit: 10})
 			if refused != nil {
 				says.Equal(t, refused.Error(), tt.want)
@@ -133,16 +133,16 @@ func TestFilters(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	set := rowSet{rows: things, columns: thingColumns, total: 5, partialFailure: "", warnings: []string{"careful"},
-		drops: func(f typedFilter, row *pyjson.Object) bool { return f.Key == "alive" && f.fails(row) }}
+		drops: func(f typedFilter, row *pyjson.Object) bool { return f.Key == "alive" && f.excludes(row) }}
 	q := tasktable.Query{Limit: 1, Detail: true, Filters: []tasktable.Filter{{Key: "alive", Value: "true"},
 		{Key: "pid", Value: "7"}}}
-	picked, refused := set.query(q)
+	picked, refused := set.filterSortCut(q)
 	must.OK(t, refused)
 	const want = `{"total": 5, "num_after_truncation": 2, "num_filtered": 1, "result": [{"id": "b", "alive": true, "pid": 7, "size": 3, "text": "X", "more": null}], ` +
 		`"partial_failure_warning": "", "warnings": ["careful"]}`
 	says.Equal(t, written(picked.reply().object()), want)
 	q.Detail = false
-	if picked, refused = set.query(q); refused != nil {
+	if picked, refused = set.filterSortCut(q); refused != nil {
 		t.Fatal(refused)
 	}
 	if got := written(picked.reply().object()); strings.Contains(got, "more") {
@@ -174,7 +174,7 @@ func TestFitTo(t *testing.T) {
 	set := rowSet{columns: columnsOf(groupFields)}
 	set.adaptColumns(list)
 	names := func(detail bool) (names []string) {
-		for _, c := range set.shown(detail) {
+		for _, c := range set.shownColumns(detail) {
 			names = append(names, c.name)
 		}
 		return names

@@ -69,8 +69,8 @@ func writeOwn(w http.ResponseWriter, data any) error {
 	return writeBytes(w, http.StatusOK, jsonType, body)
 }
 
-// success is Ray's envelope of an answer, as a value.
-func success(msg string, data *pyjson.Object) *pyjson.Object {
+// successValue is Ray's envelope of an answer, as a value.
+func successValue(msg string, data *pyjson.Object) *pyjson.Object {
 	return pyjson.Obj("result", true, "msg", msg, "data", data)
 }
 

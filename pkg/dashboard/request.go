@@ -129,8 +129,8 @@ func checkHex(id string, size int) error {
 	return nil
 }
 
-// always is a value that does not depend on the request, for savedOr.
-func always(v any) func(*Request) (any, error) {
+// alwaysValue is a value that does not depend on the request, for savedOr.
+func alwaysValue(v any) func(*Request) (any, error) {
 	return func(*Request) (any, error) { return v, nil }
 }
 
@@ -196,8 +196,8 @@ func CopyBrowser(to, from *http.Request) {
 	}
 }
 
-// redacts says whether secrets must be left out of an answer: for browsers, unless hidesSecrets says no.
-func redacts(r *Request) (bool, error) {
+// mustRedact says whether secrets must be left out of an answer: for browsers, unless hidesSecrets says no.
+func mustRedact(r *Request) (bool, error) {
 	if !FromBrowser(r.Request) {
 		return false, nil
 	}
@@ -217,7 +217,7 @@ func hidesSecrets(ctx context.Context, m *moment.Moment) (bool, error) {
 
 // redactRows returns copies of rows in which secrets are masked, if the client is not to see them.
 func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
-	redact, err := redacts(r)
+	redact, err := mustRedact(r)
 	if err != nil || !redact {
 		return rows, err
 	}

@@ -21,34 +21,37 @@ type route struct {
 func (d *Dashboard) routes() []route {
 	m := &d.opts.Services
 	return []route{
-		{"/nodes", weighed(allNodes, nodesAndWorkers, "/nodes")},
-		{"/nodes/{node_id}", weighed(oneNode, nodesAndWorkers, "/nodes")},
-		{"/logical/actors", weighed(allActors, actorCount, "/logical/actors")},
-		{"/logical/actors/{actor_id}", weighed(oneActor, actorCount, "/logical/actors")},
+		{"/nodes", withMemory(allNodes, nodesAndWorkers, "/nodes")},
+		{"/nodes/{node_id}", withMemory(oneNode, nodesAndWorkers, "/nodes")},
+		{"/logical/actors", withMemory(allActors, actorCount, "/logical/actors")},
+		{"/logical/actors/{actor_id}", withMemory(oneActor, actorCount, "/logical/actors")},
 		{"/events", weighedEvents(clusterEvents, "/events")},
-		{"/api/v0/platform_events", weighed(platformEvents, platformWeight, "/api/v0/platform_events")},
+		{"/api/v0/platform_events", withMemory(platformEvents, platformWeight, "/api/v0/platform_events")},
 
-		{"/api/jobs/", weighed(answerJobs, jobCount, "/api/jobs")},
-		{"/api/jobs/{job_or_submission_id}", weighed(answerJobs, jobCount, "/api/jobs")},
+		{"/api/jobs/", withMemory(answerJobs, jobCount, "/api/jobs")},
+		{"/api/jobs/{job_or_submission_id}", withMemory(answerJobs, jobCount, "/api/jobs")},
 		{"/api/jobs/{job_or_submission_id}/logs", jobLog},
 		{"/api/jobs/{job_or_submission_id}/logs/tail", jobLogTail},
-		{"/api/component_activities", activities},
+		{"/api/component_activities", componentActivities},
 
 		// The State API: lists with filters, and summaries.
-		{"/api/v0/actors", weighed(rowsOf(actorRows).list, actorCount, "/logical/actors", "/api/v0/actors")},
-		{"/api/v0/actors/summarize", weighed(rowsOf(actorRows).summary(countActors), actorCount, "/logical/actors",
+		{"/api/v0/actors", withMemory(rowsOf(actorRows).listHandler, actorCount, "/logical/actors", "/api/v0/actors")},
+		{"/api/v0/actors/summarize", withMemory(rowsOf(actorRows).summaryHandler(countActors), actorCount,
+			"/logical/actors",
 			"/api/v0/actors")},
-		{"/api/v0/cluster_events", weighedEvents(rowsOf(eventRows).list)},
-		{"/api/v0/jobs", weighed(rowsOf(jobRows).list, jobCount, "/api/jobs", "/api/v0/jobs")},
-		{"/api/v0/nodes", weighed(rowsOf(nodeRows).list, nodeCount, "/nodes", "/api/v0/nodes")},
-		{"/api/v0/objects", weighed(rowsOf(objectRows).list, noRows, "/api/v0/objects")},
-		{"/api/v0/objects/summarize", weighed(rowsOf(objectRows).summary(countObjects), noRows, "/api/v0/objects")},
-		{"/api/v0/placement_groups", weighed(rowsOf(groupRows).list, groupsAndBundles, "/api/v0/placement_groups")},
-		{"/api/v0/runtime_envs", weighed(rowsOf(runtimeEnvRows).list, nodeCount, "/api/v0/runtime_envs")},
+		{"/api/v0/cluster_events", weighedEvents(rowsOf(eventRows).listHandler)},
+		{"/api/v0/jobs", withMemory(rowsOf(jobRows).listHandler, jobCount, "/api/jobs", "/api/v0/jobs")},
+		{"/api/v0/nodes", withMemory(rowsOf(nodeRows).listHandler, nodeCount, "/nodes", "/api/v0/nodes")},
+		{"/api/v0/objects", withMemory(rowsOf(objectRows).listHandler, noRows, "/api/v0/objects")},
+		{"/api/v0/objects/summarize", withMemory(rowsOf(objectRows).summaryHandler(countObjects), noRows,
+			"/api/v0/objects")},
+		{"/api/v0/placement_groups", withMemory(rowsOf(groupRows).listHandler, groupsAndBundles,
+			"/api/v0/placement_groups")},
+		{"/api/v0/runtime_envs", withMemory(rowsOf(runtimeEnvRows).listHandler, nodeCount, "/api/v0/runtime_envs")},
 		{"/api/v0/tasks", listTasks},
 		{"/api/v0/tasks/summarize", summarizeTasks},
 		{"/api/v0/tasks/timeline", taskTimeline},
-		{"/api/v0/workers", weighed(rowsOf(workerRows).list, workersAndLogs, "/api/v0/workers")},
+		{"/api/v0/workers", withMemory(rowsOf(workerRows).listHandler, workersAndLogs, "/api/v0/workers")},
 
 		{"/api/v0/logs", listLogs},
 		{"/api/v0/logs/{media_type}", oneLog},
@@ -111,14 +114,14 @@ var refusals = []refusal{
 func (d *Dashboard) Routes() []Route {
 	var all []Route
 	for _, known := range d.routes() {
-		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(known.handle)})
+		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answerErrors(known.handle)})
 	}
 	all = append(all, Route{
 		Method: http.MethodGet, Path: "/api/history/findings", Own: true, Params: findings.Params,
-		Serve: d.answer(d.answerFindings),
+		Serve: d.answerErrors(d.answerFindings),
 	}, Route{
 		Method: http.MethodGet, Path: "/api/history/timeline", Own: true, Params: barsParams,
-		Serve: d.answer(answerBars),
+		Serve: d.answerErrors(answerBars),
 	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})
@@ -144,9 +147,9 @@ const (
 	littleBytes = 1 << 20
 )
 
-// weighed is the handler h, which runs once memory for its answer is reserved. rows says how many rows the answer may
-// have; saved are the paths of the snapshots that it reads.
-func weighed(h handler, rows func(*session.Session) int, saved ...string) handler {
+// withMemory is the handler h, which runs once memory for its answer is reserved. rows says how many rows the answer
+// may have; saved are the paths of the snapshots that it reads.
+func withMemory(h handler, rows func(*session.Session) int, saved ...string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		bytes := int64(rows(r.Session)) * rowBytes
 		for _, path := range saved {
@@ -170,7 +173,7 @@ func weighedEvents(h handler, saved ...string) handler {
 		if err != nil {
 			return err
 		}
-		return weighed(h, func(*session.Session) int { return len(events) }, saved...)(w, r)
+		return withMemory(h, func(*session.Session) int { return len(events) }, saved...)(w, r)
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 
 // runtimeEnvColumns are the list's columns, in Ray's order (RuntimeEnvState in ray/util/state/common.py).
 var runtimeEnvColumns = []column{
-	filterable("runtime_env"), filterable("success").of(boolKind), shown("creation_time_ms"), filterable("node_id"),
-	detail("ref_cnt"), filterableDetail("error"),
+	filterable("runtime_env"), filterable("success").ofKind(boolKind), shownOnly("creation_time_ms"),
+	filterable("node_id"),
+	detailOnly("ref_cnt"), filterableDetail("error"),
 }
 
 // runtimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in
@@ -92,7 +93,7 @@ func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	}
 	var rows []*pyjson.Object
 	for _, n := range nodes {
-		rows = append(rows, n.at(r.At)...)
+		rows = append(rows, n.rowsAt(r.At)...)
 	}
 	return rows, nil
 }
@@ -189,9 +190,9 @@ type envState struct {
 	failure    string
 }
 
-// at returns the environments that an agent had at a moment (Unix nanoseconds; 0: the session's end), in the order of
-// their first change, as rows of the State API. It applies the changes up to the moment one after the other.
-func (n nodeEnvs) at(at int64) []*pyjson.Object {
+// rowsAt returns the environments that an agent had at a moment (Unix nanoseconds; 0: the session's end), in the order
+// of their first change, as rows of the State API. It applies the changes up to the moment one after the other.
+func (n nodeEnvs) rowsAt(at int64) []*pyjson.Object {
 	states := map[string]*envState{}
 	for i, c := range n.changes {
 		if at != 0 && c.at > at {
@@ -237,6 +238,6 @@ func (s *envState) row(node rayid.Node) *pyjson.Object {
 	return pyjson.Obj(
 		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.begun)),
 		"node_id", node.String(),
-		"ref_cnt", numberString(max(s.references, 0)), "error", nullable(s.failure),
+		"ref_cnt", numberString(max(s.references, 0)), "error", orNone(s.failure),
 	)
 }

@@ -63,7 +63,7 @@ func TestLoggedRuntimeEnvs(t *testing.T) {
 				at = moment.UnixNano()
 			}
 			var got []string
-			for _, row := range envs.at(at) {
+			for _, row := range envs.rowsAt(at) {
 				says.Equal(t, row.String("node_id"), envs.node.String(), "node")
 				row.Delete("node_id")
 				got = append(got, string(pyjson.Append(nil, row)))
@@ -76,7 +76,7 @@ func TestLoggedRuntimeEnvs(t *testing.T) {
 func FuzzEnvLog(f *testing.F) {
 	f.Add([]byte(agentLog))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		nodeEnvs{changes: parseEnvLog(text, time.UTC)}.at(0)
+		nodeEnvs{changes: parseEnvLog(text, time.UTC)}.rowsAt(0)
 	})
 }
 

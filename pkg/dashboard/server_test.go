@@ -98,7 +98,7 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &Request{Request: r, Params: params, Moment: *d.At(a.session, a.at)})
+			route.Serve(w, &Request{Request: r, Params: params, Moment: *d.MomentAt(a.session, a.at)})
 		})
 	}
 	return a

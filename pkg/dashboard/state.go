@@ -41,17 +41,17 @@ const (
 	boolKind
 )
 
-func shown(name string) column      { return column{name: name} }
+func shownOnly(name string) column  { return column{name: name} }
 func filterable(name string) column { return column{name: name, filterable: true} }
-func detail(name string) column     { return column{name: name, onlyDetail: true} }
+func detailOnly(name string) column { return column{name: name, onlyDetail: true} }
 
 func filterableDetail(name string) column {
 	return column{name: name, filterable: true, onlyDetail: true}
 }
 
-func (c column) of(k kind) column { c.kind = k; return c }
-func (c column) orNull() column   { c.nullable = true; return c }
-func (c column) notIn255() column { c.newer = true; return c }
+func (c column) ofKind(k kind) column { c.kind = k; return c }
+func (c column) orNull() column       { c.nullable = true; return c }
+func (c column) notIn255() column     { c.newer = true; return c }
 
 // field is a column of the rows of a kind of things.
 type field[T any] struct {
@@ -139,7 +139,7 @@ func (set *rowSet) adaptColumns(list *pyjson.Object) {
 	}
 	for name := range rows[0].All() {
 		if !slices.ContainsFunc(set.columns, func(c column) bool { return c.name == name }) {
-			set.added = append(set.added, detail(name))
+			set.added = append(set.added, detailOnly(name))
 		}
 	}
 }
@@ -179,9 +179,9 @@ func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*
 // rowsOf returns the rows of one entity.
 type rowsOf func(*Request) (rowSet, error)
 
-// pick reads the rows and selects those that a request asks for, with the columns that this session's Ray had. parse
-// reads the request's query; a wrong query is refused before rows are read.
-func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
+// selectRows reads the rows and selects those that a request asks for, with the columns that this session's Ray had.
+// parse reads the request's query; a wrong query is refused before rows are read.
+func (read rowsOf) selectRows(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
 	q, err := parse(r)
 	if err != nil {
 		return selection{}, err
@@ -195,12 +195,12 @@ func (read rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error
 		return selection{}, err
 	}
 	set.adaptColumns(list)
-	return set.query(q)
+	return set.filterSortCut(q)
 }
 
-// list answers with a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
-func (read rowsOf) list(w http.ResponseWriter, r *Request) error {
-	picked, err := read.pick(r, parseListQuery)
+// listHandler answers with a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
+func (read rowsOf) listHandler(w http.ResponseWriter, r *Request) error {
+	picked, err := read.selectRows(r, parseListQuery)
 	if err != nil {
 		return err
 	}
@@ -210,10 +210,10 @@ func (read rowsOf) list(w http.ResponseWriter, r *Request) error {
 	return writeState(w, r, picked.reply())
 }
 
-// summary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
-func (read rowsOf) summary(summarize func([]*pyjson.Object) *pyjson.Object) handler {
+// summaryHandler makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
+func (read rowsOf) summaryHandler(summarize func([]*pyjson.Object) *pyjson.Object) handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		picked, err := read.pick(r, parseSummaryQuery)
+		picked, err := read.selectRows(r, parseSummaryQuery)
 		if err != nil {
 			return err
 		}
@@ -232,8 +232,9 @@ type selection struct {
 	rows     []*pyjson.Object // the first of these, at most the query's limit
 }
 
-// query filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its callers).
-func (set rowSet) query(q tasktable.Query) (selection, error) {
+// filterSortCut filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its
+// callers).
+func (set rowSet) filterSortCut(q tasktable.Query) (selection, error) {
 	filters, err := set.convertFilters(q.Filters)
 	if err != nil {
 		return selection{}, err
@@ -245,7 +246,7 @@ func (set rowSet) query(q tasktable.Query) (selection, error) {
 			continue
 		}
 		listed++
-		ok, err := set.matches(row, filters)
+		ok, err := set.passesAll(row, filters)
 		if err != nil {
 			return selection{}, err
 		}
@@ -258,11 +259,12 @@ func (set rowSet) query(q tasktable.Query) (selection, error) {
 		compare = func(a, b *pyjson.Object) int { return strings.Compare(a.String(first), b.String(first)) }
 	}
 	slices.SortStableFunc(matching, compare)
-	return selection{set, set.shown(q.Detail), listed, len(matching), matching[:min(len(matching), q.Limit)]}, nil
+	return selection{set, set.shownColumns(q.Detail), listed, len(matching),
+		matching[:min(len(matching), q.Limit)]}, nil
 }
 
-// shown returns the columns that an answer shows, with detail=1 or without.
-func (set rowSet) shown(detail bool) []column {
+// shownColumns returns the columns that an answer shows, with detail=1 or without.
+func (set rowSet) shownColumns(detail bool) []column {
 	if detail && set.detailColumns != nil {
 		return set.detailColumns
 	}
@@ -328,8 +330,8 @@ func damageOf(s *session.Session) []string {
 		len(all)-maxWarnings))
 }
 
-// count adds one to a counter of an object.
-func count(counts *pyjson.Object, key string) {
+// countIn adds one to a counter of an object.
+func countIn(counts *pyjson.Object, key string) {
 	n, _ := counts.Get(key).(int)
 	counts.Set(key, n+1)
 }

@@ -45,29 +45,29 @@ var taskColumns = []taskColumn{
 	}},
 
 	{filterableDetail("language"), textOf(tasktable.Row.Language)},
-	{detail("required_resources"), objectOf(tasktable.Row.Resources)},
-	{detail("runtime_env_info"), func(e *taskEncoder,
+	{detailOnly("required_resources"), objectOf(tasktable.Row.Resources)},
+	{detailOnly("runtime_env_info"), func(e *taskEncoder,
 		b []byte) []byte {
 		return e.appendRuntimeEnv(b, e.RuntimeEnv())
 	}},
 	{filterableDetail("placement_group_id"), idOf(tasktable.Row.PlacementGroup)},
-	{detail("events"), (*taskEncoder).appendStates},
-	{detail("profiling_data"), (*taskEncoder).appendProfile},
-	{detail("creation_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.created) }},
-	{detail("start_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
-	{detail("end_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
-	{detail("task_log_info"), (*taskEncoder).appendLogInfo},
-	{detail("error_message"), func(e *taskEncoder,
+	{detailOnly("events"), (*taskEncoder).appendStates},
+	{detailOnly("profiling_data"), (*taskEncoder).appendProfile},
+	{detailOnly("creation_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.created) }},
+	{detailOnly("start_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
+	{detailOnly("end_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
+	{detailOnly("task_log_info"), (*taskEncoder).appendLogInfo},
+	{detailOnly("error_message"), func(e *taskEncoder,
 		b []byte) []byte {
 		return appendOptional(b, e.errorText, e.failed)
 	}},
 	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
-	{detail("call_site"), func(e *taskEncoder, b []byte) []byte {
+	{detailOnly("call_site"), func(e *taskEncoder, b []byte) []byte {
 		site, ok := e.CallSite()
 		return appendOptional(b, site, ok)
 	}},
-	{detail("label_selector"), objectOf(tasktable.Row.Labels)},
-	{detail("fallback_strategy"), (*taskEncoder).appendFallback},
+	{detailOnly("label_selector"), objectOf(tasktable.Row.Labels)},
+	{detailOnly("fallback_strategy"), (*taskEncoder).appendFallback},
 }
 
 // taskEncoder writes task attempts as rows of the list. It keeps buffers from row to row.

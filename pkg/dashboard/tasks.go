@@ -25,7 +25,7 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return refusedFilter(err)
 	}
-	redact, err := redacts(r)
+	redact, err := mustRedact(r)
 	if err != nil {
 		return err
 	}

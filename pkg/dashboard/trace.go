@@ -46,7 +46,7 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 		if err != nil {
 			return cutAnswer(&t.Answer, r, err)
 		}
-		if t.task(row); t.gone {
+		if t.addTask(row); t.gone {
 			return nil
 		}
 	}
@@ -106,9 +106,9 @@ func (t *trace) add(event *pyjson.Object) {
 	t.buf = pyjson.Append(t.buf, event)
 }
 
-// task adds the profile events of an attempt to the trace: its node is a process, its worker or driver a thread, which
-// are numbered when they are met first.
-func (t *trace) task(r tasktable.Row) {
+// addTask adds the profile events of an attempt to the trace: its node is a process, its worker or driver a thread,
+// which are numbered when they are met first.
+func (t *trace) addTask(r tasktable.Row) {
 	p := &t.profile
 	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" {
 		return
@@ -127,14 +127,14 @@ func (t *trace) task(r tasktable.Row) {
 		t.order = append(t.order, by)
 	}
 	for _, e := range p.Events {
-		t.event(r, e, process, number)
+		t.addEvent(r, e, process, number)
 		t.flushFull()
 	}
 }
 
-// event adds a profile event of an attempt, which happened in a thread of a process. Its extra data may give it another
-// name and colour.
-func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, thread int) {
+// addEvent adds a profile event of an attempt, which happened in a thread of a process. Its extra data may give it
+// another name and colour.
+func (t *trace) addEvent(r tasktable.Row, e tasktable.ProfileEvent, process, thread int) {
 	extra := &pyjson.Object{}
 	if len(e.Extra) > len("{}") {
 		extra = readExtra(e.Extra)
@@ -150,7 +150,7 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, thread
 	from, to := float64(e.Start)/1e6*1e3, float64(e.End)/1e6*1e3 // µs, rounded as Ray does
 	extra.SetAll(
 		"task_id", r.ID().String(), "job_id", r.Job().String(), "attempt_number", r.Attempt(),
-		"func_or_class_name", string(r.Function()), "actor_id", nullable(hex.EncodeToString(r.Actor())),
+		"func_or_class_name", string(r.Function()), "actor_id", orNone(hex.EncodeToString(r.Actor())),
 	)
 	t.add(pyjson.Obj("cat", string(e.Name), "name", name, "pid", process, "tid", thread, "ts", from, "dur", to-from,
 		"cname", colour, "args", extra, "ph", "X"))

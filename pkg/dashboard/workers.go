@@ -22,9 +22,9 @@ type shownWorker struct {
 
 func (w *shownWorker) row() *pyjson.Object { return rowOf(workerFields, w, w.Saved, w.Newer) }
 
-// launch returns a time of the worker's launch: by, which is from its events, or the saved one in column if a saved
+// launchTime returns a time of the worker's launch: by, which is from its events, or the saved one in column if a saved
 // worker has no events.
-func (w *shownWorker) launch(column string, by uint64) any {
+func (w *shownWorker) launchTime(column string, by uint64) any {
 	if w.Saved != nil && w.Events == nil {
 		return w.Saved.Get(column)
 	}
@@ -34,19 +34,21 @@ func (w *shownWorker) launch(column string, by uint64) any {
 // workerFields are the State API's columns, in Ray's order (WorkerState in ray/util/state/common.py).
 var workerFields = []field[shownWorker]{
 	{filterable("worker_id"), func(w *shownWorker) any { return w.ID }, newRows},
-	{filterable("is_alive").of(boolKind), func(w *shownWorker) any { return w.Alive }, follows},
+	{filterable("is_alive").ofKind(boolKind), func(w *shownWorker) any { return w.Alive }, follows},
 	{filterable("worker_type"), func(w *shownWorker) any { return w.Type }, newRows},
-	{filterable("exit_type"), func(w *shownWorker) any { return nullable(w.ExitType) }, follows},
+	{filterable("exit_type"), func(w *shownWorker) any { return orNone(w.ExitType) }, follows},
 	{filterable("node_id"), func(w *shownWorker) any { return w.Node }, newRows},
 	{filterable("ip"), func(w *shownWorker) any { return w.ip }, newRows},
-	{filterable("pid").of(intKind), func(w *shownWorker) any { return w.PID }, newRows},
-	{detail("exit_detail"), func(w *shownWorker) any { return nullable(w.ExitDetail) }, follows},
-	{detail("worker_launch_time_ms"), func(w *shownWorker) any { return w.launch("worker_launch_time_ms", w.Launch) },
+	{filterable("pid").ofKind(intKind), func(w *shownWorker) any { return w.PID }, newRows},
+	{detailOnly("exit_detail"), func(w *shownWorker) any { return orNone(w.ExitDetail) }, follows},
+	{detailOnly("worker_launch_time_ms"),
+		func(w *shownWorker) any { return w.launchTime("worker_launch_time_ms", w.Launch) },
 		follows},
-	{detail("worker_launched_time_ms"),
-		func(w *shownWorker) any { return w.launch("worker_launched_time_ms", w.Launched) }, follows},
-	{detail("start_time_ms"), func(w *shownWorker) any { return w.launch("start_time_ms", w.Started) }, follows},
-	{detail("end_time_ms"), func(w *shownWorker) any { return w.Ended }, follows},
+	{detailOnly("worker_launched_time_ms"),
+		func(w *shownWorker) any { return w.launchTime("worker_launched_time_ms", w.Launched) }, follows},
+	{detailOnly("start_time_ms"), func(w *shownWorker) any { return w.launchTime("start_time_ms", w.Started) },
+		follows},
+	{detailOnly("end_time_ms"), func(w *shownWorker) any { return w.Ended }, follows},
 	{filterableDetail("debugger_port"), nil, newRows},
 	{filterableDetail("num_paused_threads"), nil, newRows},
 }
@@ -81,7 +83,7 @@ func dropsWorker(f typedFilter, row *pyjson.Object) bool {
 	case !f.Source: // Ray's store knows keys in small letters only
 		return false
 	case f.Key == "is_alive" && !f.Not && f.Value == "True":
-		return f.fails(row)
+		return f.excludes(row)
 	case f.Key == "num_paused_threads" && f.Not && f.Value == "0": // how ray debug finds the workers that wait for it
 		paused, _ := asInt(row.Get(f.Key))
 		return paused == 0

@@ -139,7 +139,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		log.SetOutput(io.Discard)
 		s := must.Get(session.Load(t.Context(), store, "log", ref, session.Options{}))(t)
 		answers := dashboard.New(dashboard.Options{Log: log})
-		report, err := answers.Findings(t.Context(), answers.At(s, 0))
+		report, err := answers.Findings(t.Context(), answers.MomentAt(s, 0))
 		must.OK(t, err)
 		titles := ""
 		for _, f := range report.Findings {

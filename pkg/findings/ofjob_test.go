@@ -113,7 +113,7 @@ func TestAnswerOfJob(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil)
 		w := httptest.NewRecorder()
-		route.Serve(w, &dashboard.Request{Request: r, Moment: *answers.At(s, 0)})
+		route.Serve(w, &dashboard.Request{Request: r, Moment: *answers.MomentAt(s, 0)})
 		if want != "" {
 			if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) || w.Body.Len() > 700 {
 				t.Errorf("%.60s: %d %s", query, w.Code, w.Body)

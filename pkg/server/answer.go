@@ -27,7 +27,7 @@ import (
 // the cluster's own dashboard answers. Answers about an ended session get an ETag, and 304 if the client has them.
 func (s *Server) answerRoute(route dashboard.Route) handler {
 	return func(w http.ResponseWriter, r *request) error {
-		c, err := choose(r)
+		c, err := readChoice(r)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *Server) answerRoute(route dashboard.Route) handler {
 			return err
 		}
 		defer release()
-		if etag := s.etag(r.Request, c, loaded, route.Path); etag != "" {
+		if etag := s.etagOf(r.Request, c, loaded, route.Path); etag != "" {
 			s.rules.Revalidate(w.Header())
 			if clientHas(r.Request, etag) {
 				w.Header().Set("ETag", etag)
@@ -70,12 +70,12 @@ func withEndOf(e catalog.Entry, loaded *session.Session) catalog.Entry {
 
 // momentOf returns a loaded session as it was at a moment, in Unix ns; 0 is its end, or now while it runs.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
-	m := s.opts.Dashboard.At(loaded, at)
+	m := s.opts.Dashboard.MomentAt(loaded, at)
 	m.RayVersion = e.RayVersion
 	if e.Running && at == 0 {
 		// Answers that follow a log call this again and again, to know whether more of it may come.
 		m.Running = func(ctx context.Context) bool {
-			now, err := s.sessions.Find(ctx, exactly(e.Ref))
+			now, err := s.sessions.Find(ctx, selectorOf(e.Ref))
 			return err == nil && (now.Running || !now.Described)
 		}
 	}
@@ -154,11 +154,11 @@ func answerBytes(route string) int64 {
 	return usualAnswerBytes
 }
 
-// etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
+// etagOf identifies the answer to a request about an ended session: it changes with everything that the answer depends
 // on. Findings show metrics, for which the time of the session's last stored object stands. It is "" for an answer that
 // may still change: that of a session that has not ended, and logs and panels, because a worker's collector may store
 // the last lines and metrics after the session's end.
-func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
+func (s *Server) etagOf(r *http.Request, c choice, loaded *session.Session, route string) string {
 	if !loaded.Ended() || strings.Contains(route, "/logs") || strings.HasPrefix(route, "/grafana/") ||
 		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return ""

@@ -34,8 +34,8 @@ type choice struct {
 	byPath   bool  // the request's own path names the session
 }
 
-// exactly selects the session with this very name: no alias, no newest one.
-func exactly(ref layout.Session) catalog.Selector {
+// selectorOf selects the session with this very name: no alias, no newest one.
+func selectorOf(ref layout.Session) catalog.Selector {
 	return catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
 }
 
@@ -49,10 +49,10 @@ var errNoChoice = &problem.Problem{
 		"/namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
-// choose reads which session a request is about: from the request's path, else from the path of the page whose script
-// sent the request, else from the cookies; errNoChoice if none of them names one. The moment is that of ?at=, else the
-// one in the path that named the session.
-func choose(r *request) (choice, error) {
+// readChoice reads which session a request is about: from the request's path, else from the path of the page whose
+// script sent the request, else from the cookies; errNoChoice if none of them names one. The moment is that of ?at=,
+// else the one in the path that named the session.
+func readChoice(r *request) (choice, error) {
 	moment := r.params[paramAt]
 	var c choice
 	if name, ok := r.params[paramSession]; ok {
@@ -61,8 +61,8 @@ func choose(r *request) (choice, error) {
 	} else if selector, at, ok := sessionOfPage(r.Request); ok {
 		c.selector, moment = selector, at
 	} else {
-		c.selector = catalog.Selector{Namespace: cookie(r, cookieNamespace), Name: cookie(r, cookieCluster),
-			Session: cookie(r, cookieSession)}
+		c.selector = catalog.Selector{Namespace: cookieValue(r, cookieNamespace), Name: cookieValue(r, cookieCluster),
+			Session: cookieValue(r, cookieSession)}
 		if c.selector.Namespace == "" || c.selector.Name == "" || c.selector.Session == "" {
 			return choice{}, errNoChoice
 		}
@@ -172,8 +172,8 @@ func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 	return p
 }
 
-// cookie returns the value of a request's cookie; "" if the request has none of this name.
-func cookie(r *request, name string) string {
+// cookieValue returns the value of a request's cookie; "" if the request has none of this name.
+func cookieValue(r *request, name string) string {
 	c, err := r.Cookie(name)
 	if err != nil {
 		return ""

@@ -56,7 +56,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return err
 	}
-	chosen, err := choose(r)
+	chosen, err := readChoice(r)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 // compare compares the chosen session, or a job of it, with another one, as ?with=, ?job=, ?with_job= and ?top= say.
 // Both sessions are found, loaded and limited like that of any other request.
 func (s *Server) compare(r *request) (*compare.Report, error) {
-	chosen, err := choose(r)
+	chosen, err := readChoice(r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	wait := s.waitFor(r.Request)
 	report, err := s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-			side := choice{selector: exactly(e.Ref)}
+			side := choice{selector: selectorOf(e.Ref)}
 			if e.Ref == q.Session.Ref {
 				side.at = chosen.at
 			}

@@ -26,7 +26,7 @@ import (
 // pages of Ray's proxying dashboard use the cookie, since they have no other way to their session. While the session is
 // still being loaded, the page shows how far the load is.
 func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
-	c, err := choose(r)
+	c, err := readChoice(r)
 	switch {
 	case errors.Is(err, errNoChoice):
 		return s.homepage()(w, r)
@@ -97,7 +97,7 @@ func withQuery(target string, r *http.Request) string {
 func (s *Server) frontendPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry,
 	u session.Unfinished) error {
 	version := r.URL.Query().Get("dashboard")
-	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
+	if chosen := cookieValue(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
 		version = chosen
 	}
 	if version == "" {

@@ -17,9 +17,9 @@ import (
 // statusClientGone is nginx's status for a request whose client went away. It only appears in the log and the metrics.
 const statusClientGone = 499
 
-// fail answers a request with what went wrong: browsers get a page, programs JSON. If the client is gone it only
+// answerError answers a request with what went wrong: browsers get a page, programs JSON. If the client is gone it only
 // records that.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		w.WriteHeader(statusClientGone)
 		return

@@ -99,7 +99,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	o.Findings = o.Dashboard.Findings
 	o.ListLogs = func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
 		s, err := session.List(ctx, f.store, root, ref)
-		return o.Dashboard.At(s, 0), err
+		return o.Dashboard.MomentAt(s, 0), err
 	}
 	o.Fleet, o.Notes = &fleet.Fleet{}, notes.NewBook(notes.BookOptions{Store: f.store, Root: root, Log: log})
 	if change != nil {

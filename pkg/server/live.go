@@ -30,7 +30,7 @@ func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (ans
 	browser.Sandbox(w.Header())
 	r.Body = writer.RecorderOf(r.Request).Body // Forward has a limit of its own
 	s.opts.Live.Forward(w, r.Request, cluster.Namespace, cluster.Name, pathBelow(r.Request, c), func(err error) {
-		s.fail(w, r.Request, liveProblem(c.selector, err))
+		s.answerError(w, r.Request, liveProblem(c.selector, err))
 	})
 	return true, nil
 }
@@ -38,7 +38,7 @@ func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (ans
 // forwardUnrouted forwards a request that no route answers, if it is about a running cluster. A request that chooses no
 // session is about none, so that is no error.
 func (s *Server) forwardUnrouted(w http.ResponseWriter, r *request) (answered bool, err error) {
-	c, err := choose(r)
+	c, err := readChoice(r)
 	if err != nil {
 		return false, nil
 	}

@@ -26,7 +26,7 @@ func (s *Server) addLogs(ws *restful.WebService) {
 // withLoadedSession is a handler that calls h with the chosen session, loaded, at the chosen moment.
 func (s *Server) withLoadedSession(h func(http.ResponseWriter, *http.Request, logs.Session) error) handler {
 	return func(w http.ResponseWriter, r *request) error {
-		c, err := choose(r)
+		c, err := readChoice(r)
 		if err != nil {
 			return err
 		}

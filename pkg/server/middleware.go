@@ -112,7 +112,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			if writer.RecorderOf(r).Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			s.fail(w, r, &problem.Problem{
+			s.answerError(w, r, &problem.Problem{
 				Status: http.StatusInternalServerError, Title: "Internal error",
 				Detail: fmt.Sprintf("The history server failed to answer the request for %.200s.", r.URL.Path),
 				Advice: "The server's log has the details. Please report them.",
@@ -142,7 +142,7 @@ func (s *Server) prepare(next http.Handler) http.Handler {
 func (s *Server) checkBrowser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.rules.Check(r); err != nil {
-			s.fail(w, r, err)
+			s.answerError(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -35,7 +35,7 @@ func (s *Server) addLoadedPage(ws *restful.WebService, path string, names []stri
 	route := dashboard.Route{Path: path, Serve: func(w http.ResponseWriter, r *dashboard.Request) {
 		page, err := build(w, r)
 		if err != nil {
-			s.fail(w, r.Request, err)
+			s.answerError(w, r.Request, err)
 		} else if page != nil {
 			web.Write(w, http.StatusOK, page)
 		}
@@ -87,7 +87,7 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *dashboard.Request) (web.
 // entryOf is the catalog's entry of a request's session, with the outcome that its findings say.
 func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.Entry {
 	ref := r.Session.Ref
-	e, err := s.sessions.Find(r.Context(), exactly(ref))
+	e, err := s.sessions.Find(r.Context(), selectorOf(ref))
 	if err != nil { // it was removed meanwhile
 		e = catalog.Entry{Ref: ref, Start: r.Session.Life.Start}
 	}

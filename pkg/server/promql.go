@@ -23,7 +23,7 @@ func (s *Server) addPromQL(ws *restful.WebService, prefix string, h handler) {
 
 // sessionPromQL answers from the metrics of the chosen session, up to the moment shown.
 func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
-	c, err := choose(r)
+	c, err := readChoice(r)
 	if err != nil {
 		return err
 	}

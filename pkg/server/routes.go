@@ -90,7 +90,7 @@ func (s *Server) newRouter() *restful.Container {
 		if allow := resp.Header().Get("Allow"); strings.Contains(allow, http.MethodGet) {
 			resp.Header().Set("Allow", allow+", "+http.MethodHead)
 		}
-		s.fail(resp.ResponseWriter, req.Request, problem.NoRoute(req.Request, e.Code))
+		s.answerError(resp.ResponseWriter, req.Request, problem.NoRoute(req.Request, e.Code))
 	})
 	router.Filter(recordRoute)
 	router.Filter(s.authorize)
@@ -106,11 +106,11 @@ func (s *Server) newRouter() *restful.Container {
 	return router
 }
 
-// addRoute adds a route whose errors are answered by fail.
+// addRoute adds a route whose errors are answered by answerError.
 func (s *Server) addRoute(ws *restful.WebService, method, path string, h handler) {
 	ws.Route(ws.Method(method).Path(path).To(func(req *restful.Request, resp *restful.Response) {
 		if err := h(resp.ResponseWriter, &request{req.Request, req.PathParameters()}); err != nil {
-			s.fail(resp.ResponseWriter, req.Request, err)
+			s.answerError(resp.ResponseWriter, req.Request, err)
 		}
 	}))
 }
@@ -147,7 +147,7 @@ func (s *Server) addSessionPage(ws *restful.WebService, path string, names []str
 		if r.URL.Query().Get("at") == "" {
 			return h(w, r)
 		}
-		c, err := choose(r)
+		c, err := readChoice(r)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func noPathParams(h func(http.ResponseWriter, *http.Request) error) handler {
 // withSession is a handler that calls h with the catalog's entry of the chosen session, without loading the session.
 func (s *Server) withSession(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
 	return func(w http.ResponseWriter, r *request) error {
-		c, err := choose(r)
+		c, err := readChoice(r)
 		if err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func recordRoute(req *restful.Request, resp *restful.Response, chain *restful.Fi
 func (s *Server) authorize(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
 	if ns, ok := req.PathParameters()[paramNamespace]; ok {
 		if err := s.opts.Access.Allowed(req.Request.Context(), ns); err != nil {
-			s.fail(resp.ResponseWriter, req.Request, err)
+			s.answerError(resp.ResponseWriter, req.Request, err)
 			return
 		}
 	}

@@ -106,13 +106,13 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 	}
 	if err != nil {
 		s.rejectIndex(from.Fingerprint, err)
-		s.forget()
+		s.resetState()
 		return nil, nil
 	}
 	s.state = state{done: done, counts: c.Counts, first: from.Start, last: from.End,
 		warnings: warnings{list: c.Warnings, more: c.More}}
 	grown := s.grownStreams(found.events)
-	s.expect(grown)
+	s.expectStreams(grown)
 	tables.Reserve = s.opts.Reserve
 	damage, err := tables.Restore(ctx, &from.Stored, c.Paused, s.listed+s.entities.MemoryBytes())
 	switch {
@@ -122,7 +122,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 		return nil, ctx.Err()
 	case damage != nil:
 		s.rejectIndex(from.Fingerprint, damage)
-		s.forget()
+		s.resetState()
 		return nil, nil
 	}
 	s.indexedBytes.Store(storedBytes(done))
@@ -132,8 +132,8 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 	return s.assemble(ctx, found, tables)
 }
 
-// expect sets the totals of the progress: only these streams are still to be read.
-func (s *source) expect(streams []*chunks.Stream) {
+// expectStreams sets the totals of the progress: only these streams are still to be read.
+func (s *source) expectStreams(streams []*chunks.Stream) {
 	p := s.opts.Progress
 	objects, bytes := p.ObjectsDone.Load(), p.BytesDone.Load()
 	for _, stream := range streams {

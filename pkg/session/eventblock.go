@@ -30,10 +30,10 @@ func (b *block) drop(n int) {
 	b.left -= int64(n)
 }
 
-// separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends
-// arrays to arrays. The first of these bytes also decides about lines, if that is not known yet: a stream that begins
-// with an event has one on each line.
-func (b *block) separators() int {
+// countSeparators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay
+// appends arrays to arrays. The first of these bytes also decides about lines, if that is not known yet: a stream that
+// begins with an event has one on each line.
+func (b *block) countSeparators() int {
 	for i, ch := range b.data {
 		switch ch {
 		case ' ', '\t', '\r', '\n':
@@ -47,9 +47,9 @@ func (b *block) separators() int {
 	return len(b.data)
 }
 
-// next returns the text to decode the next event from: its line, or all data. complete says that reading more would not
-// make it longer.
-func (b *block) next() (text []byte, complete bool) {
+// nextText returns the text to decode the next event from: its line, or all data. complete says that reading more would
+// not make it longer.
+func (b *block) nextText() (text []byte, complete bool) {
 	if b.lines {
 		if n := bytes.IndexByte(b.data, '\n'); n >= 0 {
 			return b.data[:n], true

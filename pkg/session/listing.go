@@ -145,18 +145,18 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err := found.readLists(ctx, nil, func(total int64) bool { return total <= allowed }); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	return s.session(found), nil
+	return s.newSession(found), nil
 }
 
-// session makes a session of what was listed, without tables.
-func (s *source) session(found *listing) *Session {
+// newSession makes a session of what was listed, without tables.
+func (s *source) newSession(found *listing) *Session {
 	out := &Session{Ref: s.ref, source: s, fingerprint: found.sources.Fingerprint}
-	out.relist(found)
+	out.setListing(found)
 	return out
 }
 
-// relist gives the session what was listed, besides what its tables are made of.
-func (s *Session) relist(found *listing) {
+// setListing gives the session what was listed, besides what its tables are made of.
+func (s *Session) setListing(found *listing) {
 	s.Logs, s.Snapshots, s.Foreign = found.logs, found.snapshots, found.foreign
 	s.Life, s.EndStored, s.stored = found.life, found.endStored, found.version.last
 }

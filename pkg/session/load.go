@@ -81,12 +81,12 @@ func newSource(store blob.Reader, root string, ref layout.Session, opts Options)
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
 	s := &source{store: store, root: root, ref: ref, opts: opts, refreshing: semaphore.NewWeighted(1)}
-	s.forget()
+	s.resetState()
 	return s
 }
 
-// forget resets the source to its state before any event was read.
-func (s *source) forget() {
+// resetState resets the source to its state before any event was read.
+func (s *source) resetState() {
 	s.entities, s.state = entities.NewBuilder(), state{done: make(map[string]progressOf)}
 }
 
@@ -190,7 +190,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 					break
 				}
 				err := guard.CatchPanic(items[i].stream.Key, func() (err error) {
-					results[i], err = r.replay(ctx, s.reader(ctx, prefetcher, items[i]), items[i], s.warn)
+					results[i], err = r.replay(ctx, s.newReader(ctx, prefetcher, items[i]), items[i], s.warn)
 					return err
 				})
 				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
@@ -249,13 +249,13 @@ func (s *state) widenTimes(first, last int64) {
 
 // assemble makes a session of all that was read: the listing, the tasks in tables, and the source's other entities.
 func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable.Builder) (*Session, error) {
-	out := s.session(found)
+	out := s.newSession(found)
 	out.Start, out.End = s.first, s.last
 	out.boundTimes()
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
-	ends, err := out.ends(ctx, tables.Strings)
+	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable
 	case missing && out.Tasks.InMemory():
 		out.Tasks.DeriveLogs("/tmp/ray/"+s.ref.Name+"/logs/", found.logs.WorkerLogs())
 	case missing:
-		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 " +
+		s.warnings.addOnce("there are too many tasks to work out where the log of each begins, which Ray before 2.58 " +
 			"does not tell")
 	}
 	out.Warnings, out.damage = s.warnings.all(s.counts)

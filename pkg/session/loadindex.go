@@ -59,13 +59,13 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 	if err != nil {
 		return nil, err
 	}
-	out := s.session(found)
+	out := s.newSession(found)
 	out.Set, out.Warnings, out.damage = from.Set, from.Warnings, min(max(0, from.Damage), len(from.Warnings))
 	out.Start, out.End = from.Start, from.End
 	out.boundTimes()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
 	// deaths of workers and ends of jobs, which end the attempts that no event ended
-	ends, err := out.ends(ctx, tables.Strings)
+	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,13 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	grown := src.grownStreams(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
-	case src.indexed && changed, src.replaced(grown):
+	case src.indexed && changed, src.isReplaced(grown):
 		// The new source continues from the index, or from a newer one, and lists the events again.
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
 		// The tables stay; only the names of logs and snapshots, and the times in Life, are others.
 		next := *latest
-		next.relist(found)
+		next.setListing(found)
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	}
@@ -74,9 +74,9 @@ func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }
 
 func sameObject(a, b blob.Object) bool { return a.Key == b.Key && a.Size == b.Size && a.ETag == b.ETag }
 
-// replaced reports whether one of these streams has other chunks than those that were read. Such a stream cannot be
+// isReplaced reports whether one of these streams has other chunks than those that were read. Such a stream cannot be
 // read again into the same tables: its events and warnings would count twice.
-func (s *source) replaced(streams []*chunks.Stream) bool {
+func (s *source) isReplaced(streams []*chunks.Stream) bool {
 	return slices.ContainsFunc(streams,
 		func(stream *chunks.Stream) bool { return !s.done[stream.Key].isStartOf(stream) })
 }

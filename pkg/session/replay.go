@@ -70,7 +70,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 			return out, err
 		}
 		b.left = item.to - (in.Offset() - int64(len(b.data)))
-		r.block(&b, &out)
+		r.replayBlock(&b, &out)
 		if err := r.afterBlock(); err != nil {
 			return out, err
 		}
@@ -97,9 +97,9 @@ func (r *replayer) makeSpace(data []byte) []byte {
 	return r.buf[:copy(r.buf, data)]
 }
 
-// block replays the complete events in b, and counts in out what is damaged or cut. It leaves in b the beginning of an
-// event whose end is still to be read, and sets b.itemEnd when an event belongs to the next work item.
-func (r *replayer) block(b *block, out *replayed) {
+// replayBlock replays the complete events in b, and counts in out what is damaged or cut. It leaves in b the beginning
+// of an event whose end is still to be read, and sets b.itemEnd when an event belongs to the next work item.
+func (r *replayer) replayBlock(b *block, out *replayed) {
 	if len(b.data) < b.enough && !b.last {
 		return
 	}
@@ -108,7 +108,7 @@ func (r *replayer) block(b *block, out *replayed) {
 		if b.lost && !b.skipToEvent() {
 			return
 		}
-		b.drop(b.separators())
+		b.drop(b.countSeparators())
 		if len(b.data) == 0 {
 			return
 		}
@@ -121,7 +121,7 @@ func (r *replayer) block(b *block, out *replayed) {
 				return
 			}
 		}
-		text, complete := b.next()
+		text, complete := b.nextText()
 		n, err := r.d.Decode(text)
 		cut := errors.Is(err, eventjson.ErrCut) && !complete
 		switch { // the event is read; cut, and its rest is still to come; cut at the stream's end; damaged

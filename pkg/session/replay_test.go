@@ -64,7 +64,7 @@ func TestCutEventIsNotReadAgainAtOnce(t *testing.T) {
 		}{{4000, false, 0}, {len(text), false, 1}, {9000, false, 0}, {len(text), false, 0}, {len(text), true, 1}} {
 			before := r.d.Counts.Events
 			b.data, b.last = text[:step.bytes], step.last
-			r.block(&b, &out)
+			r.replayBlock(&b, &out)
 			if got := r.d.Counts.Events - before; got != step.want || out.damaged > 0 || out.cut {
 				t.Errorf("separator %q: %d bytes: %d events, want %d; %+v", separator, step.bytes, got, step.want, out)
 			}

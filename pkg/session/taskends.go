@@ -15,9 +15,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// ends returns when jobs ended and workers died, in whole milliseconds as in Ray's own tables. If both an event and a
-// snapshot tell of a worker's death, the event counts. t is the table of strings that the result's numbers belong to.
-func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktable.Ends, err error) {
+// jobAndWorkerEnds returns when jobs ended and workers died, in whole milliseconds as in Ray's own tables. If both an
+// event and a snapshot tell of a worker's death, the event counts. t is the table of strings that the result's numbers
+// belong to.
+func (s *Session) jobAndWorkerEnds(ctx context.Context, t *stringtable.Table) (ends tasktable.Ends, err error) {
 	jobs, workers := make(map[rayid.Job]int64), make(map[stringtable.ID]tasktable.Death)
 	for i := range s.Jobs {
 		for _, tr := range s.Jobs[i].Transitions {
@@ -26,7 +27,7 @@ func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktabl
 			}
 		}
 	}
-	if err := s.savedDeaths(ctx, t, workers); err != nil {
+	if err := s.addSavedDeaths(ctx, t, workers); err != nil {
 		return ends, err
 	}
 	for i := range s.Workers {
@@ -49,9 +50,9 @@ func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
 	return d
 }
 
-// savedDeaths adds to workers, by their interned IDs, the deaths in the last snapshot of the State API's list of
+// addSavedDeaths adds to workers, by their interned IDs, the deaths in the last snapshot of the State API's list of
 // workers: Ray before 2.58 has no events of them, and later ones may be lost. A damaged or missing snapshot adds none.
-func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table,
+func (s *Session) addSavedDeaths(ctx context.Context, t *stringtable.Table,
 	workers map[stringtable.ID]tasktable.Death) error {
 	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
 		last, err := s.Snapshots.Last(url, 0)

@@ -26,8 +26,8 @@ func (w *warnings) add(format string, args ...any) {
 	w.list = append(w.list, fmt.Sprintf(format, args...))
 }
 
-// once adds a warning, unless the same one was added before.
-func (w *warnings) once(warning string) {
+// addOnce adds a warning, unless the same one was added before.
+func (w *warnings) addOnce(warning string) {
 	if !slices.Contains(w.list, warning) {
 		w.list = append(w.list, warning)
 	}

@@ -34,7 +34,7 @@ func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]wor
 	var items []workItem
 	for _, stream := range streams {
 		from := s.done[stream.Key].consumed
-		if from > 0 || !divisible(stream) {
+		if from > 0 || !isDivisible(stream) {
 			items = append(items, workItem{stream: stream, from: from, to: toEnd})
 			continue
 		}
@@ -61,9 +61,9 @@ func plainEnd(stream *chunks.Stream) int64 {
 	return last.Offset + last.Object.Size
 }
 
-// divisible reports whether a stream is large enough for several items and can be read from any offset. Offsets come
+// isDivisible reports whether a stream is large enough for several items and can be read from any offset. Offsets come
 // from keys, so a stream with large gaps is not divided.
-func divisible(stream *chunks.Stream) bool {
+func isDivisible(stream *chunks.Stream) bool {
 	end := plainEnd(stream)
 	return end >= 2*itemBytes && end <= 2*stream.Bytes() &&
 		!slices.ContainsFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Compression != layout.Plain })
@@ -96,8 +96,8 @@ func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, err
 // there.
 const itemOverlap = 64 << 10
 
-// reader reads a work item.
-func (s *source) reader(ctx context.Context, prefetcher *chunks.Prefetcher, item workItem) *chunks.Reader {
+// newReader reads a work item.
+func (s *source) newReader(ctx context.Context, prefetcher *chunks.Prefetcher, item workItem) *chunks.Reader {
 	opts := chunks.Options{
 		From: item.from, Prefetcher: prefetcher,
 		OnRead:  func(bytes int) { s.opts.Progress.BytesDone.Add(int64(bytes)) },

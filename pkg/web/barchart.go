@@ -60,7 +60,7 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	}
 	every := step(greatest)
 	top := every * max(1, math.Ceil(greatest/every)) // the value of the highest line
-	height := func(v float64) float64 { return tenth(v / top * (chartBottom - chartTop)) }
+	height := func(v float64) float64 { return roundTenth(v / top * (chartBottom - chartTop)) }
 	for v := 0.0; v <= top+every/2; v += every {
 		c.Lines = append(c.Lines, AxisLabel{Text: write(v), At: chartBottom - height(v)})
 	}
@@ -71,18 +71,18 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	barsPerTick := (len(bars) + maxTicks - 1) / maxTicks
 	for n := range bars {
 		bar := &bars[n]
-		bar.X, bar.Width = hundredth(float64(n)*width), hundredth(width)
-		bar.PartX, bar.PartWidth = hundredth((float64(n)+.1)*width), hundredth(.8*width)
+		bar.X, bar.Width = roundHundredth(float64(n)*width), roundHundredth(width)
+		bar.PartX, bar.PartWidth = roundHundredth((float64(n)+.1)*width), roundHundredth(.8*width)
 		bar.TextX = bar.X
 		if n > len(bars)/2 { // a text that began here could be longer than the rest of the chart's width
-			bar.TextX, bar.TextEnds = hundredth(bar.X+bar.Width), true
+			bar.TextX, bar.TextEnds = roundHundredth(bar.X+bar.Width), true
 		}
 		y := chartBottom
 		for i := range bar.Parts {
 			part := &bar.Parts[i]
 			part.Height = height(part.Value)
 			y -= part.Height
-			part.Y = tenth(y)
+			part.Y = roundTenth(y)
 		}
 		if n%barsPerTick == 0 {
 			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/barsPerTick%2 == 1})
@@ -124,5 +124,5 @@ func timeStep(greatest float64) float64 {
 	return day * countStep(greatest/day)
 }
 
-func tenth(v float64) float64     { return math.Round(10*v) / 10 }
-func hundredth(v float64) float64 { return math.Round(100*v) / 100 }
+func roundTenth(v float64) float64     { return math.Round(10*v) / 10 }
+func roundHundredth(v float64) float64 { return math.Round(100*v) / 100 }

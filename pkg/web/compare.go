@@ -76,7 +76,7 @@ func (p Compare) Suggested() (chips []Suggestion) {
 			return // nothing of it is stored
 		}
 		chips = append(chips, Suggestion{Start: run.Start.UTC().Format(time.RFC3339), Chip: Chip{Name: name,
-			Value: run.State(), Link: compareAddress(run), Chosen: p.Report != nil && p.compares(run)}})
+			Value: run.State(), Link: compareAddress(run), Chosen: p.Report != nil && p.isCompared(run)}})
 	}
 	this := slices.IndexFunc(p.Runs, func(run Run) bool { return run.Ref == p.Head.Ref })
 	if this < 0 {
@@ -99,8 +99,8 @@ func (p Compare) Suggested() (chips []Suggestion) {
 	return chips
 }
 
-// compares says whether a run is one of the compared sessions.
-func (p Compare) compares(run Run) bool {
+// isCompared says whether a run is one of the compared sessions.
+func (p Compare) isCompared(run Run) bool {
 	return slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
 		return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name
 	})
@@ -122,7 +122,7 @@ func (p Compare) Costs() BarChart {
 		cost, ok := p.CostOf[run.Ref]
 		return cost, ok
 	}
-	return p.runChart("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amount)
+	return p.runChart("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amountText)
 }
 
 // runChart draws a value of each of the last runs, in which value's second result says whether it is known; step and
@@ -147,9 +147,9 @@ func (p Compare) runChart(label string, value func(Run) (v float64, known bool),
 			bar.Parts[0].Class = "failed"
 		}
 		if cost, ok := p.CostOf[run.Ref]; ok {
-			bar.Text = money(cost) + " " + p.Prices.Currency + ", " + bar.Text
+			bar.Text = moneyText(cost) + " " + p.Prices.Currency + ", " + bar.Text
 		}
-		bar.Marked = p.compares(run)
+		bar.Marked = p.isCompared(run)
 		bars[i] = bar
 	}
 	form := "2 Jan"
@@ -206,9 +206,9 @@ func (p Compare) Figures() []Figure {
 		if a.Used != nil && b.Used != nil {
 			used = hoursFigure(used.Name, h.of(*a.Used), h.of(*b.Used))
 		} else if a.Used != nil {
-			used.With = amount(h.of(*a.Used))
+			used.With = amountText(h.of(*a.Used))
 		} else {
-			used.Session = amount(h.of(*b.Used))
+			used.Session = amountText(h.of(*b.Used))
 		}
 		rows = append(rows, used)
 	}
@@ -237,17 +237,18 @@ func countFigure(name string, with, session int) Figure {
 // secondsFigure is the row of a time in seconds.
 func secondsFigure(name string, with, session float64) Figure {
 	return Figure{Name: name, With: human.Seconds(with), Session: human.Seconds(session),
-		Difference: signed(session-with, human.Seconds)}
+		Difference: signedText(session-with, human.Seconds)}
 }
 
 // hoursFigure is the row of a number of hours of a resource.
 func hoursFigure(name string, with, session float64) Figure {
-	return Figure{Name: name, With: amount(with), Session: amount(session), Difference: signed(session-with, amount)}
+	return Figure{Name: name, With: amountText(with), Session: amountText(session),
+		Difference: signedText(session-with, amountText)}
 }
 
-// amount writes a number that is not negative, without an exponent: from 1,000 on as a whole number, below 0.001
+// amountText writes a number that is not negative, without an exponent: from 1,000 on as a whole number, below 0.001
 // rounded to six decimal places, else with three significant digits.
-func amount(v float64) string {
+func amountText(v float64) string {
 	switch {
 	case v >= 999.5:
 		return formatCount(int(math.Round(v)))
@@ -257,8 +258,8 @@ func amount(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// signed writes a difference with its sign, and its absolute value as write does; "" if it is below a millionth.
-func signed(v float64, write func(float64) string) string {
+// signedText writes a difference with its sign, and its absolute value as write does; "" if it is below a millionth.
+func signedText(v float64, write func(float64) string) string {
 	switch {
 	case math.Abs(v) < 1e-6:
 		return ""
@@ -269,7 +270,7 @@ func signed(v float64, write func(float64) string) string {
 }
 
 // Signed writes a difference in seconds with its sign; "" if it is 0.
-func Signed(v float64) string { return signed(v, human.Seconds) }
+func Signed(v float64) string { return signedText(v, human.Seconds) }
 
 // bothSides writes a figure of both sides, "3 → 5", or only "3" if they are written alike.
 func bothSides(with, session any) template.HTML {

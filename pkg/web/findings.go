@@ -308,7 +308,8 @@ func (p Findings) UnfinishedText() string {
 	if p.Job() != nil {
 		return ""
 	}
-	return counts([]counted{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"},
+	return countsText([]counted{
+		{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"},
 		{p.Unfinished.PlacementGroups, "placement group"}})
 }
 
@@ -334,12 +335,12 @@ func timeOf(text string) time.Time {
 	return t
 }
 
-// began is when a finding happened first; zero if not known.
-func began(f *findings.Finding) time.Time { return timeOf(f.First) }
+// firstHappened is when a finding happened first; zero if not known.
+func firstHappened(f *findings.Finding) time.Time { return timeOf(f.First) }
 
 // Until is when a finding happened last, if that is at least a second after the first time; else zero.
 func (c Card) Until() time.Time {
-	if last := timeOf(c.Finding.Last); last.Sub(began(c.Finding)) >= time.Second {
+	if last := timeOf(c.Finding.Last); last.Sub(firstHappened(c.Finding)) >= time.Second {
 		return last
 	}
 	return time.Time{}
@@ -348,7 +349,7 @@ func (c Card) Until() time.Time {
 // When says when the finding happened, "2026-11-22 18:31:21 UTC" or "2026-11-22 18:31:21 to 18:40:00 UTC"; "" if it is
 // not known.
 func (c Card) When() string {
-	first, last := began(c.Finding).UTC(), c.Until().UTC()
+	first, last := firstHappened(c.Finding).UTC(), c.Until().UTC()
 	if first.IsZero() {
 		return ""
 	}

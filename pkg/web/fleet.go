@@ -117,13 +117,13 @@ func (p Fleet) figures() []fleet.Figure {
 // formatHours writes a figure: hours of a resource, or what they cost.
 func formatHours(f fleet.Figure, v float64) string {
 	if f.By == fleet.ByCost {
-		return money(v)
+		return moneyText(v)
 	}
-	return amount(v)
+	return amountText(v)
 }
 
-// money writes an amount of money without its currency.
-func money(v float64) string {
+// moneyText writes an amount of money without its currency.
+func moneyText(v float64) string {
 	if v >= 1000 {
 		return formatCount(int(math.Round(v)))
 	}
@@ -139,21 +139,21 @@ func (p Fleet) Budgets() bool {
 }
 
 // OfBudget says what a namespace cost in percent of its budget.
-func (p Fleet) OfBudget(u fleet.Usage) string { return percentage(100 * u.Hours.Cost / u.Budget) }
+func (p Fleet) OfBudget(u fleet.Usage) string { return percentText(100 * u.Hours.Cost / u.Budget) }
 
 // OverBudget says whether a namespace cost more than its budget.
 func (p Fleet) OverBudget(u fleet.Usage) bool { return u.Hours.Cost > u.Budget }
 
-// share writes a share, from 0 to 1, in percent; "–" if it is nil, which is not known.
-func share(v *float64) string {
+// shareText writes a share, from 0 to 1, in percent; "–" if it is nil, which is not known.
+func shareText(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return percentage(100 * *v)
+	return percentText(100 * *v)
 }
 
-// percentage writes a number of percent, rounded.
-func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
+// percentText writes a number of percent, rounded.
+func percentText(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
 
 // OtherOutcomes counts the sessions that did not fail, by outcome, such as "12 succeeded, 3 stopped".
 func (p Fleet) OtherOutcomes() string {
@@ -190,7 +190,7 @@ func percentOf(part, whole float64) float64 {
 	if !(whole > 0) {
 		return 0
 	}
-	return tenth(100 * min(1, part/whole))
+	return roundTenth(100 * min(1, part/whole))
 }
 
 // FleetTile is one of the figures at the top.
@@ -211,7 +211,8 @@ func (p Fleet) Tiles() (tiles []FleetTile) {
 			tile.Title += " in " + p.Currency
 		}
 		if use != nil {
-			tile.Known, tile.Used, tile.Unused = use.Unused != nil, percentOf(use.Used, use.Measured), share(use.Unused)
+			tile.Known, tile.Unused = use.Unused != nil, shareText(use.Unused)
+			tile.Used = percentOf(use.Used, use.Measured)
 		}
 		if p.Before != nil {
 			tile.Change = human.Change(now, p.Before.Total.Hours.Of(f.By))
@@ -249,7 +250,7 @@ func (p Fleet) HourCells(h fleet.Hours) (cells []string) {
 		v, use := f.Of(&h)
 		cells = append(cells, formatHours(f, v))
 		if use != nil {
-			cells = append(cells, share(use.Unused))
+			cells = append(cells, shareText(use.Unused))
 		}
 	}
 	return cells
@@ -279,7 +280,7 @@ func (p Fleet) Chart() BarChart {
 				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
 	}
 	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
-		bars, func(i int) string { return spans[i].tick }, noLimit, countStep, amount)
+		bars, func(i int) string { return spans[i].tick }, noLimit, countStep, amountText)
 }
 
 // CostChart draws what the sessions cost that began on each requested day. A line shows the report's budget, if it has
@@ -296,11 +297,11 @@ func (p Fleet) CostChart() BarChart {
 			sum += d.Cost
 		}
 		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
-			Text:  fmt.Sprintf("%s: %s %s", span.name(), money(sum), p.Currency),
+			Text:  fmt.Sprintf("%s: %s %s", span.name(), moneyText(sum), p.Currency),
 			Parts: []BarPart{{Class: "other", Value: sum}}}
 	}
 	return barChart(fmt.Sprintf("Cost by day in %s, %s to %s", p.Currency, p.From, p.To), bars,
-		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), axisStep, amount)
+		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), axisStep, amountText)
 }
 
 // fleetSpan is the day, or the days, that one bar stands for.

@@ -14,7 +14,7 @@ func TestFormats(t *testing.T) {
 	}
 	for v, want := range map[float64]string{0: "0", 6.94e-05: "0.000069", 0.00123: "0.00123", 0.5: "0.5", 12.345: "12.3",
 		999.4: "999", 1234.5: "1,235"} {
-		if got := amount(v); got != want {
+		if got := amountText(v); got != want {
 			t.Errorf("%g is %s, want %s", v, got, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestTimeStep(t *testing.T) {
 // the width.
 func TestBarChart(t *testing.T) {
 	bars := []ChartBar{{Parts: []BarPart{{Value: 2}, {Value: 5}}}, {}, {Parts: []BarPart{{Value: 1}}}}
-	c := barChart("x", bars, func(int) string { return "day" }, 8, countStep, amount)
+	c := barChart("x", bars, func(int) string { return "day" }, 8, countStep, amountText)
 	if len(c.Lines) != 5 || c.Lines[4].Text != "8" || c.Lines[4].At != chartTop || c.Lines[0].At != chartBottom ||
 		c.Limit == nil || c.Limit.At != chartTop {
 		t.Errorf("axis %+v, limit %+v", c.Lines, c.Limit)

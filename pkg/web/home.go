@@ -209,8 +209,8 @@ type Chip struct {
 	Chosen            bool
 }
 
-// chip is a link that adds a filter to the list, or removes it if it is chosen.
-func (q Query) chip(name, value string) Chip {
+// filterChip is a link that adds a filter to the list, or removes it if it is chosen.
+func (q Query) filterChip(name, value string) Chip {
 	v := q.values(q.SortParam(), 1)
 	chosen := v.Get(name) == value
 	if chosen {
@@ -226,7 +226,7 @@ func (q Query) chip(name, value string) Chip {
 func (q Query) Chosen() (chips []Chip) {
 	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
 	for _, set := range paramsOf(q.Filter, names) {
-		chip := q.chip(set.Name, set.Value)
+		chip := q.filterChip(set.Name, set.Value)
 		chip.Name = strings.ReplaceAll(set.Name, "kubernetes_", "Kubernetes ")
 		if set.Name == "finding" {
 			chip.Value = kindText(set.Value)
@@ -238,9 +238,9 @@ func (q Query) Chosen() (chips []Chip) {
 
 // States are the filters by state and outcome that people choose most.
 func (q Query) States() []Chip {
-	chips := []Chip{q.chip("state", catalog.Running)}
+	chips := []Chip{q.filterChip("state", catalog.Running)}
 	for _, outcome := range []string{catalog.Failed, catalog.Unfinished, catalog.Succeeded} {
-		chips = append(chips, q.chip("outcome", outcome))
+		chips = append(chips, q.filterChip("outcome", outcome))
 	}
 	return chips
 }
@@ -254,7 +254,7 @@ func (h Home) NamespaceChips() (chips []Chip) {
 		return nil
 	}
 	for _, name := range h.Namespaces[:min(len(h.Namespaces), maxNamespaceChips)] {
-		chips = append(chips, h.Query.chip("namespace", name))
+		chips = append(chips, h.Query.filterChip("namespace", name))
 	}
 	return chips
 }
@@ -268,7 +268,7 @@ var causes = []string{findings.OutOfMemory, findings.NodeDied, findings.WorkerDi
 func (h Home) CauseChips() (chips []Chip) {
 	for _, kind := range causes {
 		if !h.Query.Filter.Has("finding") && slices.Contains(h.Findings, kind) {
-			chip := h.Query.chip("finding", kind)
+			chip := h.Query.filterChip("finding", kind)
 			chip.Value = kindText(kind)
 			chips = append(chips, chip)
 		}
@@ -298,7 +298,7 @@ func (h Home) TagChips() (chips []Chip) {
 			continue
 		}
 		for _, value := range tag.values[:min(len(tag.values), maxTagChips)] {
-			chips = append(chips, h.Query.chip(tag.name, value))
+			chips = append(chips, h.Query.filterChip(tag.name, value))
 		}
 	}
 	return chips
@@ -313,7 +313,7 @@ type Place struct {
 // Place returns a namespace as the list shows it. full is its name with that of its Kubernetes cluster.
 func (h Home) Place(full string) Place {
 	namespace, cluster := layout.SplitNamespace(full)
-	return Place{namespace, h.Query.chip("kubernetes_cluster", cluster)}
+	return Place{namespace, h.Query.filterChip("kubernetes_cluster", cluster)}
 }
 
 // PageLink is the address of another page of the same list.

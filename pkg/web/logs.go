@@ -85,7 +85,7 @@ func (s SearchResult) Summary() string {
 		return ""
 	}
 	n := int(s.End.Matches)
-	text := fmt.Sprintf("%s matching %s, %s shown.", formatCount(n), plural(n, "line"),
+	text := fmt.Sprintf("%s matching %s, %s shown.", formatCount(n), pluralize(n, "line"),
 		formatCount(int(s.End.Reported)))
 	if !s.End.Complete {
 		text += " Not complete."

@@ -97,7 +97,7 @@ func (j OverviewJob) Logs() string {
 // BeforeFailure is the address of the dashboard as it was two minutes before a finding, or half way between the
 // session's start and the finding if that is later; "" if one of these times is not known.
 func (o Overview) BeforeFailure(f *findings.Finding) string {
-	first := began(f)
+	first := firstHappened(f)
 	ran := first.Sub(o.Entry.Start)
 	if o.Entry.Start.IsZero() || ran < time.Second {
 		return ""
@@ -159,7 +159,7 @@ func (o Overview) Cost() string {
 		hours := max(0, time.Duration(ended-began).Hours())
 		sum += o.Prices.Of(n.Labels(), packs.AmountsOf(hours, n.Amount))
 	}
-	return money(sum) + " " + o.Prices.Currency
+	return moneyText(sum) + " " + o.Prices.Currency
 }
 
 // Owner is what created the cluster, such as "RayJob nightly"; "" if it is a cluster of its own.

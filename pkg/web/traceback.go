@@ -73,7 +73,7 @@ func (s *shownLines) partsOf(text string) (parts []Part) {
 				n += boolToInt(first)
 			}
 			parts = append(parts, Part{Text: strings.Join(block, ""),
-				Folded: fmt.Sprintf("%d %s of Ray and libraries", n, plural(n, "frame"))})
+				Folded: fmt.Sprintf("%d %s of Ray and libraries", n, pluralize(n, "frame"))})
 		case mineLine:
 			parts = append(parts, Part{Text: strings.Join(block, ""), Mine: true})
 		default:

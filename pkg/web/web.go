@@ -113,13 +113,14 @@ func snippet(text string) func() *template.Template {
 var funcs = template.FuncMap{
 	"asset": asset, "bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
 	"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
-	"plural":    plural, "runsOf": runsOf,
-	"when": when, "ago": ago, "took": took, "began": began,
+	"plural":    pluralize, "runsOf": runsOf,
+	"when": when, "ago": ago, "took": took, "began": firstHappened,
 
-	"amount": amount, "dayField": dayField, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
+	"amount": amountText, "dayField": dayField, "kind": kindText,
+	"memory":  func(v float64) string { return human.Bytes(int64(v)) },
 	"capital": func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
-	"money":   money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
-	"seconds": human.Seconds, "share": share, "sides": bothSides, "signed": Signed,
+	"money":   moneyText, "percentage": percentText, "ratio": func(v float64) string { return amountText(v) + " ×" },
+	"seconds": human.Seconds, "share": shareText, "sides": bothSides, "signed": Signed,
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
 
 	"maxMerged": func() int { return MaxMerged },
@@ -160,8 +161,8 @@ func formatCount(n int) string {
 	return s
 }
 
-// plural returns the word one, with an s unless n is 1.
-func plural(n int, one string) string {
+// pluralize returns the word one, with an s unless n is 1.
+func pluralize(n int, one string) string {
 	if n == 1 {
 		return one
 	}
@@ -178,7 +179,7 @@ func percent(done, total int64) int64 {
 
 // UnfinishedText lists what had not ended when a session did: "1 job, 5 actors"; "" if all had.
 func UnfinishedText(u session.Unfinished) string {
-	return counts([]counted{{u.Jobs, "job"}, {u.Actors, "actor"}})
+	return countsText([]counted{{u.Jobs, "job"}, {u.Actors, "actor"}})
 }
 
 // counted is a number of things, with their name in the singular.
@@ -187,12 +188,12 @@ type counted struct {
 	noun string
 }
 
-// counts writes those numbers that are above 0, such as "1 job, 5 actors"; "" if none is.
-func counts(all []counted) string {
+// countsText writes those numbers that are above 0, such as "1 job, 5 actors"; "" if none is.
+func countsText(all []counted) string {
 	var parts []string
 	for _, c := range all {
 		if c.n > 0 {
-			parts = append(parts, formatCount(c.n)+" "+plural(c.n, c.noun))
+			parts = append(parts, formatCount(c.n)+" "+pluralize(c.n, c.noun))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -199,14 +199,14 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	}
 	u, err := url.Parse(r.address)
 	// The error of url.Parse is not shown, because it contains the address.
-	if schemes, example := r.addressForm(); err != nil || !r.usable(u, schemes) {
+	if schemes, example := r.addressForm(); err != nil || !r.isUsable(u, schemes) {
 		return fmt.Errorf("%s: want an address such as %s, without a user", from, example)
 	}
 	return nil
 }
 
-// takes says whether a receiver gets an event.
-func (r *Receiver) takes(e *Event) bool {
+// wantsEvent says whether a receiver gets an event.
+func (r *Receiver) wantsEvent(e *Event) bool {
 	if !slices.Contains(r.Events, e.Type) || !r.Namespaces.Match(e.Namespace) {
 		return false
 	}

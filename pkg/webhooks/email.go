@@ -82,8 +82,8 @@ func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Re
 		err = ctx.Err() // says more than that the connection is closed
 	}
 	login := "\x00" + r.User + "\x00" + string(r.secret)
-	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret), encoded(string(r.secret)),
-		encoded(login)) // a server's error may repeat what it did not understand
+	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret), asSent(string(r.secret)),
+		asSent(login)) // a server's error may repeat what it did not understand
 	text := hide.Text(err.Error()) // before it is cut, because the beginning of a secret would not be found
 	return fmt.Errorf("the e-mail was not sent: %s", strings.ToValidUTF8(text[:min(2*maxShown, len(text))], ""))
 }
@@ -96,7 +96,7 @@ func message(r *Receiver, e *Event) (*mail.Msg, error) {
 		return nil, err
 	}
 	subject, text, _ := strings.Cut(plainText(e), "\n")
-	text = unlinked(strings.TrimSpace(subject + "\n\n" + text))
+	text = withoutLinks(strings.TrimSpace(subject + "\n\n" + text))
 	if e.URL != "" {
 		text += "\n\nFindings: " + e.URL
 	}
@@ -111,8 +111,8 @@ func message(r *Receiver, e *Event) (*mail.Msg, error) {
 	return m, errors.Join(m.From(r.From), m.To(r.To...))
 }
 
-// encoded returns a part of a login as it is sent, in base64.
-func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+// asSent returns a part of a login as it is sent, in base64.
+func asSent(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 // mailLine makes the connection to a server of e-mail, and closes it when ctx ends. The client itself leaves it open
 // after errors, and waits for answers even if its context has ended.
@@ -182,9 +182,9 @@ func (r *Receiver) addressForm() (schemes []string, example string) {
 	return []string{"https", "http"}, "https://hooks.example.com/ray"
 }
 
-// usable says whether an address has one of the schemes, a host and no user. The address of an e-mail server must have
-// nothing else.
-func (r *Receiver) usable(u *url.URL, schemes []string) bool {
+// isUsable says whether an address has one of the schemes, a host and no user. The address of an e-mail server must
+// have nothing else.
+func (r *Receiver) isUsable(u *url.URL, schemes []string) bool {
 	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && u.User == nil &&
 		(r.Format != Email || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment == "")
 }

@@ -191,7 +191,7 @@ func TestEmail(t *testing.T) {
 // TestEmailRefused: without TLS nothing is sent, neither the password nor the message, and no error has the server's
 // address or the password, or more than a part of what the server says.
 func TestEmailRefused(t *testing.T) {
-	login, password := encoded("\x00ray\x00hush-hush"), encoded("hush-hush")
+	login, password := asSent("\x00ray\x00hush-hush"), asSent("hush-hush")
 	for what, tc := range map[string]struct {
 		change func(*mailServer)
 		want   string

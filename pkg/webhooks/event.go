@@ -74,8 +74,9 @@ type FindingOf struct {
 func events(e catalog.Entry, report *findings.Report, failed []moment.Job, continued bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
-		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(),
-		End: e.End.UTC(), Time: e.End.UTC(), Outcome: catalog.Unknown,
+		OwnerKind: e.OwnerKind, OwnerName: oneLine(e.OwnerName), RayVersion: oneLine(e.RayVersion),
+		Start: e.Start.UTC(),
+		End:   e.End.UTC(), Time: e.End.UTC(), Outcome: catalog.Unknown,
 	}
 	if e.Running {
 		base.Outcome, base.Time = catalog.Running, e.LastWrite.UTC()
@@ -84,7 +85,7 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 		base.URL = strings.TrimSuffix(publicURL, "/") + "/" + e.Ref.Path() + "findings"
 	}
 	if report != nil {
-		base.Outcome, base.Summary, base.Cause = report.Outcome, line(report.Summary), line(report.Cause())
+		base.Outcome, base.Summary, base.Cause = report.Outcome, oneLine(report.Summary), oneLine(report.Cause())
 	}
 	var all []*Event
 	add := func(event Event, subject string) {
@@ -93,8 +94,8 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 	}
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		event := base
-		event.Type, event.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID),
-			Entrypoint: line(j.Entrypoint)}
+		event.Type, event.Job = JobFailed, &JobOf{JobID: oneLine(j.ID), SubmissionID: oneLine(j.SubmissionID),
+			Entrypoint: oneLine(j.Entrypoint)}
 		event.Cause = causeOf(report, j)
 		if j.End > 0 {
 			event.Time = time.Unix(0, j.End).UTC()
@@ -107,10 +108,10 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 	if report != nil {
 		for _, f := range report.Findings {
 			event := base
-			event.Type, event.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity,
-				Title: line(f.Title), Count: f.Count}
+			event.Type, event.Finding = Finding, &FindingOf{ID: oneLine(f.ID), Kind: f.Kind, Severity: f.Severity,
+				Title: oneLine(f.Title), Count: f.Count}
 			if f.JobID != "" || f.SubmissionID != "" {
-				event.Job = &JobOf{JobID: line(f.JobID), SubmissionID: line(f.SubmissionID)}
+				event.Job = &JobOf{JobID: oneLine(f.JobID), SubmissionID: oneLine(f.SubmissionID)}
 			}
 			if at, err := time.Parse(time.RFC3339, f.First); err == nil {
 				event.Time = at.UTC()
@@ -153,7 +154,7 @@ func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
 	n := 0          // findings
 	for _, e := range all {
 		switch {
-		case !r.takes(e):
+		case !r.wantsEvent(e):
 			continue
 		case e.Type != Finding:
 		case n < maxEvents:
@@ -172,7 +173,7 @@ func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
 // no such finding or no report.
 func causeOf(r *findings.Report, j moment.Job) string {
 	if r == nil {
-		return line(j.Message)
+		return oneLine(j.Message)
 	}
 	byID := make(map[string]*findings.Finding, len(r.Findings))
 	var cause *findings.Finding
@@ -184,7 +185,7 @@ func causeOf(r *findings.Report, j moment.Job) string {
 		}
 	}
 	if cause == nil {
-		return line(j.Message)
+		return oneLine(j.Message)
 	}
 	for range len(r.Findings) { // the loop is bounded because a damaged report may link findings in a circle
 		if len(cause.Because) == 0 || byID[cause.Because[0]] == nil {
@@ -192,7 +193,7 @@ func causeOf(r *findings.Report, j moment.Job) string {
 		}
 		cause = byID[cause.Because[0]]
 	}
-	return line(cause.Title)
+	return oneLine(cause.Title)
 }
 
 // eventID identifies an event of a session by its type and its subject: a job, a finding, or a session's end.
@@ -201,8 +202,8 @@ func eventID(e catalog.Entry, kind, subject string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// line makes an untrusted text one line of at most maxLine characters.
-func line(text string) string {
+// oneLine makes an untrusted text one line of at most maxLine characters.
+func oneLine(text string) string {
 	if len(text) > 8*maxLine { // bounds the work below; a character has up to 4 bytes, and some are left out
 		text = text[:8*maxLine]
 	}

@@ -71,7 +71,7 @@ func teamsCard(e *Event, _ string) any {
 	var body []object
 	for line := range strings.SplitSeq(plainText(e), "\n") {
 		body = append(body, object{"type": "RichTextBlock",
-			"inlines": []object{{"type": "TextRun", "text": unlinked(line), "weight": weight(len(body))}}})
+			"inlines": []object{{"type": "TextRun", "text": withoutLinks(line), "weight": fontWeight(len(body))}}})
 	}
 	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
 		"version": "1.4", "body": body}
@@ -82,8 +82,8 @@ func teamsCard(e *Event, _ string) any {
 		"contentType": "application/vnd.microsoft.card.adaptive"}}}
 }
 
-// weight returns the weight of the font of a card's line: the first line, 0, stands out.
-func weight(line int) string {
+// fontWeight returns the weight of the font of a card's line: the first line, 0, stands out.
+func fontWeight(line int) string {
 	if line == 0 {
 		return "Bolder"
 	}
@@ -123,9 +123,9 @@ func pagerDutyAlert(e *Event, routingKey string) any {
 // nobody.
 var slackMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// unlinked returns text with a zero-width space wherever a chat would otherwise make a link or a mention: in
+// withoutLinks returns text with a zero-width space wherever a chat would otherwise make a link or a mention: in
 // "https://", "www.example.com", "example.com", "mailto:" and "@channel".
-func unlinked(text string) string {
+func withoutLinks(text string) string {
 	const space = '\u200b'
 	var b strings.Builder
 	runes := []rune(text)
@@ -148,7 +148,7 @@ func unlinked(text string) string {
 
 // slackText returns an event in a few lines with Slack's markup.
 func slackText(e *Event) string {
-	text := slackMarkup.Replace(unlinked(plainText(e)))
+	text := slackMarkup.Replace(withoutLinks(plainText(e)))
 	if e.URL != "" {
 		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
 	}

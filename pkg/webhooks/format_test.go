@@ -42,7 +42,7 @@ func TestUnlinked(t *testing.T) {
 		"http://user:password@evil.example", "a.http://b", "javascript:alert(1)",
 		"bücher.example", "例え.テスト", "tel:+123", "file:///etc/passwd", "evil.c0m",
 	} {
-		got := unlinked(text)
+		got := withoutLinks(text)
 		if link.MatchString(got) {
 			t.Errorf("%q is still a link: %q", text, got)
 		}
@@ -52,7 +52,7 @@ func TestUnlinked(t *testing.T) {
 	}
 	for _, text := range []string{"ValueError: bad value 3.5 at 12:30:01, 80.5 GiB of memory...",
 		"Job a failed in prod/lab", "exit code 1. Then nothing"} {
-		says.Equal(t, unlinked(text), text, "becomes")
+		says.Equal(t, withoutLinks(text), text, "becomes")
 	}
 }
 

@@ -182,7 +182,7 @@ func (c *cluster) serve() *server {
 			if err != nil {
 				return nil, err
 			}
-			return answers.Findings(ctx, answers.At(loaded, 0))
+			return answers.Findings(ctx, answers.MomentAt(loaded, 0))
 		},
 		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string,
 			err error) {

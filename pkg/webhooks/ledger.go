@@ -68,9 +68,9 @@ func (l *ledger) now(ctx context.Context) (time.Time, error) {
 	return l.clockTime.Add(time.Since(l.clockReadAt)), nil
 }
 
-// remaining returns how long it is until a time by the store's clock; 0 or less if it has passed. A zero time has
+// timeUntil returns how long it is until a time by the store's clock; 0 or less if it has passed. A zero time has
 // passed. The store's clock is only read if the time has passed by this machine's clock.
-func (l *ledger) remaining(ctx context.Context, at time.Time) (time.Duration, error) {
+func (l *ledger) timeUntil(ctx context.Context, at time.Time) (time.Duration, error) {
 	left := time.Until(at)
 	if left > 0 || at.IsZero() {
 		return left, nil
@@ -79,9 +79,9 @@ func (l *ledger) remaining(ctx context.Context, at time.Time) (time.Duration, er
 	return at.Sub(now), err
 }
 
-// lifetime returns how long the claim with this number, from 1, is valid: twice as long as the one before, up to eight
-// times the first.
-func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
+// claimLifetime returns how long the claim with this number, from 1, is valid: twice as long as the one before, up to
+// eight times the first.
+func (l *ledger) claimLifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
 // read reads what is recorded about a session (scope "") or about one of its jobs, whose scope is job.{event}. with a
 // dot at its end. since is when the session ended or the job failed.
@@ -108,7 +108,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 		case errors.Is(err, os.ErrNotExist):
 		case o.scope == "" && content.isBefore(since, o.ModTime):
 			s.continued = scope == ""
-			earlierDone = later(earlierDone, o.ModTime)
+			earlierDone = latest(earlierDone, o.ModTime)
 		default: // a damaged record counts, for all receivers
 			s.done = s.done || content.isFor(receivers)
 		}
@@ -118,10 +118,10 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 	s.done = s.done || !isEarlier(r.sessionClaimed) // whoever claims the session sends this job's events, too
 	for n, at := range r.claimed {
 		if scope != "" || !isEarlier(at) { // a job fails once, and since is not always exactly when
-			s.claimed += l.lifetime(n)
+			s.claimed += l.claimLifetime(n)
 		}
 		if n > s.claim {
-			s.claim, s.expiry = n, l.expiry(n, at)
+			s.claim, s.expiry = n, l.claimExpiry(n, at)
 			if s.continued && isEarlier(at) {
 				s.expiry = time.Time{}
 			}
@@ -172,9 +172,9 @@ func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (re
 			case ofScope == scope:
 				r.claimed[n] = o.ModTime
 			case ofScope == "":
-				r.sessionClaimed = later(r.sessionClaimed, o.ModTime)
+				r.sessionClaimed = latest(r.sessionClaimed, o.ModTime)
 			case scope == "":
-				r.jobsUntil[ofScope] = later(r.jobsUntil[ofScope], l.expiry(n, o.ModTime))
+				r.jobsUntil[ofScope] = latest(r.jobsUntil[ofScope], l.claimExpiry(n, o.ModTime))
 			}
 		} else if name == "done" || strings.HasPrefix(name, "done.") {
 			if ofScope == scope || ofScope == "" {
@@ -186,14 +186,14 @@ func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (re
 	return r, nil
 }
 
-// expiry returns when another replica may make the next claim: a little after this one is no longer valid, because
+// claimExpiry returns when another replica may make the next claim: a little after this one is no longer valid, because
 // clocks differ.
-func (l *ledger) expiry(claim int, made time.Time) time.Time {
-	return made.Add(l.lifetime(claim) + l.lease/10)
+func (l *ledger) claimExpiry(claim int, made time.Time) time.Time {
+	return made.Add(l.claimLifetime(claim) + l.lease/10)
 }
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -204,9 +204,9 @@ func later(a, b time.Time) time.Time {
 func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time,
 	receivers []string) error {
 	content := record{End: end.UTC(), Receivers: receivers}
-	err := l.create(ctx, ref, scope+"done", content)
+	err := l.record(ctx, ref, scope+"done", content)
 	if errors.Is(err, os.ErrExist) { // there is one of an earlier end, or for fewer receivers
-		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), content)
+		err = l.record(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), content)
 	}
 	if errors.Is(err, os.ErrExist) {
 		return nil // another replica has recorded it
@@ -254,8 +254,8 @@ func (r *record) isBefore(since, recorded time.Time) bool {
 	return r.End.Truncate(time.Second).Before(since.Truncate(time.Second))
 }
 
-// create records something about a session; os.ErrExist says that it is recorded already.
-func (l *ledger) create(ctx context.Context, ref layout.Session, name string, content record) error {
+// record records something about a session; os.ErrExist says that it is recorded already.
+func (l *ledger) record(ctx context.Context, ref layout.Session, name string, content record) error {
 	content.By, content.At = l.name, time.Now().UTC()
 	body, err := json.Marshal(content)
 	if err != nil {
@@ -267,7 +267,7 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string, co
 // claim makes claim n of a session, or of one of its jobs, after claim n-1 has expired; false if another replica was
 // first. The object contains this replica's name: if the store's answer is lost, isOwn can find out whose claim it is.
 func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
-	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n), record{})
+	err := l.record(ctx, ref, scope+"claim."+strconv.Itoa(n), record{})
 	if errors.Is(err, os.ErrExist) {
 		return false, nil
 	}
@@ -291,9 +291,9 @@ type sinceJSON struct {
 	Since time.Time `json:"since"`
 }
 
-// since returns the time from which on a receiver gets events: when the first server that knew the receiver started. If
-// none is stored, it stores now.
-func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (time.Time, error) {
+// receiverSince returns the time from which on a receiver gets events: when the first server that knew the receiver
+// started. If none is stored, it stores now.
+func (l *ledger) receiverSince(ctx context.Context, receiver string, now time.Time) (time.Time, error) {
 	key := layout.WebhooksRoot(l.root) + "since/" + receiver
 	t, err := l.readTime(ctx, key)
 	if !errors.Is(err, os.ErrNotExist) {

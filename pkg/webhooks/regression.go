@@ -53,15 +53,15 @@ func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []
 		event.ID = eventID(e, kind, ended.ID) // the ID of the end differs after each end of a continued session
 		all = append(all, &event)
 	}
-	add(RunSlower, slower(ended.Outcome, e, earlier))
+	add(RunSlower, runSlower(ended.Outcome, e, earlier))
 	add(FailsMore, failsMore(ended.Outcome, earlier))
 	return all
 }
 
-// slower compares how long a run took that succeeded with the earlier runs that succeeded, by slowerFactor and the
+// runSlower compares how long a run took that succeeded with the earlier runs that succeeded, by slowerFactor and the
 // constants beside it. It returns nil if the run is not slower or did not succeed, or if too few earlier runs are
 // known.
-func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
+func runSlower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
 	var took []float64
 	for _, run := range earlier {
 		if seconds := run.End.Sub(run.Start).Seconds(); run.Outcome == catalog.Succeeded && seconds > 0 {

@@ -40,7 +40,7 @@ func TestSlower(t *testing.T) {
 		"one outlier before":     {runs("sssssss", 20, 10, 90, 10, 10, 10, 10), 10},
 		"seconds of a short run": {runs("ssssss", .2, .1, .1, .1, .1, .1), 0},
 	} {
-		got := slower(tc.all[0].Outcome, tc.all[0], tc.all[1:])
+		got := runSlower(tc.all[0].Outcome, tc.all[0], tc.all[1:])
 		if (got != nil) != (tc.want > 0) || got != nil && got.Median != 60*tc.want {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -79,10 +79,10 @@ func TestRegressionEvents(t *testing.T) {
 		ended.Regression != nil {
 		t.Fatalf("%+v", got)
 	}
-	if r := (&Receiver{Events: []string{JobFailed, SessionEnded, Finding}}); r.takes(got[0]) {
+	if r := (&Receiver{Events: []string{JobFailed, SessionEnded, Finding}}); r.wantsEvent(got[0]) {
 		t.Error("a receiver of other events gets it")
 	}
-	if r := (&Receiver{Events: []string{RunSlower}}); !r.takes(got[0]) {
+	if r := (&Receiver{Events: []string{RunSlower}}); !r.wantsEvent(got[0]) {
 		t.Error("a receiver of it does not get it")
 	}
 	if text := slackText(got[0]); !strings.HasPrefix(text, "RayJob nightly in a/b became slower: 20m") {

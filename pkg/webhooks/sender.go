@@ -213,7 +213,7 @@ func (s *Sender) readStartTimes(ctx context.Context) error {
 		return err
 	}
 	for _, t := range s.targets {
-		since, err := s.ledger.since(ctx, t.Name, now)
+		since, err := s.ledger.receiverSince(ctx, t.Name, now)
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ func (s *Sender) addWork(now time.Time) (watermark time.Time, all bool) {
 		}
 		last, finished := s.finished[e.Ref]
 		isSent := finished && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written))
-		if isSent || !s.concerns(e) {
+		if isSent || !s.anyMayWant(e) {
 			continue
 		}
 		watermark = lastMomentBefore(watermark, unsentFrom)
@@ -346,13 +346,13 @@ func lastMomentBefore(watermark, end time.Time) time.Time {
 	return watermark
 }
 
-// concerns says whether a receiver may want events about a session.
-func (s *Sender) concerns(e catalog.Entry) bool {
-	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.concerns(e.Ref, e.End) })
+// anyMayWant says whether a receiver may want events about a session.
+func (s *Sender) anyMayWant(e catalog.Entry) bool {
+	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.mayWant(e.Ref, e.End) })
 }
 
-// concerns says whether the receiver may want events about what happened to a session at this time.
-func (t *target) concerns(ref layout.Session, at time.Time) bool {
+// mayWant says whether the receiver may want events about what happened to a session at this time.
+func (t *target) mayWant(ref layout.Session, at time.Time) bool {
 	return t.Namespaces.Match(ref.Namespace) && at.After(t.since)
 }
 

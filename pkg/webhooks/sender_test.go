@@ -181,7 +181,7 @@ func options(store blob.Store, config *Config, lease time.Duration, sessions []c
 func begin(t *testing.T, store blob.Store) {
 	t.Helper()
 	l := ledger{store: store, root: "log"}
-	must.Get(l.since(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
+	must.Get(l.receiverSince(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 }
 
 // knows says whether a sender knows of so many sessions that nothing is left to tell.
@@ -431,7 +431,7 @@ func TestNewReceiver(t *testing.T) {
 	added.fail = in.fail
 	newer.Receivers = append(newer.Receivers, configOf(added.URL).Receivers...)
 	newer.Receivers[1].Name = "new"
-	must.Get((&ledger{store: store, root: "log"}).since(t.Context(), "new", time.Now().Add(-time.Hour)))(t)
+	must.Get((&ledger{store: store, root: "log"}).receiverSince(t.Context(), "new", time.Now().Add(-time.Hour)))(t)
 	for range 2 {
 		replica(store, newer, time.Minute, sessions).runUntil(t, 1)
 	}

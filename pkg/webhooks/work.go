@@ -41,8 +41,8 @@ type work struct {
 	backoff     *backoff.Backoff
 }
 
-// wait delays the next step, each time longer.
-func (w *work) wait() {
+// delay delays the next step, each time longer.
+func (w *work) delay() {
 	if w.backoff == nil {
 		w.backoff = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
 	}
@@ -64,7 +64,7 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 		w.s.warnStore("webhooks cannot read or record what was sent about a session, and try again: the server needs "+
 			"the right to list and create "+
 			"below webhooks/ in the store", err)
-		w.wait()
+		w.delay()
 	}
 	return finished
 }
@@ -103,7 +103,7 @@ func (w *work) advance(ctx, working context.Context) (finished bool, err error) 
 	case progress && w.backoff != nil:
 		w.backoff.Reset()
 	}
-	w.wait()
+	w.delay()
 	return false, nil
 }
 
@@ -116,7 +116,7 @@ func (w *work) finish(ctx context.Context) (done bool, err error) {
 // receivers returns the names of the receivers that may get the events.
 func (w *work) receivers() (names []string) {
 	for _, t := range w.s.targets {
-		if t.concerns(w.entry.Ref, w.at()) {
+		if t.mayWant(w.entry.Ref, w.happenedAt()) {
 			names = append(names, t.Name)
 		}
 	}
@@ -127,7 +127,7 @@ func (w *work) receivers() (names []string) {
 // too long ago. Otherwise w.claimed says whether the claim succeeded. If another replica has a valid claim, or claims
 // of jobs are valid, w.due is when to try again.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
-	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers())
+	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.recordsSince(), w.receivers())
 	if err != nil || state.done || w.late && !state.continued {
 		return err == nil, err
 	}
@@ -137,8 +137,8 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	}
 	w.sent = state.sent
 	l := &w.s.ledger
-	jobs, jobsErr := l.remaining(ctx, state.jobsUntil)
-	wait, claimErr := l.remaining(ctx, state.expiry)
+	jobs, jobsErr := l.timeUntil(ctx, state.jobsUntil)
+	wait, claimErr := l.timeUntil(ctx, state.expiry)
 	if err := errors.Join(jobsErr, claimErr); err != nil {
 		return false, err
 	}
@@ -149,23 +149,23 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	case wait <= 0:
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()
 		mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber)
-		wait = l.lifetime(w.claimNumber) + l.lease/10
+		wait = l.claimLifetime(w.claimNumber) + l.lease/10
 	case w.claimNumber == state.claim: // the store's answer to this replica's claim may have been lost
 		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
 	}
 	if mine && err == nil {
 		// A job and its session may have been claimed at once, each before the other's claim was listed.
-		if state, err = l.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers()); err != nil {
+		if state, err = l.read(ctx, w.entry.Ref, w.scope, w.recordsSince(), w.receivers()); err != nil {
 			return false, err
 		}
 		if state.done { // whoever claimed the session sends this job's events, and waits until the job is finished
 			return w.finish(ctx)
 		}
-		jobs, err = l.remaining(ctx, state.jobsUntil)
+		jobs, err = l.timeUntil(ctx, state.jobsUntil)
 		mine, wait = jobs <= 0, l.lease/20
 	}
 	if err == nil && mine {
-		w.claimed, w.claimEnd = true, w.claimTime.Add(l.lifetime(w.claimNumber))
+		w.claimed, w.claimEnd = true, w.claimTime.Add(l.claimLifetime(w.claimNumber))
 		w.sending = w.claimEnd.Add(-state.claimed)
 	} else if err == nil {
 		w.due = time.Now().Add(wait)
@@ -173,16 +173,16 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	return false, err
 }
 
-// since returns the time, by the store's clock, from which on records are about this end or this failure.
-func (w *work) since() time.Time {
-	if at := w.at(); at.Before(w.entry.LastWrite) {
+// recordsSince returns the time, by the store's clock, from which on records are about this end or this failure.
+func (w *work) recordsSince() time.Time {
+	if at := w.happenedAt(); at.Before(w.entry.LastWrite) {
 		return at
 	}
 	return w.entry.LastWrite
 }
 
-// at returns when the session ended or the job failed; the session's last write if that is not known.
-func (w *work) at() time.Time {
+// happenedAt returns when the session ended or the job failed; the session's last write if that is not known.
+func (w *work) happenedAt() time.Time {
 	switch {
 	case w.job == nil:
 		return w.entry.End
@@ -216,10 +216,10 @@ func (w *work) read(ctx context.Context) bool {
 	case ctx.Err() != nil && errors.Is(cause, context.Canceled):
 		return false // the server stops
 	case errors.Is(err, ErrNotYet):
-		w.wait()
+		w.delay()
 		return false
 	case cause != nil && !errors.Is(cause, context.Canceled) && w.readTime < w.s.opts.Timing.Lease:
-		w.wait() // it was interrupted, because others wait or the claim has ended
+		w.delay() // it was interrupted, because others wait or the claim has ended
 		return false
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
@@ -233,7 +233,7 @@ func (w *work) read(ctx context.Context) bool {
 		return true
 	}
 	log.Debug("webhooks cannot read a session; they try again")
-	w.wait()
+	w.delay()
 	return false
 }
 
@@ -259,7 +259,7 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	var mu sync.Mutex
 	var receivers sync.WaitGroup
 	for _, t := range w.s.targets {
-		if !t.concerns(w.entry.Ref, w.at()) {
+		if !t.mayWant(w.entry.Ref, w.happenedAt()) {
 			continue
 		}
 		receivers.Go(func() {
@@ -328,7 +328,7 @@ func (w *work) recordSent(ctx context.Context, key string) error {
 	defer cancel()
 	retry := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for {
-		err := w.s.ledger.create(ctx, w.entry.Ref, "told."+key, record{})
+		err := w.s.ledger.record(ctx, w.entry.Ref, "told."+key, record{})
 		if err == nil || errors.Is(err, os.ErrExist) {
 			return nil
 		}

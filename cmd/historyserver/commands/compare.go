@@ -83,19 +83,20 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		"MAX")
 	for _, f := range r.Functions {
 		writeRow(w, f.Name, cmp.Or(web.Signed(f.Difference), "0 s"),
-			change(f.With.Total, f.Session.Total, human.Seconds),
-			change(float64(f.With.Attempts), float64(f.Session.Attempts), wholeNumber),
-			change(float64(f.With.Failed), float64(f.Session.Failed), wholeNumber),
-			change(float64(f.With.Retries), float64(f.Session.Retries), wholeNumber),
-			change(f.With.Median, f.Session.Median, human.Seconds),
-			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
+			figureChange(f.With.Total, f.Session.Total, human.Seconds),
+			figureChange(float64(f.With.Attempts), float64(f.Session.Attempts), wholeNumber),
+			figureChange(float64(f.With.Failed), float64(f.Session.Failed), wholeNumber),
+			figureChange(float64(f.With.Retries), float64(f.Session.Retries), wholeNumber),
+			figureChange(f.With.Median, f.Session.Median, human.Seconds),
+			figureChange(f.With.P95, f.Session.P95, human.Seconds),
+			figureChange(f.With.Max, f.Session.Max, human.Seconds))
 	}
 	writeLeftOut(w, r.FunctionsLeftOut, "function")
 	section(len(r.Nodes), "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
 	for _, n := range r.Nodes {
 		writeRow(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)),
-			change(float64(n.With.Count), float64(n.Session.Count), wholeNumber),
-			change(float64(n.With.Lost), float64(n.Session.Lost), wholeNumber))
+			figureChange(float64(n.With.Count), float64(n.Session.Count), wholeNumber),
+			figureChange(float64(n.With.Lost), float64(n.Session.Lost), wholeNumber))
 	}
 	writeLeftOut(w, r.NodesLeftOut, "type")
 	for _, side := range []*compare.Side{a, b} {
@@ -116,8 +117,8 @@ func sideName(s *compare.Side) string {
 // wholeNumber writes a number without decimals.
 func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// change writes a figure of both sides, "3 → 5", or only "3" if they are written alike.
-func change(with, session float64, write func(float64) string) string {
+// figureChange writes a figure of both sides, "3 → 5", or only "3" if they are written alike.
+func figureChange(with, session float64, write func(float64) string) string {
 	if a, b := write(with), write(session); a != b {
 		return a + " → " + b
 	}

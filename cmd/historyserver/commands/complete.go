@@ -73,7 +73,7 @@ func (o *operator) completeValues(cmd *cobra.Command) {
 // allSessions returns all sessions, of which only the names are needed.
 func (o *operator) allSessions(ctx context.Context) ([]catalog.Entry, error) {
 	if o.store != nil {
-		return o.entries(ctx, nil)
+		return o.namedSessions(ctx, nil)
 	}
 	return o.history.sessions(ctx, nil, catalog.Filter{})
 }

@@ -79,7 +79,7 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store b
 	config := backend.Config{Unchecked: true}
 	fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
 	config.AddFlags(fs)
-	if err := c.set(fs); err != nil {
+	if err := c.setTarget(fs); err != nil {
 		return nil, "", UsageError(err)
 	}
 	if store, err = backend.Open(ctx, config, log); err != nil {
@@ -88,8 +88,8 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store b
 	return store, config.Root, nil
 }
 
-// set sets the target's storage flags, fs, to the values of --to.
-func (c *copyOptions) set(fs *pflag.FlagSet) error {
+// setTarget sets the target's storage flags, fs, to the values of --to.
+func (c *copyOptions) setTarget(fs *pflag.FlagSet) error {
 	// In a pod, the settings file that is read by default has the settings of the source.
 	if err := fs.Lookup("storage-backend-config-path").Value.Set(""); err != nil {
 		return err

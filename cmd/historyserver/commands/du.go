@@ -29,7 +29,7 @@ func usageCommand(o *operator) command {
 			"  historyserver du lab/latest",
 	}
 	run := func(ctx context.Context, args []string) error {
-		entries, err := o.entries(ctx, args)
+		entries, err := o.namedSessions(ctx, args)
 		if err != nil {
 			return err
 		}

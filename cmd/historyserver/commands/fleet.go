@@ -66,7 +66,7 @@ func fleetCommand(o *operator) command {
 		if o.output == "csv" {
 			return report.WriteCSV(o.out, table)
 		}
-		write := (*fleetWriter).all
+		write := (*fleetWriter).writeAll
 		if table != "" {
 			write = fleetTables[table]
 		}
@@ -83,7 +83,7 @@ var fleetTables = map[string]func(*fleetWriter){
 	"owners":     func(f *fleetWriter) { f.usage(f.r.Owners, "OWNER", "SESSIONS", ownerName) },
 	"jobs":       func(f *fleetWriter) { f.usage(f.r.Jobs, "JOB", "RUNS", jobName) },
 	"users":      func(f *fleetWriter) { f.usage(f.r.Users, "USER", "JOBS", userName) },
-	"slower":     (*fleetWriter).slower,
+	"slower":     (*fleetWriter).slowerJobs,
 	"sessions":   (*fleetWriter).sessions,
 }
 
@@ -95,16 +95,16 @@ type fleetWriter struct {
 	begun    bool // something is written, below which a section needs an empty line
 }
 
-// all writes the totals, and the tables that have rows.
-func (f *fleetWriter) all() {
+// writeAll writes the totals, and the tables that have rows.
+func (f *fleetWriter) writeAll() {
 	f.totals()
 	for _, name := range fleet.Tables {
 		fleetTables[name](f)
 	}
 }
 
-// section writes the heads of a table, unless the table has no rows. An empty line separates it from what is above.
-func (f *fleetWriter) section(rows int, heads ...any) {
+// beginTable writes the heads of a table, unless the table has no rows. An empty line separates it from what is above.
+func (f *fleetWriter) beginTable(rows int, heads ...any) {
 	if rows == 0 {
 		return
 	}
@@ -144,7 +144,7 @@ func (f *fleetWriter) totals() {
 			writeRow(f.w, change...)
 		}
 	}
-	f.section(1, "HOURS", f.hourHeads())
+	f.beginTable(1, "HOURS", f.hourHeads())
 	writeRow(f.w, "all", f.hours(t.Hours))
 }
 
@@ -154,7 +154,7 @@ func (f *fleetWriter) days() {
 	for outcome := range f.r.Total.Each() {
 		heads = append(heads, strings.ToUpper(outcome))
 	}
-	f.section(len(f.r.Days), heads...)
+	f.beginTable(len(f.r.Days), heads...)
 	for _, d := range f.r.Days {
 		cells := []any{d.Day, d.Sessions}
 		for _, n := range d.Each() {
@@ -174,7 +174,7 @@ func (f *fleetWriter) causes() {
 			c.Latest.Namespace + "/" + c.Latest.Cluster + "/" + c.Latest.Session, c.Title})
 	}
 	f.terminal.fitColumns(rows, shrink{latest, 24}, shrink{cause, 40})
-	f.section(len(f.r.Causes), rows[0]...)
+	f.beginTable(len(f.r.Causes), rows[0]...)
 	for _, cells := range rows[1:] {
 		writeRow(f.w, cells...)
 	}
@@ -185,7 +185,7 @@ func (f *fleetWriter) namespaces() {
 	f.usage(f.r.Namespaces, "NAMESPACE", "SESSIONS", func(u fleet.Usage) string { return u.Namespace })
 	hasBudget := func(u fleet.Usage) bool { return u.Budget > 0 }
 	if slices.ContainsFunc(f.r.Namespaces, hasBudget) {
-		f.section(1, "NAMESPACE", "COST ("+f.r.Currency+")", "BUDGET")
+		f.beginTable(1, "NAMESPACE", "COST ("+f.r.Currency+")", "BUDGET")
 	}
 	for _, u := range f.r.Namespaces {
 		if hasBudget(u) {
@@ -197,15 +197,15 @@ func (f *fleetWriter) namespaces() {
 // usage writes a table of what each namespace, owner, job or user used. nameHead and runsHead are the heads of the
 // columns with names, which name returns, and with the numbers of runs.
 func (f *fleetWriter) usage(used []fleet.Usage, nameHead, runsHead string, name func(fleet.Usage) string) {
-	f.section(len(used), nameHead, runsHead, "FAILED", f.hourHeads())
+	f.beginTable(len(used), nameHead, runsHead, "FAILED", f.hourHeads())
 	for _, u := range used {
 		writeRow(f.w, name(u), u.Runs, u.Failed, f.hours(u.Hours))
 	}
 }
 
-// slower writes the jobs that became slower.
-func (f *fleetWriter) slower() {
-	f.section(len(f.r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
+// slowerJobs writes the jobs that became slower.
+func (f *fleetWriter) slowerJobs() {
+	f.beginTable(len(f.r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
 	for _, s := range f.r.Slower {
 		writeRow(f.w, jobName(fleet.Usage{Namespace: s.Namespace, Name: s.Name}), s.Before.Runs,
 			human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean), fmt.Sprintf("%.2f", s.Ratio))
@@ -214,7 +214,7 @@ func (f *fleetWriter) slower() {
 
 // sessions writes the sessions that used most.
 func (f *fleetWriter) sessions() {
-	f.section(len(f.r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", f.hourHeads())
+	f.beginTable(len(f.r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", f.hourHeads())
 	for _, s := range f.r.Sessions {
 		writeRow(f.w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
 			f.hours(s.Hours))

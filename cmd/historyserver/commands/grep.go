@@ -132,12 +132,12 @@ type matchPrinter struct{ w io.Writer }
 func (p *matchPrinter) print(record logsearch.Record) error {
 	switch r := record.(type) {
 	case *logsearch.Begin:
-		return p.line("# %s", r.Session)
+		return p.printLine("# %s", r.Session)
 	case *logsearch.Match:
-		return p.match(r)
+		return p.printMatch(r)
 	case *logsearch.File:
 		if r.Problem != "" {
-			return p.line("# %.8s/%s: not all of it was searched: %s", r.NodeID, r.File, r.Problem)
+			return p.printLine("# %.8s/%s: not all of it was searched: %s", r.NodeID, r.File, r.Problem)
 		}
 	case *logsearch.End:
 		text := fmt.Sprintf("# %s, %d printed; %s of %s searched in %.1f s",
@@ -146,32 +146,32 @@ func (p *matchPrinter) print(record logsearch.Record) error {
 		if !r.Complete {
 			text += "; not complete: limited by " + strings.Join(r.Why, ", ")
 		}
-		return p.line("%s", text)
+		return p.printLine("%s", text)
 	}
 	return nil
 }
 
-// match prints a matching line and the lines around it, with their numbers.
-func (p *matchPrinter) match(m *logsearch.Match) error {
+// printMatch prints a matching line and the lines around it, with their numbers.
+func (p *matchPrinter) printMatch(m *logsearch.Match) error {
 	name := fmt.Sprintf("%.8s/%s", m.NodeID, m.File)
 	for i, text := range m.Before {
-		if err := p.line("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), text); err != nil {
+		if err := p.printLine("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), text); err != nil {
 			return err
 		}
 	}
-	if err := p.line("%s:%d:%s", name, m.Line, m.Text); err != nil {
+	if err := p.printLine("%s:%d:%s", name, m.Line, m.Text); err != nil {
 		return err
 	}
 	for i, text := range m.After {
-		if err := p.line("%s-%d-%s", name, m.Line+int64(i)+1, text); err != nil {
+		if err := p.printLine("%s-%d-%s", name, m.Line+int64(i)+1, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// line prints a line, in which nothing acts on a terminal.
-func (p *matchPrinter) line(format string, values ...any) error {
+// printLine prints a line, in which nothing acts on a terminal.
+func (p *matchPrinter) printLine(format string, values ...any) error {
 	_, err := fmt.Fprintln(p.w, human.Printable(fmt.Sprintf(format, values...)))
 	return err
 }

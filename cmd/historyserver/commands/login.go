@@ -208,7 +208,7 @@ func (l *login) terminal() (file *os.File, ok bool) {
 // askTerminal asks a question that is answered with a line.
 func (l *login) askTerminal(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(l.errOut, question)
-	line, err := interruptible(ctx, func() ([]byte, error) { return bufio.NewReader(l.in).ReadBytes('\n') })
+	line, err := readUntil(ctx, func() ([]byte, error) { return bufio.NewReader(l.in).ReadBytes('\n') })
 	if errors.Is(err, io.EOF) { // the user typed Ctrl-D instead of a line's end
 		err = nil
 	}
@@ -222,15 +222,15 @@ func readHidden(ctx context.Context, fd int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := interruptible(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+	line, err := readUntil(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
 	if ctx.Err() != nil {
 		err = errors.Join(err, term.Restore(fd, shown))
 	}
 	return line, err
 }
 
-// interruptible returns what read returns or, if ctx ends before that, why it ended. read goes on then.
-func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
+// readUntil returns what read returns or, if ctx ends before that, why it ended. read goes on then.
+func readUntil(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		line []byte
 		err  error

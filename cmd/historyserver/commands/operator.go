@@ -191,17 +191,18 @@ func (o *operator) metrics() *promapi.Stored {
 // lookup returns a function that looks up sessions in the store.
 func (o *operator) lookup(ctx context.Context) catalog.Lookup { return o.catalog().Lookup(ctx) }
 
-// entries returns the named sessions, or all sessions if there are no names, newest first.
-func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
+// namedSessions returns the named sessions, or all sessions if there are no names, newest first.
+func (o *operator) namedSessions(ctx context.Context, names []string) ([]catalog.Entry, error) {
 	if o.clusterMeans == clusterAll {
 		return catalog.Select(o.lookup(ctx), names)
 	}
 	return catalog.SelectSessions(o.lookup(ctx), names)
 }
 
-// described returns the named sessions, or all sessions if there are no names, newest first, with their sizes, times
-// and states. For these it lists the objects of sessions, except of those that are in a pack if there are no names.
-func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
+// describedSessions returns the named sessions, or all sessions if there are no names, newest first, with their sizes,
+// times and states. For these it lists the objects of sessions, except of those that are in a pack if there are no
+// names.
+func (o *operator) describedSessions(ctx context.Context, names []string) ([]catalog.Entry, error) {
 	c := o.catalog()
 	if len(names) == 0 {
 		l, err := c.ReadAll(ctx)
@@ -214,11 +215,11 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 	return c.Describe(ctx, found)
 }
 
-// matching returns those of the named sessions, or of all sessions if there are no names, that a filter passes, newest
-// first, with their sizes, times and states. For these it reads packs, and lists only objects of sessions that are in
-// no pack.
-func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry,
-	error) {
+// matchingSessions returns those of the named sessions, or of all sessions if there are no names, that a filter passes,
+// newest first, with their sizes, times and states. For these it reads packs, and lists only objects of sessions that
+// are in no pack.
+func (o *operator) matchingSessions(ctx context.Context, names []string, f catalog.Filter,
+	now time.Time) ([]catalog.Entry, error) {
 	sessions := o.catalog()
 	if f.Narrows() {
 		sessions = o.catalogWithFacts() // a filter may ask about jobs and outcomes
@@ -234,11 +235,11 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if err != nil {
 		return nil, err
 	}
-	return intersection(found, l.Matching(f, now)), nil
+	return removeMissing(found, l.Matching(f, now)), nil
 }
 
-// intersection removes from a list of sessions, in place, those that are not in another one.
-func intersection(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entry {
+// removeMissing removes from a list of sessions, in place, those that are not in another one.
+func removeMissing(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entry {
 	inOthers := make(map[layout.Session]bool)
 	for e := range others {
 		inOthers[e.Ref] = true
@@ -251,7 +252,7 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 	if all == (len(names) > 0) {
 		return nil, UsageError(errors.New("name the sessions, or use --all for all of them"))
 	}
-	return o.entries(ctx, names)
+	return o.namedSessions(ctx, names)
 }
 
 // describedOne returns the session that a name selects, of a cluster the latest, with its size, times and state, for

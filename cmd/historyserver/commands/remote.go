@@ -37,7 +37,7 @@ func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.F
 	if err != nil {
 		return nil, err
 	}
-	return intersection(found, slices.Values(passing)), nil
+	return removeMissing(found, slices.Values(passing)), nil
 }
 
 // stored implements history.

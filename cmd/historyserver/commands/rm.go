@@ -58,7 +58,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 		return UsageError(errors.New("name the sessions to remove, or use --older-than=30d for all that ended at " +
 			"least that long ago, or --rules; --dry-run shows which"))
 	}
-	entries, err := o.described(ctx, args)
+	entries, err := o.describedSessions(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 // policy returns the retention policy of --rules or --older-than, which respects pins. With --rules it also reads, into
 // their entries, the outcomes of the sessions that may have expired, because rules may ask for them.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
-	book, err := o.book(ctx)
+	book, err := o.readNotes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func TestTargetOfACopy(t *testing.T) {
 		if err := fs.Lookup("storage-backend-config-path").Value.Set(file); err != nil { // as if the default named it
 			t.Fatal(err)
 		}
-		if err := (&copyOptions{to: test.to}).set(fs); err != nil || config.Backend != test.backend ||
+		if err := (&copyOptions{to: test.to}).setTarget(fs); err != nil || config.Backend != test.backend ||
 			config.S3.Bucket != test.bucket {
 			t.Errorf("%q: backend %q, bucket %q, %v", test.to, config.Backend, config.S3.Bucket, err)
 		}

@@ -35,15 +35,18 @@ func (o storeHistory) indexes() *index.Opener {
 	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 }
 
-// answers makes what answers about loaded sessions.
-func (o storeHistory) answers() *dashboard.Dashboard {
+// atEnd is the moment of MomentAt for a session as it was at its end.
+const atEnd = 0
+
+// newDashboard makes what moments of sessions, and answers about them, come from.
+func (o storeHistory) newDashboard() *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{Log: o.log,
 		Findings: findings.Reader{Kept: o.indexes().KeptFindings, Metrics: o.metrics()}})
 }
 
 // sessions implements history.
 func (o storeHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
-	entries, err := o.matching(ctx, names, f, time.Now())
+	entries, err := o.matchingSessions(ctx, names, f, time.Now())
 	found := make([]*catalog.Entry, len(entries))
 	for i := range entries {
 		found[i] = &entries[i]
@@ -81,13 +84,14 @@ func (o storeHistory) stored(ctx context.Context, name string) (e catalog.Entry,
 	return e, s, err
 }
 
-// open loads a session, and returns it as it was at its end.
-func (o storeHistory) open(ctx context.Context, answers *dashboard.Dashboard, e catalog.Entry) (*moment.Moment, error) {
+// loadMoment loads a session, and returns it as it was at its end.
+func (o storeHistory) loadMoment(ctx context.Context, from *dashboard.Dashboard,
+	e catalog.Entry) (*moment.Moment, error) {
 	s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: o.indexes()})
 	if err != nil {
 		return nil, err
 	}
-	m := answers.At(s, 0)
+	m := from.MomentAt(s, atEnd)
 	m.Running = func(context.Context) bool { return e.Running }
 	return m, nil
 }
@@ -98,8 +102,8 @@ func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Se
 	if err != nil {
 		return e.Ref, nil, err
 	}
-	answers := o.answers()
-	m, err := o.open(ctx, answers, e)
+	answers := o.newDashboard()
+	m, err := o.loadMoment(ctx, answers, e)
 	if err != nil {
 		return e.Ref, nil, err
 	}
@@ -124,7 +128,7 @@ func (o storeHistory) status(ctx context.Context, name, at string) (layout.Sessi
 	if err != nil {
 		return e.Ref, "", err
 	}
-	m, err := o.open(ctx, o.answers(), e)
+	m, err := o.loadMoment(ctx, o.newDashboard(), e)
 	if err != nil {
 		return e.Ref, "", err
 	}
@@ -138,7 +142,7 @@ func (o storeHistory) status(ctx context.Context, name, at string) (layout.Sessi
 // compare implements history.
 func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	q := compare.Question{Asked: c.Asked}
-	entries, err := o.described(ctx, nil)
+	entries, err := o.describedSessions(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +158,10 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 	} else {
 		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 	}
-	answers := o.answers()
+	answers := o.newDashboard()
 	const fromBrowser = false
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-		m, err := o.open(ctx, answers, e)
+		m, err := o.loadMoment(ctx, answers, e)
 		return m, func() {}, err
 	}, q, fromBrowser, 0)
 }
@@ -176,7 +180,7 @@ func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*f
 	return all.Compute(ctx, q, l)
 }
 
-// search implements history.
+// search implements history: it reads the logs from the store itself.
 func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
@@ -186,17 +190,19 @@ func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit
 	if err != nil {
 		return err
 	}
-	answers := o.answers()
+	moments := o.newDashboard()
 	// A search needs the logs of sessions, not their tables, so sessions are listed, not loaded.
 	opts := logs.Options{List: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
 		s, err := session.List(ctx, o.store, o.storage.Root, ref)
 		if err != nil {
 			return nil, err
 		}
-		return answers.At(s, 0), nil
+		return moments.MomentAt(s, atEnd), nil
 	}}
+	// Times that were typed are in the time zone of the session's logs, and "1h ago" is before the session's end. The
+	// sessions of a cluster have no common zone and end: for them it is UTC, and now.
 	times := param.Times{Zone: time.UTC, End: time.Now()}
-	if n.Session != "" && len(entries) == 1 && q.from+q.to != "" {
+	if oneSession := n.Session != "" && len(entries) == 1; oneSession && q.from+q.to != "" {
 		m, err := opts.List(ctx, entries[0].Ref)
 		if err != nil {
 			return err
@@ -215,8 +221,8 @@ func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit
 // sessions.
 const maxNotes = 100_000
 
-// book reads all notes.
-func (o *operator) book(ctx context.Context) (*notes.Book, error) {
+// readNotes reads all notes.
+func (o *operator) readNotes(ctx context.Context) (*notes.Book, error) {
 	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Max: maxNotes, Log: o.log})
 	return book, book.Refresh(ctx)
 }
@@ -232,7 +238,7 @@ func (o storeHistory) notes(ctx context.Context, names []string) ([]noted, error
 
 // notesOn returns the notes on sessions that are not empty.
 func (o storeHistory) notesOn(ctx context.Context, entries []catalog.Entry) (all []noted, err error) {
-	book, err := o.book(ctx)
+	book, err := o.readNotes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +252,7 @@ func (o storeHistory) notesOn(ctx context.Context, entries []catalog.Entry) (all
 
 // annotate implements history.
 func (o storeHistory) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
-	entries, err := o.entries(ctx, names)
+	entries, err := o.namedSessions(ctx, names)
 	if err != nil {
 		return nil, err
 	}

@@ -96,14 +96,14 @@ func publicClient(provider *oidc.Provider, id string) *oauth2.Config {
 // password there.
 func checkIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
-	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 		return fmt.Errorf("the server names the OpenID provider %.200q: want an https address", issuer)
 	}
 	return nil
 }
 
-// loopback says whether a host is this machine.
-func loopback(host string) bool {
+// isLoopback says whether a host is this machine.
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -446,7 +446,7 @@ func (d *drawer) finish() {
 	slices.SortFunc(d.Lanes, func(a, b *Lane) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.first, b.first), cmp.Compare(a.Worker, b.Worker))
 	})
-	numbers := d.rank()
+	numbers := d.rankGroups()
 	width := max(1, (d.Pixels*(len(d.Lanes)+len(d.Nodes))+maxCells-1)/maxCells)
 	for i := range d.Longest {
 		d.Longest[i].Group = numbers[d.Longest[i].Group]
@@ -464,9 +464,9 @@ func (d *drawer) finish() {
 	}
 }
 
-// rank puts the groups in order: the maxGroups with the most attempts first, and then one of all others. numbers has,
-// by the number that a group had, its new one. Outcomes keep the numbers that groupOf gives them.
-func (d *drawer) rank() (numbers []int) {
+// rankGroups puts the groups in order: the maxGroups with the most attempts first, and then one of all others. numbers
+// has, by the number that a group had, its new one. Outcomes keep the numbers that groupOf gives them.
+func (d *drawer) rankGroups() (numbers []int) {
 	order := make([]int, len(d.Groups))
 	for i := range order {
 		order[i] = i

@@ -47,19 +47,19 @@ func (c cells) add(a attempt) {
 	share := func(x int) float32 {
 		return float32(math.Min(a.end, float64(x+1)) - math.Max(a.start, float64(x)))
 	}
-	c[first].take(share(first), a.group)
+	c[first].addShare(share(first), a.group)
 	if end == first {
 		return
 	}
-	c[end].take(share(end), a.group)
+	c[end].addShare(share(end), a.group)
 	c[first+1].whole++
 	c[end].whole--
 }
 
-// take adds an attempt of a group that takes a share of the pixel's time, 0 to 1. The pixel gets the colour of the
+// addShare adds an attempt of a group that takes a share of the pixel's time, 0 to 1. The pixel gets the colour of the
 // group that takes more of it than all others together, if there is one. Boyer and Moore's majority vote finds that
 // group with one number, the lead, instead of one for each group: other groups reduce it.
-func (p *pixel) take(share float32, group int) {
+func (p *pixel) addShare(share float32, group int) {
 	p.busy += share
 	share = max(share, minShare)
 	switch {

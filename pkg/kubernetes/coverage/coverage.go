@@ -82,17 +82,17 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 			Namespace: c.Namespace, Name: c.Name, OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, Created: c.Created,
 			LastWrite: f.Running[Key{c.Namespace, c.Name}],
 		}
-		row.State, row.Why = f.judge(c)
+		row.State, row.Why = f.stateOf(c)
 		r.Counts[row.State]++
 		r.Clusters = append(r.Clusters, row)
 	}
 	return r
 }
 
-// judge returns a cluster's state and the reason in words. Of several states that apply, it is the one about which most
-// has to be done.
-func (f Facts) judge(c kube.Cluster) (state State, why string) {
-	if missing := count(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
+// stateOf returns a cluster's state and the reason in words. Of several states that apply, it is the one about which
+// most has to be done.
+func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
+	if missing := countFunc(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
 	_, stored := f.Running[Key{c.Namespace, c.Name}]
@@ -114,7 +114,7 @@ func (f Facts) isOther(image string) bool {
 	return f.Version != "" && tag != "" && tag != f.Version
 }
 
-func count(values []string, is func(string) bool) (n int) {
+func countFunc(values []string, is func(string) bool) (n int) {
 	for _, v := range values {
 		if is(v) {
 			n++

@@ -25,37 +25,37 @@ const (
 	labelValue = `^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
 )
 
-func matches(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) }
+func isMatch(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) }
 
 // mistakes are the settings that are wrong.
 type mistakes []error
 
-func (m *mistakes) wrong(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
+func (m *mistakes) add(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
 
 // Check returns an error that names every option with which no pod could run.
 func (o *Options) Check() error {
 	var m mistakes
 	switch {
 	case o.Image == "":
-		m.wrong("--image is empty")
-	case !matches(imageName, o.Image):
-		m.wrong("--image=%s: want an image, such as registry.example.com/collector:v0.1.0", o.Image)
+		m.add("--image is empty")
+	case !isMatch(imageName, o.Image):
+		m.add("--image=%s: want an image, such as registry.example.com/collector:v0.1.0", o.Image)
 	}
 	if !slices.Contains([]string{"", "Always", "IfNotPresent", "Never"}, o.PullPolicy) {
-		m.wrong("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy)
+		m.add("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy)
 	}
 	if o.EventsPort < 1 || o.EventsPort > 65535 {
-		m.wrong("--events-port=%d: want 1 to 65535", o.EventsPort)
+		m.add("--events-port=%d: want 1 to 65535", o.EventsPort)
 	}
 	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
-		m.wrong("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort)
+		m.add("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort)
 	}
 	if o.RayTmpDir != "" && !path.IsAbs(o.RayTmpDir) {
-		m.wrong("--ray-tmp-dir=%s: want an absolute path", o.RayTmpDir)
+		m.add("--ray-tmp-dir=%s: want an absolute path", o.RayTmpDir)
 	}
 	if u, err := url.Parse(o.RayDashboardAddress); o.RayDashboardAddress != "" && o.RayDashboardAddress != "none" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		m.wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, DefaultDashboard)
+		m.add("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, DefaultDashboard)
 	}
 	o.checkNames(&m)
 	o.checkEnv(&m)
@@ -71,8 +71,8 @@ func (o *Options) Complete() bool {
 // checkNames checks the options that are names of Kubernetes' objects, labels and quantities.
 func (o *Options) checkNames(m *mistakes) {
 	one := func(flag, value, want, pattern string) {
-		if !matches(pattern, value) {
-			m.wrong("--%s=%s: want %s", flag, value, want)
+		if !isMatch(pattern, value) {
+			m.add("--%s=%s: want %s", flag, value, want)
 		}
 	}
 	for flag, names := range map[string][]string{
@@ -93,8 +93,8 @@ func (o *Options) checkNames(m *mistakes) {
 	for flag, resources := range map[string]map[string]string{"requests": o.Requests, "limits": o.Limits} {
 		for name, v := range resources {
 			// Kubernetes refuses pods with other names, but for hugepages-2Mi and such, which no collector uses.
-			if !slices.Contains(standard, name) && !(strings.Contains(name, "/") && matches(labelKey, name)) {
-				m.wrong("--%s=%s: want %s%s", flag, name, human.Or(standard), human.Suggest(name, standard))
+			if !slices.Contains(standard, name) && !(strings.Contains(name, "/") && isMatch(labelKey, name)) {
+				m.add("--%s=%s: want %s%s", flag, name, human.Or(standard), human.Suggest(name, standard))
 			}
 			one(flag+"="+name, v, "a quantity, such as 100m or 256Mi", quantity)
 		}
@@ -107,32 +107,32 @@ func (o *Options) checkEnv(m *mistakes) {
 	named := o.StorageBackend
 	for _, e := range o.Env {
 		name, v, ok := strings.Cut(e, "=")
-		if !ok || !matches(variableName, name) {
-			m.wrong("--env=%s: want NAME=VALUE", e)
+		if !ok || !isMatch(variableName, name) {
+			m.add("--env=%s: want NAME=VALUE", e)
 			continue
 		}
 		if before, twice := given[name]; twice && before != v {
-			m.wrong("--env=%s is given twice, with different values", name)
+			m.add("--env=%s is given twice, with different values", name)
 		}
 		given[name] = v
 		switch flag := ownSetting(name); flag {
 		case "", "storage-root-dir":
 		case "role":
-			m.wrong("--env=%s: each group's collector has its own role", e)
+			m.add("--env=%s: each group's collector has its own role", e)
 		case "storage-backend":
 			if named != "" && v != "" && !strings.EqualFold(named, v) {
-				m.wrong("--env=%s contradicts %s: they are the same setting", e, named)
+				m.add("--env=%s contradicts %s: they are the same setting", e, named)
 			}
 			named = cmp.Or(v, named)
 		default:
-			m.wrong("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag)
+			m.add("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag)
 		}
 	}
 	switch {
 	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
-		m.wrong("--storage-backend=%s: want %s", named, human.Or(o.Backends))
+		m.add("--storage-backend=%s: want %s", named, human.Or(o.Backends))
 	case named == "" && o.Complete():
-		m.wrong("--storage-backend is not set: say where data is stored (%s), or name with "+
+		m.add("--storage-backend is not set: say where data is stored (%s), or name with "+
 			"--env-from-configmap, --env-from-secret or --config-map what says it", strings.Join(o.Backends, ", "))
 	}
 }
@@ -167,15 +167,15 @@ func ownSetting(name string) string {
 func (o *Options) checkArgs(m *mistakes) {
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {
-			m.wrong("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a)
+			m.add("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a)
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		switch flag := ownSetting(name); flag {
 		case "":
 		case "role":
-			m.wrong("--arg=%s: each group's collector has its own role", a)
+			m.add("--arg=%s: each group's collector has its own role", a)
 		default:
-			m.wrong("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, flag)
+			m.add("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, flag)
 		}
 	}
 }

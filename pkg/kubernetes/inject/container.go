@@ -25,7 +25,7 @@ func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]
 	for _, m := range shared {
 		if missing := vars.add(text(m, "subPathExpr")); missing != "" {
 			n.warn("the collector cannot have variable %s, by which volume %s is mounted at %s, and does not see it: "+
-				"write the variable into env of Ray's container", missing, text(m, "name"), m.at())
+				"write the variable into env of Ray's container", missing, text(m, "name"), m.path())
 			continue
 		}
 		mounts = append(mounts, map[string]any(m))
@@ -51,7 +51,7 @@ func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]
 			"seccompProfile":           map[string]any{"type": "RuntimeDefault"},
 		},
 	}
-	if context, _ := mapping(g.pod, "securityContext"); scalar(context["runAsUser"]) == "0" {
+	if context, _ := mapping(g.pod, "securityContext"); scalarText(context["runAsUser"]) == "0" {
 		// Kubernetes would start no container that is to run as the pod's root and as nobody who is root.
 		secured := out["securityContext"].(map[string]any)
 		secured["runAsUser"], secured["runAsGroup"] = int64(imageUser), int64(imageUser)

@@ -66,9 +66,9 @@ func keepsEvents(name string, set value, address string) string {
 	switch {
 	case name == event.EnvTypes || name == event.EnvTypesOld:
 		return "" // a choice of what is stored
-	case !set.known():
+	case !set.isKnown():
 		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name,
-			set.why, wanted(name, address))
+			set.why, wantedSetting(name, address))
 	case name == event.EnvExportAddr && !sameEndpoint(set.text, address):
 		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name,
 			set.text, address)
@@ -78,7 +78,7 @@ func keepsEvents(name string, set value, address string) string {
 	return ""
 }
 
-func wanted(name, address string) string {
+func wantedSetting(name, address string) string {
 	if name == event.EnvExportAddr {
 		return address
 	}

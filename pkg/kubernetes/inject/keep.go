@@ -18,10 +18,10 @@ func Keep(object, before map[string]any, o Options) {
 	}
 	groups, had := groupsOf(object), groupsOf(before)
 	// A collector depends on its cluster, and a worker's on the head too.
-	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])
+	all := sameSurroundings(object, before) && o.keepTemplate(groups[roleHead], had[roleHead])
 	for name, group := range groups {
-		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept {
-			dropRest(group, had[name], autoscaler(object, name))
+		if kept := all && (name == roleHead || o.keepTemplate(group, had[name])); !kept {
+			dropRest(group, had[name], autoscalerContainer(object, name))
 		}
 	}
 }
@@ -31,12 +31,12 @@ func Keep(object, before map[string]any, o Options) {
 func Drop(object, before map[string]any) {
 	had := groupsOf(before)
 	for name, group := range groupsOf(object) {
-		dropRest(group, had[name], autoscaler(object, name))
+		dropRest(group, had[name], autoscalerContainer(object, name))
 	}
 }
 
-// autoscaler is the container that KubeRay adds to the head's pod, nil for other groups.
-func autoscaler(object map[string]any, group string) map[string]any {
+// autoscalerContainer is the container that KubeRay adds to the head's pod, nil for other groups.
+func autoscalerContainer(object map[string]any, group string) map[string]any {
 	if group != roleHead {
 		return nil
 	}
@@ -62,11 +62,12 @@ func surroundingsOf(object map[string]any) (surroundings, error) {
 	return c.surroundings, err
 }
 
-// keep gives a group the template that it had, if nothing else of it is different.
-func (o *Options) keep(group, had map[string]any) bool {
+// keepTemplate gives a group the template that it had, if nothing else of it is different.
+func (o *Options) keepTemplate(group, had map[string]any) bool {
 	now, _ := mapping(group, "template")
 	was, _ := mapping(had, "template")
-	if group == nil || was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.withoutAdded(was, now)) {
+	if group == nil || was == nil || !sameMeaning(group["rayStartParams"], had["rayStartParams"]) ||
+		!sameMeaning(now, o.withoutAdded(was, now)) {
 		return false
 	}
 	group["template"] = was
@@ -89,7 +90,7 @@ func dropRest(spec, had, autoscaler map[string]any) {
 		return
 	}
 	for _, key := range []string{"containers", "initContainers"} {
-		remove(pod, key)
+		removeCollector(pod, key)
 	}
 	mounted := map[string]bool{} // by others than the collector
 	for _, v := range slices.Concat(g.containers, g.inits, []any{autoscaler}) {
@@ -125,10 +126,10 @@ func hasWholeCollector(group map[string]any) bool {
 	shares := false
 	for _, m := range mounts {
 		name := text(m, "name")
-		if name != tokenVolume && named(volumes, name) < 0 { // KubeRay adds the token's volume
+		if name != tokenVolume && indexOfName(volumes, name) < 0 { // KubeRay adds the token's volume
 			return false
 		}
-		shares = shares || named(rays, name) >= 0
+		shares = shares || indexOfName(rays, name) >= 0
 	}
 	return shares
 }
@@ -140,7 +141,7 @@ func lostExports(ray, had map[string]any) bool {
 	now, _ := list(ray, "env")
 	was, _ := list(before.ray, "env")
 	return slices.ContainsFunc(event.ExportVariables("", ""), func(v event.Variable) bool {
-		return named(was, v.Name) >= 0 && named(now, v.Name) < 0
+		return indexOfName(was, v.Name) >= 0 && indexOfName(now, v.Name) < 0
 	})
 }
 
@@ -165,23 +166,23 @@ func groupsOf(object map[string]any) map[string]map[string]any {
 // has it too.
 func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any {
 	template = maps.Clone(template)
-	pod := copied(template, "spec")
+	pod := copyMapping(template, "spec")
 	if pod == nil {
 		return template
 	}
 	wanted, _ := mapping(manifest, "spec") // the manifest's own pod
 	isCollector := func(container map[string]any) bool { return text(container, "name") == containerName }
-	pod["containers"] = without(pod, wanted, "containers", isCollector)
-	pod["initContainers"] = without(pod, wanted, "initContainers", isCollector)
-	pod["volumes"] = without(pod, wanted, "volumes", isAdded)
+	pod["containers"] = withoutOurs(pod, wanted, "containers", isCollector)
+	pod["initContainers"] = withoutOurs(pod, wanted, "initContainers", isCollector)
+	pod["volumes"] = withoutOurs(pod, wanted, "volumes", isAdded)
 	if g, err := newGroup(nil, pod, ""); err == nil {
 		ray := maps.Clone(g.ray)
 		asked, _ := newGroup(nil, wanted, "")
 		exports := event.ExportVariables("", "")
-		ray["env"] = without(ray, asked.ray, "env", func(variable map[string]any) bool {
+		ray["env"] = withoutOurs(ray, asked.ray, "env", func(variable map[string]any) bool {
 			return slices.ContainsFunc(exports, func(v event.Variable) bool { return v.Name == text(variable, "name") })
 		})
-		ray["volumeMounts"] = without(ray, asked.ray, "volumeMounts", func(m map[string]any) bool {
+		ray["volumeMounts"] = withoutOurs(ray, asked.ray, "volumeMounts", func(m map[string]any) bool {
 			return isRays(text(m, "name"))
 		})
 		g.containers[0] = ray
@@ -190,8 +191,8 @@ func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any
 		delete(pod, "serviceAccountName")
 	}
 	labels, _ := descend(manifest, "metadata", "labels")
-	if meta := copied(template, "metadata"); meta != nil {
-		maps.DeleteFunc(copied(meta, "labels"), func(key string, _ any) bool {
+	if meta := copyMapping(template, "metadata"); meta != nil {
+		maps.DeleteFunc(copyMapping(meta, "labels"), func(key string, _ any) bool {
 			_, added := o.PodLabels[key]
 			return added && labels[key] == nil
 		})
@@ -199,8 +200,8 @@ func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any
 	return template
 }
 
-// copied puts a copy of the mapping below a key in its place.
-func copied(m map[string]any, key string) map[string]any {
+// copyMapping puts a copy of the mapping below a key in its place.
+func copyMapping(m map[string]any, key string) map[string]any {
 	below, _ := mapping(m, key)
 	if below = maps.Clone(below); below != nil {
 		m[key] = below
@@ -208,37 +209,37 @@ func copied(m map[string]any, key string) map[string]any {
 	return below
 }
 
-// without is the list below a key without the items that are ours and have no namesake in the manifest's.
-func without(m, manifest map[string]any, key string, ours func(item map[string]any) bool) []any {
+// withoutOurs is the list below a key without the items that are ours and have no namesake in the manifest's.
+func withoutOurs(m, manifest map[string]any, key string, ours func(item map[string]any) bool) []any {
 	had, _ := list(m, key)
 	wanted, _ := list(manifest, key)
 	return slices.DeleteFunc(slices.Clone(had), func(item any) bool {
 		entry, _ := item.(map[string]any)
-		return ours(entry) && named(wanted, text(entry, "name")) < 0
+		return ours(entry) && indexOfName(wanted, text(entry, "name")) < 0
 	})
 }
 
-// same says whether two parts of manifests mean the same: nothing, null and what is empty are equal.
-func same(a, b any) bool {
+// sameMeaning says whether two parts of manifests mean the same: nothing, null and what is empty are equal.
+func sameMeaning(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
-		return b == nil || same(b, nil)
+		return b == nil || sameMeaning(b, nil)
 	case map[string]any:
 		other, ok := b.(map[string]any)
 		for k := range a {
-			if !same(a[k], other[k]) {
+			if !sameMeaning(a[k], other[k]) {
 				return false
 			}
 		}
 		for k := range other {
-			if _, seen := a[k]; !seen && !same(nil, other[k]) {
+			if _, seen := a[k]; !seen && !sameMeaning(nil, other[k]) {
 				return false
 			}
 		}
 		return ok || b == nil
 	case []any:
 		other, ok := b.([]any)
-		return (ok || b == nil) && slices.EqualFunc(a, other, same)
+		return (ok || b == nil) && slices.EqualFunc(a, other, sameMeaning)
 	}
 	return a == b
 }

@@ -22,8 +22,8 @@ func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	var out bytes.Buffer
 	var all []Change
 	line := 1
-	for _, doc := range documents(in) {
-		edited, changes, err := document(doc, o)
+	for _, doc := range splitDocuments(in) {
+		edited, changes, err := editDocument(doc, o)
 		if err != nil {
 			return nil, nil, fmt.Errorf("document at line %d: %w", line, err)
 		}
@@ -34,9 +34,9 @@ func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	return out.Bytes(), all, nil
 }
 
-// document adds the collector to the object in one YAML document. A document without an object of KubeRay's is returned
-// as it is.
-func document(doc []byte, o Options) ([]byte, []Change, error) {
+// editDocument adds the collector to the object in one YAML document. A document without an object of KubeRay's is
+// returned as it is.
+func editDocument(doc []byte, o Options) ([]byte, []Change, error) {
 	if !bytes.Contains(doc, []byte("ray.io/")) { // no object of KubeRay's: it need not be YAML that is read here
 		return doc, nil, nil
 	}
@@ -62,9 +62,9 @@ func document(doc []byte, o Options) ([]byte, []Change, error) {
 	return out, changes, nil
 }
 
-// documents cuts a stream of YAML before each line that begins a document. The parts together are the stream, byte by
-// byte.
-func documents(in []byte) [][]byte {
+// splitDocuments cuts a stream of YAML before each line that begins a document. The parts together are the stream, byte
+// by byte.
+func splitDocuments(in []byte) [][]byte {
 	var docs [][]byte
 	start := 0
 	for at := 0; at < len(in); {

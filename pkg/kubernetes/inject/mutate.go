@@ -150,8 +150,8 @@ func byKubeRay(spec map[string]any) bool {
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
 	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
 	c := cluster{options: o}
-	c.version, c.overwrite = text(spec, "rayVersion"), kind != "RayCronJob" && overwrites(meta)
-	c.ownerKind, c.ownerName = owner(kind, meta)
+	c.version, c.overwrite = text(spec, "rayVersion"), kind != "RayCronJob" && overwritesCommand(meta)
+	c.ownerKind, c.ownerName = ownerOf(kind, meta)
 	c.made = kind == "RayCluster" && c.ownerName != ""
 	c.labels = userLabels(meta)
 	if autoscales, _ := spec["enableInTreeAutoscaling"].(bool); autoscales {
@@ -174,9 +174,9 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	return c, nil
 }
 
-// owner returns the kind and the name of the RayJob or RayService that a cluster belongs to; "" if there is none. A
+// ownerOf returns the kind and the name of the RayJob or RayService that a cluster belongs to; "" if there is none. A
 // RayCluster that KubeRay made says so in its labels. The jobs of a RayCronJob have names that only KubeRay knows.
-func owner(kind string, meta map[string]any) (ownerKind, name string) {
+func ownerOf(kind string, meta map[string]any) (ownerKind, name string) {
 	switch kind {
 	case "RayJob", "RayService":
 		return kind, text(meta, "name")
@@ -205,7 +205,7 @@ func userLabels(meta map[string]any) string {
 }
 
 // addToGroups adds the collector to the pod templates of the head and of all worker groups, and adds to change what was
-// done.
+// done. After an error spec may be changed in part: callers of Mutate discard it.
 func (c cluster) addToGroups(spec map[string]any, change *Change) error {
 	head, err := mapping(spec, "headGroupSpec")
 	if err != nil {
@@ -214,7 +214,8 @@ func (c cluster) addToGroups(spec map[string]any, change *Change) error {
 	if head == nil {
 		return errors.New("headGroupSpec is missing")
 	}
-	node, err := c.addToGroup(head, roleHead, "head", nil, change)
+	// The collectors of workers need what was read of the head: its folders, and the address of its dashboard.
+	headNode, err := c.addToGroup(head, roleHead, "head", nil, change)
 	if err != nil {
 		return fmt.Errorf("headGroupSpec: %w", err)
 	}
@@ -228,7 +229,7 @@ func (c cluster) addToGroups(spec map[string]any, change *Change) error {
 			return fmt.Errorf("workerGroupSpecs[%d]: want a mapping", i)
 		}
 		what := "worker group " + text(group, "groupName")
-		if _, err := c.addToGroup(group, roleWorker, what, node, change); err != nil {
+		if _, err := c.addToGroup(group, roleWorker, what, headNode, change); err != nil {
 			return fmt.Errorf("workerGroupSpecs[%d]: %w", i, err)
 		}
 	}

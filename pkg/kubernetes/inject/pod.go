@@ -59,18 +59,18 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 	c.placeContainer(g, c.container(g, n, shared, own))
 	warnings = slices.Concat(n.warnings, warnings, c.podWarnings(g))
 	hadAccount := text(pod, "serviceAccountName") != ""
-	if err := c.identity(template, pod); err != nil {
+	if err := c.addIdentity(template, pod); err != nil {
 		return nil, err
 	}
-	change.Done = append(change.Done, c.summary(what, n, added, hadAccount))
+	change.Done = append(change.Done, c.summaryLine(what, n, added, hadAccount))
 	for _, w := range warnings {
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
 	return n, nil
 }
 
-// summary says in a line what was added to a pod: variables is how many Ray's container got.
-func (c cluster) summary(what string, n *rayNode, variables int, hadAccount bool) string {
+// summaryLine says in a line what was added to a pod: variables is how many Ray's container got.
+func (c cluster) summaryLine(what string, n *rayNode, variables int, hadAccount bool) string {
 	form := "container"
 	if c.options.Native {
 		form = "native sidecar"
@@ -140,7 +140,7 @@ func newGroup(spec, pod map[string]any, role string) (group, error) {
 // collector is the pod's, nil if it has none.
 func (g group) collector() map[string]any {
 	for _, all := range [][]any{g.containers, g.inits} {
-		if i := named(all, containerName); i >= 0 {
+		if i := indexOfName(all, containerName); i >= 0 {
 			return all[i].(map[string]any)
 		}
 	}
@@ -155,12 +155,12 @@ func (c cluster) withPod(template, ray map[string]any) cluster {
 		_, c.version, _ = strings.Cut(path.Base(image), ":")
 	}
 	meta, _ := mapping(template, "metadata")
-	c.overwrite = c.overwrite || overwrites(meta)
+	c.overwrite = c.overwrite || overwritesCommand(meta)
 	return c
 }
 
-// overwrites reports whether an object says that KubeRay is to leave the Ray container's command alone.
-func overwrites(meta map[string]any) bool {
+// overwritesCommand reports whether an object says that KubeRay is to leave the Ray container's command alone.
+func overwritesCommand(meta map[string]any) bool {
 	annotations, _ := mapping(meta, "annotations")
 	return strings.EqualFold(text(annotations, "ray.io/overwrite-container-cmd"), "true")
 }
@@ -173,8 +173,8 @@ func (c *cluster) choosePorts(n *rayNode) {
 		what        string
 	}{{&c.options.EventsPort, &c.options.MetricsPort, "events"},
 		{&c.options.MetricsPort, &c.options.EventsPort, "metrics"}} {
-		if user := n.ports.user(*p.port); user != "" {
-			free := n.ports.free(*p.port, *p.other)
+		if user := n.ports.usedBy(*p.port); user != "" {
+			free := n.ports.freePort(*p.port, *p.other)
 			n.warn("port %d is of %s: the collector takes %d for %s", *p.port, user, free, p.what)
 			*p.port = free
 		}
@@ -188,18 +188,18 @@ func (c cluster) placeContainer(g group, collector map[string]any) {
 	if c.options.Native {
 		keep, keepKey, otherKey = g.inits, "initContainers", "containers"
 	}
-	remove(pod, otherKey)
-	if i := named(keep, containerName); i >= 0 {
+	removeCollector(pod, otherKey)
+	if i := indexOfName(keep, containerName); i >= 0 {
 		keep[i] = collector
 		return
 	}
 	pod[keepKey] = append(keep, collector)
 }
 
-// remove takes the collector out of one of a pod's lists.
-func remove(pod map[string]any, key string) {
+// removeCollector takes the collector out of one of a pod's lists.
+func removeCollector(pod map[string]any, key string) {
 	containers, _ := list(pod, key)
-	i := named(containers, containerName)
+	i := indexOfName(containers, containerName)
 	if i < 0 {
 		return
 	}
@@ -209,9 +209,9 @@ func remove(pod map[string]any, key string) {
 	}
 }
 
-// identity gives the pod the service account and the labels that a cloud's workload identity needs. What the pod has
+// addIdentity gives the pod the service account and the labels that a cloud's workload identity needs. What the pod has
 // already stays.
-func (c cluster) identity(template, pod map[string]any) error {
+func (c cluster) addIdentity(template, pod map[string]any) error {
 	if sa := c.options.ServiceAccount; sa != "" && text(pod, "serviceAccountName") == "" {
 		pod["serviceAccountName"] = sa
 	}

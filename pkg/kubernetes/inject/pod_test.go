@@ -23,7 +23,7 @@ func injected(t *testing.T, pod string, o Options) (after, collector map[string]
 		"spec": map[string]any{"headGroupSpec": map[string]any{"template": map[string]any{"spec": spec}}}}
 	changes := must.Get(Mutate(object, o))(t)
 	containers := spec["containers"].([]any)
-	return spec, containers[named(containers, containerName)].(map[string]any), changes[0]
+	return spec, containers[indexOfName(containers, containerName)].(map[string]any), changes[0]
 }
 
 // TestUser: the collector of a pod whose containers run as root has a user of its own; others have the pod's.
@@ -171,8 +171,9 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestNamesThatKubeRayMakes: the collector of a job that has no name yet learns its owner and its token's Secret whenever
-// KubeRay writes the cluster that it makes of it, and nothing else of it changes. One that a user wrote stays as it is.
+// TestNamesThatKubeRayMakes: the collector of a job that has no name yet learns its owner and its token's Secret
+// whenever KubeRay writes the cluster that it makes of it, and nothing else of it changes. One that a user wrote stays
+// as it is.
 func TestNamesThatKubeRayMakes(t *testing.T) {
 	var job map[string]any
 	must.OK(t, json.Unmarshal([]byte(`{"apiVersion":"ray.io/v1","kind":"RayJob","metadata":{"generateName":"train-"},

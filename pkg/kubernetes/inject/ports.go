@@ -12,8 +12,8 @@ type portSet struct {
 	least, max int            // of Ray's worker processes
 }
 
-// user returns what of Ray uses a port; "" if nothing does.
-func (s portSet) user(port int) string {
+// usedBy returns what of Ray uses a port; "" if nothing does.
+func (s portSet) usedBy(port int) string {
 	if what := s.single[port]; what != "" {
 		return what
 	}
@@ -23,9 +23,9 @@ func (s portSet) user(port int) string {
 	return ""
 }
 
-// free is the port itself, or the next one that nothing in the pod is known to use.
-func (s portSet) free(port, taken int) int {
-	for port < 65535 && (port == taken || s.user(port) != "") {
+// freePort is the port itself, or the next one that nothing in the pod is known to use.
+func (s portSet) freePort(port, taken int) int {
+	for port < 65535 && (port == taken || s.usedBy(port) != "") {
 		port++
 	}
 	return port
@@ -61,7 +61,7 @@ func portsOf(g group, start rayStart) portSet {
 		}
 	}
 	s.least, s.max = number(start.flags["min-worker-port"].text), number(start.flags["max-worker-port"].text)
-	for _, other := range slices.Concat(g.containers, slices.DeleteFunc(slices.Clone(g.inits), ends)) {
+	for _, other := range slices.Concat(g.containers, slices.DeleteFunc(slices.Clone(g.inits), endsFirst)) {
 		m, _ := other.(map[string]any)
 		if text(m, "name") == containerName {
 			continue
@@ -69,7 +69,7 @@ func portsOf(g group, start rayStart) portSet {
 		declared, _ := list(m, "ports")
 		for _, p := range declared {
 			if p, ok := p.(map[string]any); ok {
-				s.single[number(scalar(p["containerPort"]))] = "container " + text(m, "name")
+				s.single[number(scalarText(p["containerPort"]))] = "container " + text(m, "name")
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func portsOf(g group, start rayStart) portSet {
 	return s
 }
 
-// ends reports whether an init container ends before the pod's containers begin: native sidecars do not.
-func ends(init any) bool {
+// endsFirst reports whether an init container ends before the pod's containers begin: native sidecars do not.
+func endsFirst(init any) bool {
 	m, _ := init.(map[string]any)
 	return text(m, "restartPolicy") != "Always"
 }

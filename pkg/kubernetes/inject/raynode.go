@@ -53,7 +53,7 @@ func (c cluster) readNode(g group, head *rayNode) (*rayNode, error) {
 		return nil, err
 	}
 	n := &rayNode{}
-	start, found := l.start(g.role)
+	start, found := l.startOf(g.role)
 	if !found {
 		start = rayStart{vars: l.vars}
 	}
@@ -75,7 +75,7 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 		return
 	}
 	if flag, given := start.flags["temp-dir"]; given {
-		folder, ok := n.folder(flag, "--temp-dir")
+		folder, ok := n.checkFolder(flag, "--temp-dir")
 		switch {
 		case ok && head != nil && rayversion.Before(c.version, rayversion.Version{2, 55}) && folder != head.folders[0]:
 			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
@@ -106,7 +106,7 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 func (n *rayNode) folderByVariables(env environment, start rayStart) (folder string, ok bool) {
 	for _, name := range []string{"RAY_TMPDIR", "TMPDIR"} {
 		if v, set := start.vars[name]; set {
-			return n.folder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
+			return n.checkFolder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
 		}
 		for _, from := range env.from {
 			n.warn("envFrom %s may set %s, which moves Ray's folder: %s", from, name, adviceFolder)
@@ -120,9 +120,9 @@ func (n *rayNode) folderByVariables(env environment, start rayStart) (folder str
 
 const adviceFolder = "the collector looks in " + DefaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
 
-// folder checks a value for Ray's folder; what gave it is named in a warning.
-func (n *rayNode) folder(v value, what string) (string, bool) {
-	if !v.known() {
+// checkFolder checks a value for Ray's folder; what gave it is named in a warning.
+func (n *rayNode) checkFolder(v value, what string) (string, bool) {
+	if !v.isKnown() {
 		n.warn("%s depends on %s, which cannot be read here: %s", what, v.why, adviceFolder)
 		return "", false
 	}
@@ -145,7 +145,7 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	}
 	if include, given := start.flags["include-dashboard"]; given {
 		switch {
-		case !include.known():
+		case !include.isKnown():
 			n.warn("--include-dashboard depends on %s, which cannot be read here: without a dashboard, set "+
 				"--ray-dashboard-address=none", include.why)
 		case slices.Contains([]string{"false", "f", "0", "no", "n", "off"}, strings.ToLower(include.text)):
@@ -157,15 +157,15 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	n.dashboard = DefaultDashboard
 	host, port := "127.0.0.1", "8265"
 	if v, given := start.flags["dashboard-port"]; given {
-		if number, err := strconv.ParseUint(v.text, 10, 16); !v.known() || err != nil || number == 0 {
+		if number, err := strconv.ParseUint(v.text, 10, 16); !v.isKnown() || err != nil || number == 0 {
 			n.warn("--dashboard-port (%s) cannot be read here: the collector asks %s; if the dashboard is elsewhere, "+
-				"set --ray-dashboard-address", v.shown(), DefaultDashboard)
+				"set --ray-dashboard-address", v.forMessage(), DefaultDashboard)
 			return
 		}
 		port = v.text
 	}
 	if v, given := start.flags["dashboard-host"]; given {
-		if !v.known() {
+		if !v.isKnown() {
 			n.warn("--dashboard-host depends on %s, which cannot be read here: if the dashboard does not listen on "+
 				"127.0.0.1, set --ray-dashboard-address", v.why)
 		} else {
@@ -175,9 +175,9 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	n.dashboard = "http://" + net.JoinHostPort(host, port)
 }
 
-// shown is the value for a message.
-func (v value) shown() string {
-	if !v.known() {
+// forMessage is the value for a message.
+func (v value) forMessage() string {
+	if !v.isKnown() {
 		return v.why
 	}
 	return v.text

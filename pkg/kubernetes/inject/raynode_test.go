@@ -78,7 +78,7 @@ func told(t *testing.T, group map[string]any) place {
 	t.Helper()
 	pod := must.Get(descend(group, "template", "spec"))(t)
 	containers := pod["containers"].([]any)
-	collector := containers[named(containers, containerName)].(map[string]any)
+	collector := containers[indexOfName(containers, containerName)].(map[string]any)
 	out := place{Folders: []string{DefaultTmpDir}, Dashboard: DefaultDashboard, Mounts: map[string]string{}}
 	spool := ""
 	for _, a := range collector["args"].([]any) {
@@ -100,8 +100,8 @@ func told(t *testing.T, group map[string]any) place {
 	mounts := must.Get(mountsOf(collector))(t)
 	volumes, _ := list(pod, "volumes")
 	for _, m := range mounts {
-		if holds(m.at(), spool) {
-			if i := named(volumes, text(m, "name")); text(m, "name") != spoolVolume || i < 0 {
+		if isWithin(m.path(), spool) {
+			if i := indexOfName(volumes, text(m, "name")); text(m, "name") != spoolVolume || i < 0 {
 				t.Errorf("the spool %s is on volume %s", spool, text(m, "name"))
 			}
 			continue
@@ -115,9 +115,9 @@ func told(t *testing.T, group map[string]any) place {
 		if m["readOnly"] == true {
 			said += " readOnly"
 		}
-		out.Mounts[m.at()] = said
+		out.Mounts[m.path()] = said
 		same := slices.IndexFunc(rays, func(r mount) bool {
-			return r.at() == m.at() && text(r, "name") == text(m, "name") && text(r, "subPath") == text(m, "subPath")
+			return r.path() == m.path() && text(r, "name") == text(m, "name") && text(r, "subPath") == text(m, "subPath")
 		})
 		if same < 0 {
 			t.Errorf("Ray has no mount as the collector's %v", m)

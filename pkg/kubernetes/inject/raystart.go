@@ -14,7 +14,7 @@ type rayStart struct {
 	unread []string
 }
 
-func (s rayStart) head() bool { _, ok := s.flags["head"]; return ok }
+func (s rayStart) isHead() bool { _, ok := s.flags["head"]; return ok }
 
 // switches are the flags of `ray start` that take no value (ray/scripts/scripts.py).
 var switches = []string{
@@ -32,13 +32,13 @@ func newStart(words []value, vars map[string]value) rayStart {
 		name, given, assigned := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
 		switch {
 		case !strings.HasPrefix(w.text, "-") || strings.Contains(name, unread): // no flag whose name is known
-			if !w.known() {
+			if !w.isKnown() {
 				s.unread = append(s.unread, w.why)
 			}
 		case assigned:
 			s.flags[name] = value{text: given, why: w.why}
 		case slices.Contains(switches, name) || i+1 == len(words) || strings.HasPrefix(words[i+1].text, "--"): // alone
-			s.flags[name] = known("true")
+			s.flags[name] = knownValue("true")
 		default:
 			i++
 			s.flags[name] = words[i]
@@ -57,10 +57,10 @@ type launch struct {
 	programs []string
 }
 
-// start chooses the command for the role: a script may hold those of head and workers.
-func (l launch) start(role string) (rayStart, bool) {
+// startOf chooses the command for the role: a script may hold those of head and workers.
+func (l launch) startOf(role string) (rayStart, bool) {
 	for _, s := range slices.Backward(l.starts) {
-		if s.head() == (role == roleHead) {
+		if s.isHead() == (role == roleHead) {
 			return s, true
 		}
 	}
@@ -84,7 +84,7 @@ func kubeRayCommand(role string, params map[string]any) string {
 		command += " --dashboard-host=0.0.0.0"
 	}
 	for _, name := range sortedKeys(params) {
-		given := scalar(params[name])
+		given := scalarText(params[name])
 		isBool := strings.EqualFold(given, "true") || strings.EqualFold(given, "false")
 		switch {
 		case !isBool || name == "log-color" || name == "include-dashboard" || name == "include-log-monitor":
@@ -106,15 +106,15 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 			return launch{}, err
 		}
 		for _, w := range words {
-			vector = append(vector, scalar(w))
+			vector = append(vector, scalarText(w))
 		}
 	}
 	sh := newShell(env)
 	command := kubeRayCommand(role, params)
 	if joined := strings.Join(vector, " "); !overwrite && !strings.Contains(joined, "ray start") {
 		// KubeRay runs the container's words and then its own command in one shell.
-		sh.script(env.expand(joined))
-		sh.script(env.expand(command))
+		sh.followScript(env.expand(joined))
+		sh.followScript(env.expand(command))
 		return sh.launch(), nil
 	}
 	sh.vars[generatedVariable] = env.expand(command)
@@ -126,7 +126,7 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 	sh.run(words, sh.vars)
 	for _, w := range words {
 		if len(sh.found.starts) == 0 && strings.Contains(w.text, "ray start") {
-			sh.script(w) // a shell's text for a program that is not known
+			sh.followScript(w) // a shell's text for a program that is not known
 		}
 	}
 	return sh.launch(), nil

@@ -53,7 +53,7 @@ func (r *referred) addBefore(s string, end int) (missing string) {
 			missing = r.lost[name]
 		case ok && at < end:
 			entry := r.rays[at].(map[string]any)
-			if lost := r.addBefore(scalar(entry["value"]), at); lost != "" && r.from {
+			if lost := r.addBefore(scalarText(entry["value"]), at); lost != "" && r.from {
 				r.lost[name], missing = lost, lost
 				continue
 			}

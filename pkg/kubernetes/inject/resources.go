@@ -38,11 +38,11 @@ func (o *Options) resources(g group) map[string]any {
 		}
 	}
 	for name, limit := range limits {
-		if amount(requests[name]) > amount(limit) {
+		if quantityAmount(requests[name]) > quantityAmount(limit) {
 			limits[name] = requests[name] // Kubernetes refuses a limit that is lower
 		}
 	}
-	if g.guaranteed() {
+	if g.isGuaranteed() {
 		for _, name := range []string{"cpu", "memory"} {
 			if limit := limits[name]; limit != nil {
 				requests[name] = limit
@@ -58,16 +58,17 @@ func (o *Options) resources(g group) map[string]any {
 	return out
 }
 
-// guaranteed says whether the pod is Guaranteed without the collector: all other containers request as much as their
+// isGuaranteed says whether the pod is Guaranteed without the collector: all other containers request as much as their
 // limits.
-func (g group) guaranteed() bool {
+func (g group) isGuaranteed() bool {
 	for _, container := range slices.Concat(g.containers, g.inits) {
 		m, _ := container.(map[string]any)
 		requests, _ := descend(m, "resources", "requests")
 		limits, _ := descend(m, "resources", "limits")
 		for _, name := range []string{"cpu", "memory"} {
 			request, limit := requests[name], limits[name]
-			if text(m, "name") != containerName && (limit == nil || request != nil && amount(request) != amount(limit)) {
+			if text(m, "name") != containerName &&
+				(limit == nil || request != nil && quantityAmount(request) != quantityAmount(limit)) {
 				return false
 			}
 		}
@@ -80,9 +81,10 @@ var units = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
 var fractions = map[string]float64{"m": 1e3, "u": 1e6, "n": 1e9}
 
-// amount is a quantity of Kubernetes' as a number, zero if it is none. Its own parser would be code in every collector.
-func amount(quantity any) float64 {
-	text := scalar(quantity)
+// quantityAmount is a quantity of Kubernetes' as a number, zero if it is none. Its own parser would be code in every
+// collector.
+func quantityAmount(quantity any) float64 {
+	text := scalarText(quantity)
 	number := strings.TrimRight(text, "numkMGTPEKi")
 	n, _ := strconv.ParseFloat(number, 64)
 	unit := text[len(number):]

@@ -43,9 +43,9 @@ func (s *shell) launch() launch {
 	return s.found
 }
 
-// script follows the text of a shell script, as if it was run at this place.
-func (s *shell) script(text value) {
-	if s.depth == maxDepth || len(text.text) > maxScript || nesting(text.text) > maxNested {
+// followScript follows the text of a shell script, as if it was run at this place.
+func (s *shell) followScript(text value) {
+	if s.depth == maxDepth || len(text.text) > maxScript || deepestNesting(text.text) > maxNested {
 		s.found.unread = append(s.found.unread, "a script that is too long or too deep")
 		return
 	}
@@ -57,13 +57,13 @@ func (s *shell) script(text value) {
 	before := s.why
 	s.why = text.why
 	s.depth++
-	s.statements(file.Stmts)
+	s.followAll(file.Stmts)
 	s.depth--
 	s.why = before
 }
 
-// nesting returns how many brackets are open at the same time at most.
-func nesting(script string) (most int) {
+// deepestNesting returns how many brackets are open at the same time at most.
+func deepestNesting(script string) (most int) {
 	open := 0
 	for i := range len(script) {
 		switch script[i] {
@@ -77,67 +77,67 @@ func nesting(script string) (most int) {
 	return most
 }
 
-func (s *shell) statements(all []*syntax.Stmt) {
+func (s *shell) followAll(all []*syntax.Stmt) {
 	for _, one := range all {
-		s.command(one.Cmd)
+		s.followCommand(one.Cmd)
 	}
 }
 
-// maybe follows commands that may not run.
-func (s *shell) maybe(all []*syntax.Stmt) {
+// followMaybe follows commands that may not run.
+func (s *shell) followMaybe(all []*syntax.Stmt) {
 	s.conditional++
-	s.statements(all)
+	s.followAll(all)
 	s.conditional--
 }
 
-// command follows a command, and those inside it, without running any: it keeps what variables hold, and finds the
-// calls of Ray. Branches and loops may not run (maybe); a subshell's variables end with it; a function counts as
+// followCommand follows a command, and those inside it, without running any: it keeps what variables hold, and finds
+// the calls of Ray. Branches and loops may not run (maybe); a subshell's variables end with it; a function counts as
 // called.
-func (s *shell) command(c syntax.Command) {
+func (s *shell) followCommand(c syntax.Command) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		s.call(c)
+		s.followCall(c)
 	case *syntax.DeclClause:
-		s.declare(c)
+		s.followDeclaration(c)
 	case *syntax.BinaryCmd:
-		s.command(c.X.Cmd)
+		s.followCommand(c.X.Cmd)
 		if c.Op == syntax.OrStmt || c.Op == syntax.AndStmt && isTest(c.X) {
-			s.maybe([]*syntax.Stmt{c.Y})
+			s.followMaybe([]*syntax.Stmt{c.Y})
 		} else {
-			s.command(c.Y.Cmd)
+			s.followCommand(c.Y.Cmd)
 		}
 	case *syntax.Block:
-		s.statements(c.Stmts)
+		s.followAll(c.Stmts)
 	case *syntax.Subshell:
 		inner := *s
 		inner.vars, inner.exported = maps.Clone(s.vars), maps.Clone(s.exported)
-		inner.statements(c.Stmts)
+		inner.followAll(c.Stmts)
 		s.found = inner.found
 	case *syntax.IfClause:
 		for ; c != nil; c = c.Else {
-			s.statements(c.Cond)
-			s.maybe(c.Then)
+			s.followAll(c.Cond)
+			s.followMaybe(c.Then)
 		}
 	case *syntax.WhileClause:
-		s.statements(c.Cond)
-		s.maybe(c.Do)
+		s.followAll(c.Cond)
+		s.followMaybe(c.Do)
 	case *syntax.ForClause:
 		if each, ok := c.Loop.(*syntax.WordIter); ok {
-			s.vars[each.Name.Value] = unknown("variable " + each.Name.Value)
+			s.vars[each.Name.Value] = unknownValue("variable " + each.Name.Value)
 		}
-		s.maybe(c.Do)
+		s.followMaybe(c.Do)
 	case *syntax.CaseClause:
 		for _, item := range c.Items {
-			s.maybe(item.Stmts)
+			s.followMaybe(item.Stmts)
 		}
 	case *syntax.FuncDecl:
-		s.command(c.Body.Cmd)
+		s.followCommand(c.Body.Cmd)
 	case *syntax.TimeClause:
 		if c.Stmt != nil {
-			s.command(c.Stmt.Cmd)
+			s.followCommand(c.Stmt.Cmd)
 		}
 	case *syntax.CoprocClause:
-		s.command(c.Stmt.Cmd)
+		s.followCommand(c.Stmt.Cmd)
 	}
 }
 
@@ -157,19 +157,20 @@ func isTest(s *syntax.Stmt) bool {
 	return s.Negated
 }
 
-// set sets a variable. It forgets values that depend on a condition or take too much memory.
-func (s *shell) set(name string, v value) {
+// setVariable sets a variable. It forgets values that depend on a condition or take too much memory.
+func (s *shell) setVariable(name string, v value) {
 	if s.conditional > 0 {
-		v = unknown("variable " + name + " (set under a condition)")
+		v = unknownValue("variable " + name + " (set under a condition)")
 	}
 	if s.bytes += len(v.text); s.bytes > maxVariables {
-		v = unknown("variable " + name + " (too long)")
+		v = unknownValue("variable " + name + " (too long)")
 	}
 	s.vars[name] = v
 }
 
-// declare follows a declaration such as export or declare: it sets the variables, and notes which are exported.
-func (s *shell) declare(c *syntax.DeclClause) {
+// followDeclaration follows a declaration such as export or declare: it sets the variables, and notes which are
+// exported.
+func (s *shell) followDeclaration(c *syntax.DeclClause) {
 	export := c.Variant.Value == "export"
 	for _, a := range c.Args {
 		if a.Name == nil {
@@ -178,7 +179,7 @@ func (s *shell) declare(c *syntax.DeclClause) {
 			continue
 		}
 		if !a.Naked {
-			s.set(a.Name.Value, s.assigned(a))
+			s.setVariable(a.Name.Value, s.assignedValue(a))
 		}
 		if export {
 			s.exported[a.Name.Value] = true
@@ -186,23 +187,23 @@ func (s *shell) declare(c *syntax.DeclClause) {
 	}
 }
 
-// assigned returns the value that an assignment gives.
-func (s *shell) assigned(a *syntax.Assign) value {
+// assignedValue returns the value that an assignment gives.
+func (s *shell) assignedValue(a *syntax.Assign) value {
 	if a.Value == nil && a.Array == nil {
-		return known("")
+		return knownValue("")
 	}
 	if a.Value == nil || a.Append || a.Index != nil {
-		return unknown("variable " + a.Name.Value)
+		return unknownValue("variable " + a.Name.Value)
 	}
-	return s.unsplit(a.Value.Parts, unquoted)
+	return s.oneWord(a.Value.Parts, unquoted)
 }
 
-// call follows a simple command: assignments alone, or a program with its arguments, for which assignments before it
-// are variables.
-func (s *shell) call(c *syntax.CallExpr) {
+// followCall follows a simple command: assignments alone, or a program with its arguments, for which assignments before
+// it are variables.
+func (s *shell) followCall(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
-			s.set(a.Name.Value, s.assigned(a))
+			s.setVariable(a.Name.Value, s.assignedValue(a))
 		}
 		return
 	}
@@ -213,11 +214,11 @@ func (s *shell) call(c *syntax.CallExpr) {
 		}
 	}
 	for _, a := range c.Assigns {
-		vars[a.Name.Value] = s.assigned(a)
+		vars[a.Name.Value] = s.assignedValue(a)
 	}
 	var words []value
 	for _, arg := range c.Args {
-		words = append(words, s.fields(arg)...)
+		words = append(words, s.fieldsOf(arg)...)
 	}
 	s.run(words, vars)
 }
@@ -233,13 +234,13 @@ func (s *shell) run(words []value, vars map[string]value) {
 	case "eval":
 		var texts []value
 		for _, w := range words[1:] {
-			texts = append(texts, w, known(" "))
+			texts = append(texts, w, knownValue(" "))
 		}
-		s.script(joined(texts...))
+		s.followScript(joinValues(texts...))
 		return
 	case "source", ".":
 		if len(words) > 1 {
-			s.found.unread = append(s.found.unread, first+" "+name(words[1]))
+			s.found.unread = append(s.found.unread, first+" "+wordForMessage(words[1]))
 		}
 		return
 	}
@@ -253,16 +254,16 @@ func (s *shell) run(words []value, vars map[string]value) {
 		for name := range vars {
 			inner.exported[name] = true
 		}
-		inner.script(script)
+		inner.followScript(script)
 		s.found = inner.found
 	case found && at < 0:
 		s.found.programs = append(s.found.programs, file)
 	case at >= 0:
 		s.found.starts = append(s.found.starts, newStart(words[at:], vars))
 	default:
-		program := name(words[0])
+		program := wordForMessage(words[0])
 		if strings.HasPrefix(path.Base(program), "python") && len(words) > 1 {
-			program += " " + name(words[1])
+			program += " " + wordForMessage(words[1])
 		}
 		s.found.programs = append(s.found.programs, program)
 	}
@@ -304,5 +305,5 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// name is a word for a message.
-func name(w value) string { return strings.ReplaceAll(w.text, unread, "…") }
+// wordForMessage is a word for a message.
+func wordForMessage(w value) string { return strings.ReplaceAll(w.text, unread, "…") }

@@ -48,8 +48,8 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// named returns the index of the item with that name, -1 if there is none.
-func named(items []any, name string) int {
+// indexOfName returns the index of the item with that name, -1 if there is none.
+func indexOfName(items []any, name string) int {
 	for i, v := range items {
 		if m, ok := v.(map[string]any); ok && text(m, "name") == name {
 			return i

@@ -19,11 +19,11 @@ type value struct {
 	why string
 }
 
-func known(text string) value { return value{text: text} }
+func knownValue(text string) value { return value{text: text} }
 
-func unknown(why string) value { return value{text: unread, why: why} }
+func unknownValue(why string) value { return value{text: unread, why: why} }
 
-func (v value) known() bool { return v.why == "" }
+func (v value) isKnown() bool { return v.why == "" }
 
 // A manifest may make long texts of short ones, by variables that name others several times: maxText bounds one text,
 // maxVariables all that a container's variables take, in bytes.
@@ -32,13 +32,13 @@ const (
 	maxVariables = 1 << 20
 )
 
-// joined returns the texts of values one after the other. If one is not known, the whole is not.
-func joined(values ...value) value {
+// joinValues returns the texts of values one after the other. If one is not known, the whole is not.
+func joinValues(values ...value) value {
 	var out strings.Builder
 	why := ""
 	for _, v := range values {
 		if out.Len()+len(v.text) > maxText {
-			return unknown("a text that is too long")
+			return unknownValue("a text that is too long")
 		}
 		out.WriteString(v.text)
 		why = cmp.Or(why, v.why)
@@ -83,7 +83,7 @@ func environmentOf(container map[string]any) (environment, error) {
 		}
 		name := text(m, "name")
 		if taken > maxVariables {
-			e.vars[name] = unknown("variable " + name + " (too long)")
+			e.vars[name] = unknownValue("variable " + name + " (too long)")
 			continue
 		}
 		e.vars[name] = e.valueOf(m)
@@ -97,12 +97,12 @@ func (e environment) valueOf(entry map[string]any) value {
 	name := text(entry, "name")
 	source, _ := mapping(entry, "valueFrom")
 	if source == nil {
-		return e.expand(scalar(entry["value"]))
+		return e.expand(scalarText(entry["value"]))
 	}
 	if field, _ := mapping(source, "fieldRef"); field != nil {
-		return known("$(" + name + ")")
+		return knownValue("$(" + name + ")")
 	}
-	return unknown("variable " + name + " (valueFrom)")
+	return unknownValue("variable " + name + " (valueFrom)")
 }
 
 // expand replaces references to variables, $(NAME), as Kubernetes does: $$ is an escape, and a reference to no variable
@@ -127,14 +127,14 @@ func (e environment) expand(s string) value {
 			out.WriteByte('$')
 			s = s[1:]
 		default:
-			v := e.referred(name)
+			v := e.valueOfReference(name)
 			out.WriteString(v.text)
 			why = cmp.Or(why, v.why)
 			s = s[len("$()")+len(name):]
 		}
 	}
 	if out.Len() > maxText {
-		return unknown("a text that is too long")
+		return unknownValue("a text that is too long")
 	}
 	return value{out.String(), why}
 }
@@ -151,20 +151,20 @@ func referredAt(s string) string {
 // maxName bounds the name of a variable.
 const maxName = 256
 
-// referred returns what Kubernetes puts in the place of $(name): as written if the container has no such variable. One
-// from a ConfigMap or Secret is not known.
-func (e environment) referred(name string) value {
+// valueOfReference returns what Kubernetes puts in the place of $(name): as written if the container has no such
+// variable. One from a ConfigMap or Secret is not known.
+func (e environment) valueOfReference(name string) value {
 	if v, ok := e.vars[name]; ok {
 		return v
 	}
 	if len(e.from) > 0 {
-		return unknown("variable " + name)
+		return unknownValue("variable " + name)
 	}
-	return known("$(" + name + ")")
+	return knownValue("$(" + name + ")")
 }
 
-// scalar is a YAML scalar as text: people write ports without quotes.
-func scalar(v any) string {
+// scalarText is a YAML scalar as text: people write ports without quotes.
+func scalarText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""

@@ -23,11 +23,11 @@ const (
 // mount is one of a container's volume mounts.
 type mount map[string]any
 
-func (m mount) at() string { return path.Clean(text(m, "mountPath")) }
+func (m mount) path() string { return path.Clean(text(m, "mountPath")) }
 
-// copied is the mount for the collector, without mountPropagation: Kubernetes allows Bidirectional only to privileged
-// containers.
-func (m mount) copied() mount {
+// forCollector is the mount for the collector, without mountPropagation: Kubernetes allows Bidirectional only to
+// privileged containers.
+func (m mount) forCollector() mount {
 	out := mount{}
 	for _, k := range []string{"name", "mountPath", "subPath", "subPathExpr", "readOnly"} {
 		if v, ok := m[k]; ok {
@@ -44,11 +44,11 @@ func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) 
 	var shared []mount
 	taken := map[string]bool{} // paths
 	add := func(m mount) (added bool) {
-		if taken[m.at()] {
+		if taken[m.path()] {
 			return false
 		}
-		taken[m.at()] = true
-		shared = append(shared, m.copied())
+		taken[m.path()] = true
+		shared = append(shared, m.forCollector())
 		return true
 	}
 	for _, folder := range n.folders {
@@ -56,7 +56,7 @@ func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) 
 		if err != nil {
 			return nil, err
 		}
-		holder := deepest(mounts, folder)
+		holder := deepestMount(mounts, folder)
 		switch {
 		case holder == nil && strings.Contains(folder, "$("):
 			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's "+
@@ -68,13 +68,13 @@ func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) 
 		}
 		if readOnly, _ := holder["readOnly"].(bool); readOnly {
 			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(holder, "name"),
-				holder.at())
+				holder.path())
 		}
 		if holder != nil && add(holder) {
 			n.warnCommon(pod, holder, role)
 		}
 		for _, m := range mounts {
-			if m.at() != folder && holds(folder, m.at()) {
+			if m.path() != folder && isWithin(folder, m.path()) {
 				add(m)
 			}
 		}
@@ -87,7 +87,7 @@ func (c cluster) shareFolders(pod, ray map[string]any, role string, n *rayNode) 
 func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
 	volumes, _ := list(pod, "volumes") // newVolume or addVolumes says if it is none
 	name := text(holder, "name")
-	at := named(volumes, name)
+	at := indexOfName(volumes, name)
 	if at < 0 || text(holder, "subPathExpr") != "" {
 		return
 	}
@@ -115,19 +115,19 @@ func mountsOf(container map[string]any) ([]mount, error) {
 	return mounts, nil
 }
 
-// deepest is the mount that holds a folder, nil if there is none.
-func deepest(mounts []mount, folder string) mount {
+// deepestMount is the mount that holds a folder, nil if there is none.
+func deepestMount(mounts []mount, folder string) mount {
 	var best mount
 	for _, m := range mounts {
-		if holds(m.at(), folder) && (best == nil || len(m.at()) > len(best.at())) {
+		if isWithin(m.path(), folder) && (best == nil || len(m.path()) > len(best.path())) {
 			best = m
 		}
 	}
 	return best
 }
 
-// holds reports whether p is dir or is below it.
-func holds(dir, p string) bool {
+// isWithin reports whether p is dir or is below it.
+func isWithin(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
@@ -138,7 +138,7 @@ func newVolume(pod, ray map[string]any, folder string) (mount, error) {
 		return nil, err
 	}
 	name := raysVolume
-	for n := 2; named(volumes, name) >= 0; n++ {
+	for n := 2; indexOfName(volumes, name) >= 0; n++ {
 		name = fmt.Sprintf("%s-%d", raysVolume, n)
 	}
 	pod["volumes"] = append(volumes, emptyVolume(name))
@@ -169,7 +169,7 @@ func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 	}
 	for _, v := range own {
 		name := text(v, "name")
-		at := named(volumes, name)
+		at := indexOfName(volumes, name)
 		switch {
 		case at < 0:
 			volumes = append(volumes, v)
@@ -189,9 +189,9 @@ func (c cluster) addVolumes(pod map[string]any, n *rayNode) ([]mount, error) {
 func isAdded(volume map[string]any) bool {
 	name := text(volume, "name")
 	if name == configVolume {
-		return same(volume, settingsVolume(configMapOf(volume)))
+		return sameMeaning(volume, settingsVolume(configMapOf(volume)))
 	}
-	return (name == spoolVolume || isRays(name)) && same(volume, emptyVolume(name))
+	return (name == spoolVolume || isRays(name)) && sameMeaning(volume, emptyVolume(name))
 }
 
 // configMapOf is the name of the ConfigMap that a volume is of; "" if it is of something else.

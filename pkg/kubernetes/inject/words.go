@@ -6,14 +6,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// fields returns the words that the shell makes of one word of a script: a variable outside of quotes may hold several,
-// or none.
-func (s *shell) fields(w *syntax.Word) []value {
+// fieldsOf returns the words that the shell makes of one word of a script: a variable outside of quotes may hold
+// several, or none.
+func (s *shell) fieldsOf(w *syntax.Word) []value {
 	words := [][]value{nil} // the values that each is made of
 	for _, part := range w.Parts {
-		v := s.part(part, unquoted)
+		v := s.partValue(part, unquoted)
 		split := []string{v.text}
-		if _, ok := part.(*syntax.ParamExp); ok && v.known() {
+		if _, ok := part.(*syntax.ParamExp); ok && v.isKnown() {
 			split = strings.Fields(v.text)
 		}
 		for i, f := range split {
@@ -28,7 +28,7 @@ func (s *shell) fields(w *syntax.Word) []value {
 	}
 	out := make([]value, len(words))
 	for i, values := range words {
-		out[i] = joined(values...)
+		out[i] = joinValues(values...)
 	}
 	return out
 }
@@ -41,37 +41,37 @@ const (
 	inQuotes quoting = true
 )
 
-// unsplit is the text of parts as one word, whatever the variables in it hold.
-func (s *shell) unsplit(parts []syntax.WordPart, q quoting) value {
+// oneWord is the text of parts as one word, whatever the variables in it hold.
+func (s *shell) oneWord(parts []syntax.WordPart, q quoting) value {
 	values := make([]value, len(parts))
 	for i, p := range parts {
-		values[i] = s.part(p, q)
+		values[i] = s.partValue(p, q)
 	}
-	return joined(values...)
+	return joinValues(values...)
 }
 
-// part returns the value of a part of a word, as far as it is known.
-func (s *shell) part(p syntax.WordPart, q quoting) value {
+// partValue returns the value of a part of a word, as far as it is known.
+func (s *shell) partValue(p syntax.WordPart, q quoting) value {
 	switch p := p.(type) {
 	case *syntax.Lit:
 		return s.literal(unescape(p.Value, q))
 	case *syntax.SglQuoted:
 		return s.literal(p.Value)
 	case *syntax.DblQuoted:
-		return s.unsplit(p.Parts, inQuotes)
+		return s.oneWord(p.Parts, inQuotes)
 	case *syntax.ParamExp:
-		return s.parameter(p)
+		return s.parameterValue(p)
 	case *syntax.CmdSubst:
-		return s.substituted(p)
+		return s.substitutedValue(p)
 	}
-	return unknown("an expression of the shell")
+	return unknownValue("an expression of the shell")
 }
 
 func (s *shell) literal(text string) value {
 	if strings.Contains(text, unread) {
 		return value{text: text, why: s.why}
 	}
-	return known(text)
+	return knownValue(text)
 }
 
 // unescape removes the backslashes that the shell removes from a literal, outside or inside of quotes.
@@ -91,34 +91,34 @@ func unescape(text string, q quoting) string {
 	return b.String()
 }
 
-// parameter returns the value of $NAME, ${NAME}, ${NAME:-other} and the like, as far as it is known.
-func (s *shell) parameter(p *syntax.ParamExp) value {
+// parameterValue returns the value of $NAME, ${NAME}, ${NAME:-other} and the like, as far as it is known.
+func (s *shell) parameterValue(p *syntax.ParamExp) value {
 	if p.Param == nil {
-		return unknown("an expression of the shell")
+		return unknownValue("an expression of the shell")
 	}
 	why := "variable " + p.Param.Value
 	v, set := s.vars[p.Param.Value]
 	if p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
-		return unknown(why)
+		return unknownValue(why)
 	}
 	if p.Exp == nil {
 		if !set {
-			return unknown(why)
+			return unknownValue(why)
 		}
 		return v
 	}
 	other := value{}
 	if p.Exp.Word != nil {
-		other = s.unsplit(p.Exp.Word.Parts, unquoted)
+		other = s.oneWord(p.Exp.Word.Parts, unquoted)
 	}
 	switch p.Exp.Op {
 	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
 		switch {
 		case !set && len(s.from) > 0:
-			return unknown(why + " (envFrom " + s.from[0] + ")")
+			return unknownValue(why + " (envFrom " + s.from[0] + ")")
 		case !set:
 			return other
-		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull ||
+		case v.isKnown() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull ||
 			p.Exp.Op == syntax.AssignUnsetOrNull):
 			return other
 		}
@@ -128,24 +128,24 @@ func (s *shell) parameter(p *syntax.ParamExp) value {
 			return v
 		}
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		if set && v.known() && other.known() && !strings.ContainsAny(other.text, "*?[") {
-			return known(strings.TrimSuffix(v.text, other.text))
+		if set && v.isKnown() && other.isKnown() && !strings.ContainsAny(other.text, "*?[") {
+			return knownValue(strings.TrimSuffix(v.text, other.text))
 		}
 	}
-	return unknown(why)
+	return unknownValue(why)
 }
 
-// substituted returns the value of $(…). Where that is $(NAME) with the name of a variable, Kubernetes has put in the
-// variable's value before the shell saw it. The output of a command is not known.
-func (s *shell) substituted(c *syntax.CmdSubst) value {
+// substitutedValue returns the value of $(…). Where that is $(NAME) with the name of a variable, Kubernetes has put in
+// the variable's value before the shell saw it. The output of a command is not known.
+func (s *shell) substitutedValue(c *syntax.CmdSubst) value {
 	if len(c.Stmts) == 1 {
 		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {
 			name := call.Args[0].Lit()
 			if v, ok := s.vars[name]; ok && s.exported[name] {
 				return v
 			}
-			return unknown("command " + name)
+			return unknownValue("command " + name)
 		}
 	}
-	return unknown("the output of a command")
+	return unknownValue("the output of a command")
 }

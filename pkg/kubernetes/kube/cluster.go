@@ -43,11 +43,11 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
 		ReadySince:     c.Status.StateTransitionTimes[Ready].Time,
-		Collectors:     []string{collector(c, c.Spec.HeadGroupSpec.Template)},
+		Collectors:     []string{collectorImage(c, c.Spec.HeadGroupSpec.Template)},
 		AddedByKubeRay: c.Spec.HistoryServerOptions.CollectorOptions.Image != "",
 	}
 	for _, group := range c.Spec.WorkerGroupSpecs {
-		out.Collectors = append(out.Collectors, collector(c, group.Template))
+		out.Collectors = append(out.Collectors, collectorImage(c, group.Template))
 	}
 	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") &&
 		c.Labels[kuberay.LabelOwnerName] != "" {
@@ -56,12 +56,12 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	return out
 }
 
-// suspended reports whether a cluster has no pods, or is losing them, as somebody or a queue suspended it. KubeRay's
+// isSuspended reports whether a cluster has no pods, or is losing them, as somebody or a queue suspended it. KubeRay's
 // word for its state follows later: one that is resumed stays "suspended" until all of its pods run at once.
-func suspended(c *rayv1.RayCluster) bool { return c.Spec.Suspend }
+func isSuspended(c *rayv1.RayCluster) bool { return c.Spec.Suspend }
 
-// collector is the image of the collector in a group's pods, which KubeRay may add itself; "" if they have none.
-func collector(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {
+// collectorImage is the image of the collector in a group's pods, which KubeRay may add itself; "" if they have none.
+func collectorImage(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		if c.Name == kuberay.Collector {
 			return c.Image

@@ -141,7 +141,7 @@ func ClientsOf(file string, register func(*runtime.Scheme) error) (map[string]cl
 		if err != nil {
 			return nil, fmt.Errorf("context %s: %w", name, err)
 		}
-		limit(rc)
+		setLimits(rc)
 		rc.Timeout = timeout
 		if clients[name], err = newClient(rc, register); err != nil {
 			return nil, fmt.Errorf("context %s: %w", name, err)
@@ -204,7 +204,7 @@ func (c *Clusters) List(ctx context.Context) Listing {
 		}
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
-			if !seen[key] && !suspended(cluster) {
+			if !seen[key] && !isSuspended(cluster) {
 				seen[key] = true
 				l.Clusters = append(l.Clusters, clusterOf(cluster))
 			}
@@ -232,7 +232,7 @@ func (c *Clusters) Reachable(namespace, kind, name string) (found Cluster, ok bo
 		return Cluster{}, false
 	}
 	if _, cluster := c.find(namespace, name); cluster != nil {
-		return clusterOf(cluster), c.unreachable(cluster) == nil
+		return clusterOf(cluster), c.whyUnreachable(cluster) == nil
 	}
 	if kind != "RayJob" && kind != "RayService" {
 		return Cluster{}, false
@@ -243,7 +243,7 @@ func (c *Clusters) Reachable(namespace, kind, name string) (found Cluster, ok bo
 		for key, cluster := range w.clusters {
 			one := clusterOf(cluster)
 			if key.Namespace == namespace && one.OwnerKind == kind && one.OwnerName == name &&
-				c.unreachable(cluster) == nil && (newest.Name == "" || one.Created.After(newest.Created)) {
+				c.whyUnreachable(cluster) == nil && (newest.Name == "" || one.Created.After(newest.Created)) {
 				newest = one
 			}
 		}
@@ -260,17 +260,17 @@ func (c *Clusters) NotReached(namespace, name string) error {
 	}
 	_, cluster := c.find(namespace, name)
 	switch {
-	case cluster == nil, suspended(cluster):
+	case cluster == nil, isSuspended(cluster):
 		return nil
 	case c.config.Live != Proxy:
 		return errStorage
 	}
-	return c.unreachable(cluster)
+	return c.whyUnreachable(cluster)
 }
 
-// unreachable says why the cluster's description and the configuration keep requests from being passed on.
-func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
-	if err := unreachable(cluster); err != nil {
+// whyUnreachable says why the cluster's description and the configuration keep requests from being passed on.
+func (c *Clusters) whyUnreachable(cluster *rayv1.RayCluster) error {
+	if err := whyUnreachable(cluster); err != nil {
 		return err
 	}
 	if !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens {

@@ -121,13 +121,13 @@ func (c Config) resolve() (Mode, error) {
 func (c Config) restConfigs() ([]*rest.Config, error) {
 	configs, err := c.foundConfigs()
 	for _, rc := range configs {
-		limit(rc)
+		setLimits(rc)
 	}
 	return configs, err
 }
 
-// limit sets this server's own limits.
-func limit(rc *rest.Config) {
+// setLimits sets this server's own limits.
+func setLimits(rc *rest.Config) {
 	rc.UserAgent, rc.QPS, rc.Burst = "ray-history-server", apiRequestsPerSecond, apiRequestsAtOnce
 }
 

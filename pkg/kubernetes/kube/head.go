@@ -65,10 +65,10 @@ var (
 		"server has no token for it and does not forward users' tokens")
 )
 
-// unreachable says why a cluster's description keeps requests from being passed on.
-func unreachable(c *rayv1.RayCluster) error {
+// whyUnreachable says why a cluster's description keeps requests from being passed on.
+func whyUnreachable(c *rayv1.RayCluster) error {
 	switch {
-	case suspended(c):
+	case isSuspended(c):
 		return errSuspended
 	case c.Spec.AuthOptions != nil && c.Spec.AuthOptions.EnableK8sTokenAuth:
 		return errDelegated
@@ -84,7 +84,7 @@ func wantsToken(c *rayv1.RayCluster) bool {
 // head returns the address of a cluster's dashboard, and the token that it requires. Both are looked up once for all
 // who ask at the same time.
 func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
-	if err := unreachable(c); err != nil {
+	if err := whyUnreachable(c); err != nil {
 		return head{}, err
 	}
 	// Requests about one cluster must not take the API server's time from the others.
@@ -96,8 +96,8 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	})
 }
 
-// forget removes a cached head, so that the next request looks it up again.
-func (s *site) forget(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
+// forgetHead removes a cached head, so that the next request looks it up again.
+func (s *site) forgetHead(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
 // dashboard returns the address of the dashboard at a head's service. The service must be the cluster's own, and lead
 // to its head: a name in the cluster's description, and a service without a selector, could be made to lead anywhere.

@@ -78,7 +78,7 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 		fail(fmt.Errorf("%w: %s/%s", errNoCluster, namespace, name))
 		return
 	}
-	if err := c.unreachable(cluster); err != nil {
+	if err := c.whyUnreachable(cluster); err != nil {
 		fail(err)
 		return
 	}
@@ -88,7 +88,7 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 			return
 		}
 		var err error
-		if r, err = c.upload(w, r); err != nil {
+		if r, err = c.limitUpload(w, r); err != nil {
 			fail(err)
 			return
 		}
@@ -110,7 +110,7 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 		FlushInterval: -1, // logs are followed line by line
 		Rewrite:       func(p *httputil.ProxyRequest) { rewrite(p, h, target) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			s.forget(cluster)
+			s.forgetHead(cluster)
 			if errors.Is(err, context.Canceled) {
 				panic(http.ErrAbortHandler) // the client has gone
 			}
@@ -120,8 +120,8 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 	proxy.ServeHTTP(w, r)
 }
 
-// upload is a request whose body has the limits of what may be brought to a running cluster.
-func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+// limitUpload is a request whose body has the limits of what may be brought to a running cluster.
+func (c *Clusters) limitUpload(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
 	limit := int64(c.config.MaxUpload)
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

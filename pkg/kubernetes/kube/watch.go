@@ -117,7 +117,7 @@ func (w *watcher) list(ctx context.Context) error {
 			return err
 		}
 		for i := range page.Items {
-			clusters[client.ObjectKeyFromObject(&page.Items[i])] = trimmed(&page.Items[i])
+			clusters[client.ObjectKeyFromObject(&page.Items[i])] = trimCluster(&page.Items[i])
 		}
 	}
 	w.version = page.ResourceVersion
@@ -128,8 +128,8 @@ func (w *watcher) list(ctx context.Context) error {
 	return nil
 }
 
-// trimmed is a cluster without what takes most of its memory and nobody reads.
-func trimmed(c *rayv1.RayCluster) *rayv1.RayCluster {
+// trimCluster is a cluster without what takes most of its memory and nobody reads.
+func trimCluster(c *rayv1.RayCluster) *rayv1.RayCluster {
 	c.Annotations, c.ManagedFields = nil, nil
 	return c
 }
@@ -157,7 +157,7 @@ func (w *watcher) apply(change watch.Event) {
 	w.at = time.Now()
 	switch key := client.ObjectKeyFromObject(cluster); change.Type {
 	case watch.Added, watch.Modified:
-		w.clusters[key] = trimmed(cluster)
+		w.clusters[key] = trimCluster(cluster)
 	case watch.Deleted:
 		delete(w.clusters, key)
 	}

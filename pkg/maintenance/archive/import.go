@@ -427,11 +427,11 @@ func (i *importer) sameContent(key string, body io.Reader) (bool, error) {
 		return false, fmt.Errorf("compare with what is stored: %w", err)
 	}
 	defer func() { _ = stored.Close() }()
-	return equal(stored, body)
+	return sameContent(stored, body)
 }
 
-// equal says whether two readers have the same content.
-func equal(a, b io.Reader) (bool, error) {
+// sameContent says whether two readers have the same content.
+func sameContent(a, b io.Reader) (bool, error) {
 	const block = 64 << 10
 	left, right := make([]byte, block), make([]byte, block)
 	for {

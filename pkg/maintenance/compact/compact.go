@@ -80,16 +80,16 @@ func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inv
 	}
 	var found []*inventory.Stream
 	for _, stream := range s.Streams {
-		if len(stream.Chunks) > 1 && (over || closed(stream, now)) {
+		if len(stream.Chunks) > 1 && (over || isClosedHour(stream, now)) {
 			found = append(found, stream)
 		}
 	}
 	return found
 }
 
-// closed says whether a stream of a running session is an hour that is over. It is false if chunks are compressed,
-// because their collector computes from the sizes of the chunks how much it has stored.
-func closed(stream *inventory.Stream, now time.Time) bool {
+// isClosedHour says whether a stream of a running session is an hour that is over. It is false if chunks are
+// compressed, because their collector computes from the sizes of the chunks how much it has stored.
+func isClosedHour(stream *inventory.Stream, now time.Time) bool {
 	if stream.Kind == layout.Log || now.Before(stream.Hour.Add(time.Hour+settled)) {
 		return false
 	}
@@ -140,7 +140,7 @@ func (r *Result) compactStreams(ctx context.Context, opts Options, s *inventory.
 		opts.Progress.Expect(len(stream.Chunks), stream.Bytes())
 	}
 	recorded := false // when the session ended
-	for _, batch := range batches(candidates) {
+	for _, batch := range divide(candidates) {
 		var joined []*joining
 		for _, stream := range batch {
 			joined = append(joined, &joining{store: opts.Store, stream: &stream.Stream})
@@ -171,7 +171,7 @@ func (r *Result) compactStreams(ctx context.Context, opts Options, s *inventory.
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
-		joined, err = r.forEach(ctx, joined, (*joining).remove)
+		joined, err = r.forEach(ctx, joined, (*joining).removeJoined)
 		for _, j := range joined {
 			r.Joined++
 			r.Bytes += j.size
@@ -186,8 +186,8 @@ func (r *Result) compactStreams(ctx context.Context, opts Options, s *inventory.
 	return nil
 }
 
-// batches divides streams, the smallest first, into parts of at most batchBytes and batchChunks, or of one stream.
-func batches(streams []*inventory.Stream) (all [][]*inventory.Stream) {
+// divide divides streams, the smallest first, into parts of at most batchBytes and batchChunks, or of one stream.
+func divide(streams []*inventory.Stream) (all [][]*inventory.Stream) {
 	var size int64
 	var n int
 	for _, stream := range slices.SortedStableFunc(slices.Values(streams), func(a, b *inventory.Stream) int {

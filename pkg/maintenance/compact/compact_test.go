@@ -362,7 +362,7 @@ func TestBatches(t *testing.T) {
 		streams = append(streams, s)
 	}
 	var sizes []string
-	for _, batch := range batches(streams) {
+	for _, batch := range divide(streams) {
 		var of []int64
 		for _, s := range batch {
 			of = append(of, s.Bytes())

@@ -191,7 +191,7 @@ func (j *joining) storeJoined() error {
 	case !j.exists || now.Size != j.target.Object.Size || now.ETag != j.target.Object.ETag:
 		return fmt.Errorf("%w: it was changed in the meantime", errSkipped)
 	}
-	if sources, ok := j.concatenable(); ok { // the store may copy them by itself
+	if sources, ok := j.concatenableSources(); ok { // the store may copy them by itself
 		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)
 	}
 	body := seekable.New(j.end, j.readFrom)
@@ -209,9 +209,9 @@ func (j *joining) readFrom(offset int64) (io.ReadCloser, error) {
 	return j.read(offset, rest...), nil
 }
 
-// concatenable returns the objects whose concatenation, byte by byte as stored, is the joined object; false if the
-// chunks must be decoded first.
-func (j *joining) concatenable() (sources []blob.Object, ok bool) {
+// concatenableSources returns the objects whose concatenation, byte by byte as stored, is the joined object; false if
+// the chunks must be decoded first.
+func (j *joining) concatenableSources() (sources []blob.Object, ok bool) {
 	for _, s := range j.spans {
 		if s.from == s.end {
 			continue
@@ -252,9 +252,9 @@ func (j *joining) verify() error {
 	return nil
 }
 
-// remove deletes the chunks that verify has marked, except the joined object itself. The error is errSkipped if one was
-// not marked.
-func (j *joining) remove() error {
+// removeJoined deletes the chunks that verify has marked, except the joined object itself. The error is errSkipped if
+// one was not marked.
+func (j *joining) removeJoined() error {
 	var kept error
 	for _, s := range j.spans {
 		if s.Object.Key == j.target.Object.Key {

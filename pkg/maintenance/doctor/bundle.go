@@ -70,8 +70,9 @@ func (r *Report) versions(now time.Time) string {
 // maxAnswer bounds an answer of the running program, in bytes.
 const maxAnswer = 16 << 20
 
-// get asks the program that runs on this machine: address is where it listens. The error says that nothing answers.
-func get(ctx context.Context, address, path string) (status int, text []byte, err error) {
+// getLocal asks the program that runs on this machine: address is where it listens. The error says that nothing
+// answers.
+func getLocal(ctx context.Context, address, path string) (status int, text []byte, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return 0, nil, err
@@ -97,7 +98,7 @@ func get(ctx context.Context, address, path string) (status int, text []byte, er
 // Running checks that a program runs at an address, host:port, and is ready. what it is called in the check. It returns
 // the program's metrics as text; nil if none answers.
 func (r *Report) Running(ctx context.Context, what, address string) []byte {
-	status, text, err := get(ctx, address, "/readyz")
+	status, text, err := getLocal(ctx, address, "/readyz")
 	switch {
 	case err != nil:
 		r.Warn(what, "none answers on %s: start it", address)
@@ -107,7 +108,7 @@ func (r *Report) Running(ctx context.Context, what, address string) []byte {
 	default:
 		r.OK(what, "the one that runs is ready")
 	}
-	_, metrics, _ := get(ctx, address, "/metrics") // a report without is of use too
+	_, metrics, _ := getLocal(ctx, address, "/metrics") // a report without is of use too
 	return metrics
 }
 

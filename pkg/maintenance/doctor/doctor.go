@@ -144,7 +144,9 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 	}
 	written, listErr := list(rights.Key)
 	if rights.Reads {
-		if err := send(func(ctx context.Context) error { return read(ctx, store, rights.Key, text) }); err != nil {
+		if err := send(func(ctx context.Context) error {
+			return checkContent(ctx, store, rights.Key, text)
+		}); err != nil {
 			r.Fail("store: read", "%v", err)
 		} else {
 			r.OK("store: read", "%s", rights.Key)
@@ -163,8 +165,8 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 	}
 }
 
-// read returns an error unless an object has the content want.
-func read(ctx context.Context, store blob.Reader, key, want string) error {
+// checkContent returns an error unless an object has the content want.
+func checkContent(ctx context.Context, store blob.Reader, key, want string) error {
 	body, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
 		return err

@@ -164,7 +164,7 @@ func (x *Explainer) work(ctx context.Context) error {
 func (x *Explainer) fillQueue() bool {
 	now := time.Now()
 	err := guard.CatchPanic("the sessions to explain", func() error {
-		x.queue.refill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
+		x.queue.refill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.isDue(e, now) })
 		return nil
 	})
 	if err != nil {
@@ -173,8 +173,8 @@ func (x *Explainer) fillQueue() bool {
 	return len(x.queue.waiting) > 0
 }
 
-// due says whether a session may be explained now: it ended some time ago, and its next try is not later.
-func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
+// isDue says whether a session may be explained now: it ended some time ago, and its next try is not later.
+func (x *Explainer) isDue(e catalog.Entry, now time.Time) bool {
 	if now.Sub(e.Latest()) < afterEnd {
 		return false
 	}

@@ -72,7 +72,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 				return nil, err
 			}
 		}
-		m := d.At(s, 0) // at its end
+		m := d.MomentAt(s, 0) // at its end
 		report, err := d.Findings(ctx, m)
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]index.Job, error) {
 	d := dashboard.New(dashboard.Options{Log: log})
 	return func(ctx context.Context, s *session.Session) ([]index.Job, error) {
-		shown, err := d.At(s, 0).Jobs(ctx)
+		shown, err := d.MomentAt(s, 0).Jobs(ctx)
 		jobs := make([]index.Job, len(shown))
 		for i, j := range shown {
 			jobs[i] = index.Job{

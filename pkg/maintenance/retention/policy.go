@@ -62,7 +62,7 @@ func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 
 // Of returns the fate of a session.
 func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
-	pin := pinned(p.note(e.Ref))
+	pin := checkPin(p.note(e.Ref))
 	f := Fate{Pinned: pin != nil}
 	if p == nil || len(p.Rules) == 0 && p.Age == 0 {
 		return f
@@ -82,7 +82,7 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 		f.Why = "it has not ended"
 		return f
 	}
-	f.Why = fmt.Sprintf("it ended %s ago, and %s", days(now.Sub(last)), term.Why)
+	f.Why = fmt.Sprintf("it ended %s ago, and %s", daysText(now.Sub(last)), term.Why)
 	if pin != nil {
 		f.Why = pin.Error()
 	}
@@ -92,8 +92,8 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	return f
 }
 
-// pinned returns nil if a session with this note may be removed, else an error that is ErrPinned.
-func pinned(n notes.Note) error {
+// checkPin returns nil if a session with this note may be removed, else an error that is ErrPinned.
+func checkPin(n notes.Note) error {
 	switch {
 	case n.Damaged:
 		return fmt.Errorf("%w, or may be: its note cannot be read; write a new note to replace it", ErrPinned)
@@ -110,8 +110,8 @@ func (p *Policy) note(ref layout.Session) notes.Note {
 	return p.Note(ref)
 }
 
-// days returns a duration as text: in hours if it is less than two days, otherwise in days.
-func days(d time.Duration) string {
+// daysText returns a duration as text: in hours if it is less than two days, otherwise in days.
+func daysText(d time.Duration) string {
 	if d < 48*time.Hour {
 		return human.Count(max(0, int(d/time.Hour)), "hour")
 	}

@@ -57,7 +57,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if err != nil {
 			return fmt.Errorf("it may be pinned: %w", err)
 		}
-		if err := pinned(note); err != nil {
+		if err := checkPin(note); err != nil {
 			return err
 		}
 		if err := removeRecentMarkers(ctx, store, root, s); err != nil {

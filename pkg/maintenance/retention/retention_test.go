@@ -58,7 +58,7 @@ func TestOnlyAMarker(t *testing.T) {
 func TestDays(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Hour: "0 hours", time.Hour: "1 hour",
 		47 * time.Hour: "47 hours", 48 * time.Hour: "2 days"} {
-		says.Equal(t, days(d), want, "%s", d)
+		says.Equal(t, daysText(d), want, "%s", d)
 	}
 }
 

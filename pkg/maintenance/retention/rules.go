@@ -88,8 +88,8 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// fits says whether the rule is for a session, whatever its outcome.
-func (r *Rule) fits(e catalog.Entry) bool {
+// isFor says whether the rule is for a session, whatever its outcome.
+func (r *Rule) isFor(e catalog.Entry) bool {
 	return r.Namespaces.Match(e.Ref.Namespace) && (r.Clusters.Match(e.Ref.Cluster) || r.Clusters.Match(e.OwnerName))
 }
 
@@ -107,7 +107,7 @@ func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	number := 0
 	for i := range rules {
 		r := &rules[i]
-		if !r.fits(e) || outcome != "" && len(r.Outcomes) > 0 && !slices.Contains(r.Outcomes, outcome) {
+		if !r.isFor(e) || outcome != "" && len(r.Outcomes) > 0 && !slices.Contains(r.Outcomes, outcome) {
 			continue
 		}
 		if longest == nil || longest.keep != 0 && (r.keep == 0 || r.keep > longest.keep) {

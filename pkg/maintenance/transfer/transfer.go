@@ -70,7 +70,7 @@ func Copy(ctx context.Context, ref layout.Session, from, to Place, p *progress.C
 	if err := c.replace(ctx); err != nil {
 		return c.result, err
 	}
-	if err := unchanged(ctx, ref, from, s); err != nil {
+	if err := checkUnchanged(ctx, ref, from, s); err != nil {
 		return c.result, err
 	}
 	if err := c.recordEnd(ctx, s); err != nil {
@@ -219,10 +219,10 @@ func (c *copier) isSufficient(key string, size int64, o blob.Object) bool {
 	return size == o.Size || size > o.Size && !inventory.IsDerived(c.to.Root, c.ref, key)
 }
 
-// unchanged returns an error if objects of the source were replaced or removed since they were listed. A listing does
-// not show one moment: if the session was compacted during it, it may have a first chunk as it was before, and lack
-// later chunks that were removed meanwhile.
-func unchanged(ctx context.Context, ref layout.Session, from Place, listed *inventory.Session) error {
+// checkUnchanged returns an error if objects of the source were replaced or removed since they were listed. A listing
+// does not show one moment: if the session was compacted during it, it may have a first chunk as it was before, and
+// lack later chunks that were removed meanwhile.
+func checkUnchanged(ctx context.Context, ref layout.Session, from Place, listed *inventory.Session) error {
 	again, err := inventory.List(ctx, from.Store, from.Root, ref)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func Start(opts Options) *Upkeep {
 	if opts.Compact || opts.Retention != nil {
 		u.loop.Start(func(ctx context.Context) {
 			for backoff.Sleep(ctx, opts.Interval) == nil {
-				u.round(ctx, time.Now())
+				u.workRound(ctx, time.Now())
 			}
 		})
 	}
@@ -83,9 +83,10 @@ func Start(opts Options) *Upkeep {
 // Close ends the rounds.
 func (u *Upkeep) Close() { u.loop.Close() }
 
-// round works on every session once, in passes: when a namespace has used up its turnTime, its other sessions wait for
-// the next pass. Sessions that failed, or that were not reached before the next round is due, are left to that round.
-func (u *Upkeep) round(ctx context.Context, now time.Time) {
+// workRound works on every session once, in passes: when a namespace has used up its turnTime, its other sessions wait
+// for the next pass. Sessions that failed, or that were not reached before the next round is due, are left to that
+// round.
+func (u *Upkeep) workRound(ctx context.Context, now time.Time) {
 	if u.settled == nil {
 		u.seed = maphash.MakeSeed()
 	}
@@ -93,15 +94,15 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	settledBefore := u.settled
 	u.settled = make(map[uint64]bool, len(settledBefore))
 	began := time.Now()
-	later, ok := u.pass(ctx, now, settledBefore, nil)
+	later, ok := u.workPass(ctx, now, settledBefore, nil)
 	for ok && len(later) > 0 && time.Since(began) < u.opts.Interval {
-		later, ok = u.pass(ctx, now, settledBefore, later)
+		later, ok = u.workPass(ctx, now, settledBefore, later)
 	}
 }
 
-// pass works on the sessions in only, or on all if it is nil, and returns those that wait for the next pass. settled
-// are the sessions that the last round found settled. ok is false if the round must end.
-func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool,
+// workPass works on the sessions in only, or on all if it is nil, and returns those that wait for the next pass.
+// settled are the sessions that the last round found settled. ok is false if the round must end.
+func (u *Upkeep) workPass(ctx context.Context, now time.Time, settled map[uint64]bool,
 	only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
 	took := make(map[string]time.Duration)
 	later = make(map[layout.Session]bool)

@@ -49,7 +49,7 @@ func TestUpkeep(t *testing.T) {
 		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
 		Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
 	}}
-	u.round(t.Context(), now)
+	u.workRound(t.Context(), now)
 	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true,
 		Registerer: prometheus.NewRegistry()}).ReadAll(t.Context())
 	stored := slices.Collect(left.All())
@@ -86,7 +86,7 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 		Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 	}}
 	for range 2 * roundsToList {
-		u.round(t.Context(), now)
+		u.workRound(t.Context(), now)
 	}
 	of := func(ref layout.Session) int { return listed[layout.Prefix("log", ref)] }
 	if n := of(ended); n < 3 || n > 4 {
@@ -97,7 +97,7 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	}
 	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)
-	u.round(t.Context(), now)
+	u.workRound(t.Context(), now)
 	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("what was stored later was not joined: %v", err)
@@ -121,7 +121,7 @@ func TestPanic(t *testing.T) {
 	}
 	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
 		Log: silent.Logger(), Retention: policy}}
-	u.round(t.Context(), time.Now())
+	u.workRound(t.Context(), time.Now())
 	says.EqualSlices(t, asked, []string{"odd", "other"}, "the round went as far as")
 }
 
@@ -142,7 +142,7 @@ func TestWrongClock(t *testing.T) {
 		Log:       log,
 		Retention: &retention.Policy{Age: 720 * time.Hour},
 	}}
-	u.round(t.Context(), time.Now())
+	u.workRound(t.Context(), time.Now())
 	if all := logged.AllEntries(); len(all) != 1 || !strings.Contains(all[0].Message, "no session is removed") {
 		t.Errorf("told %d times: %+v", len(all), all)
 	}
@@ -174,7 +174,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 			Interval: 25 * time.Minute,
 		}}
-		u.round(t.Context(), now)
+		u.workRound(t.Context(), now)
 		for i := range 5 {
 			prefix := layout.Prefix("log", layout.Session{Namespace: "quick", Cluster: "c",
 				Name: fmt.Sprint("session_", i)})

@@ -51,7 +51,7 @@ func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *pr
 		if isFolder(o) {
 			continue
 		}
-		v.damaged(o.Key, "is not a key of the layout: nothing reads it")
+		v.addDamage(o.Key, "is not a key of the layout: nothing reads it")
 	}
 	objects := s.Objects()
 	v.report.Objects = len(objects)
@@ -85,8 +85,8 @@ type verifier struct {
 	report Report
 }
 
-// damaged adds a damage to the report. The text goes on after the object's key, such as "is not whole JSON".
-func (v *verifier) damaged(key, format string, args ...any) {
+// addDamage adds a damage to the report. The text goes on after the object's key, such as "is not whole JSON".
+func (v *verifier) addDamage(key, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Damage = append(v.report.Damage, Damage{key, fmt.Sprintf(format, args...)})
@@ -102,7 +102,7 @@ func (v *verifier) readStream(ctx context.Context, stream *chunks.Stream) error 
 		_, err := io.Copy(io.Discard, r)
 		return err
 	}
-	return checkLines(r, func(format string, args ...any) { v.damaged(stream.Key, format, args...) })
+	return checkLines(r, func(format string, args ...any) { v.addDamage(stream.Key, format, args...) })
 }
 
 // maxObject bounds the memory for one object, in bytes. Of a larger object only the size is checked.
@@ -120,7 +120,7 @@ func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 	}
 	switch {
 	case chunks.Changed(err) || errors.Is(err, io.ErrUnexpectedEOF):
-		v.damaged(o.Object.Key, "cannot be read as it was listed (%v): verify again", err)
+		v.addDamage(o.Object.Key, "cannot be read as it was listed (%v): verify again", err)
 		return nil
 	case err != nil:
 		return err
@@ -133,15 +133,15 @@ func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 	case o.Parsed.Kind == layout.Index:
 		const magic = "PAR1" // at both ends of a Parquet file
 		if len(data) < 2*len(magic) || !bytes.HasPrefix(data, []byte(magic)) || !bytes.HasSuffix(data, []byte(magic)) {
-			v.damaged(o.Object.Key, "is not a Parquet file: write the index again with `historyserver index --force`")
+			v.addDamage(o.Object.Key, "is not a Parquet file: write the index again with `historyserver index --force`")
 		}
 	case o.Parsed.Kind == layout.EmptyLogs:
 		if len(data) > 0 && data[len(data)-1] != '\n' {
-			v.damaged(o.Object.Key, "ends within a line: the empty log that it names last is not shown")
+			v.addDamage(o.Object.Key, "ends within a line: the empty log that it names last is not shown")
 		}
 	case o.Parsed.Kind == layout.Metadata || (len(text) > 0 && (text[0] == '{' || text[0] == '[')):
 		if !json.Valid(data) && !json.Valid(new(jsonstream.Finite).Append(nil, data)) { // Ray's may have NaN
-			v.damaged(o.Object.Key, "is not whole JSON")
+			v.addDamage(o.Object.Key, "is not whole JSON")
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (t *tolerant) Read(p []byte) (int, error) {
 	if chunks.Changed(gap) {
 		advice = ": verify again"
 	}
-	t.verifier.damaged(gap.Key, "%s%s", gap.What(), advice)
+	t.verifier.addDamage(gap.Key, "%s%s", gap.What(), advice)
 	p[0] = '\n'
 	return 1, nil
 }

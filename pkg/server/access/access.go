@@ -324,7 +324,7 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	}
 	var id Identity
 	if a.provider != nil {
-		id, err = a.provider.session(r)
+		id, err = a.provider.sessionUser(r)
 	} else if token, err = cookieToken(r); err == nil {
 		id, err = a.identify(r.Context(), token)
 	}
@@ -340,7 +340,7 @@ func (a *Access) identify(ctx context.Context, token string) (Identity, error) {
 	}
 	// With an OpenID provider, service accounts still send tokens of the API server, which name another issuer.
 	if a.provider != nil && (a.client == nil || issuerOf(token) == a.config.OIDC.Issuer) {
-		return a.provider.bearer(ctx, token)
+		return a.provider.ownerOf(ctx, token)
 	}
 	sum := sha256.Sum256([]byte(token))
 	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) {

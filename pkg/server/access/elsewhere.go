@@ -44,9 +44,9 @@ type failure struct {
 // pauseAfterFailure is how long an API server that did not answer is not asked again.
 const pauseAfterFailure = 5 * time.Second
 
-// allowed asks the cluster's API server whether somebody may see a namespace of the cluster, or "" for all of them.
+// mayAccess asks the cluster's API server whether somebody may see a namespace of the cluster, or "" for all of them.
 // While it pauses after a failure, it returns that failure.
-func (e *otherCluster) allowed(ctx context.Context, id Identity, namespace string) (bool, error) {
+func (e *otherCluster) mayAccess(ctx context.Context, id Identity, namespace string) (bool, error) {
 	if f := e.failed.Load(); f != nil && time.Now().Before(f.until) {
 		return false, f.err
 	}
@@ -109,9 +109,9 @@ func (a *Access) allowedByOther(ctx context.Context, cluster string, id Identity
 	if err != nil {
 		return err
 	}
-	err = a.askRights(ctx, e.turns, there.User, there.key()+cluster+".", namespace,
+	err = a.askRights(ctx, e.turns, there.User, there.cacheKey()+cluster+".", namespace,
 		"namespace "+namespace+" of Kubernetes cluster "+cluster,
-		func(ctx context.Context, ns string) (bool, error) { return e.allowed(ctx, there, ns) })
+		func(ctx context.Context, ns string) (bool, error) { return e.mayAccess(ctx, there, ns) })
 	if errors.Is(err, ErrUnavailable) {
 		err = &PartialError{fmt.Errorf("%w (cluster %s)", err, e.name)}
 	}

@@ -233,12 +233,12 @@ func signInRefusal(err error) string {
 // fitsCookie says whether browsers keep a token in a cookie, unchanged. Whether they are reached by HTTPS makes no
 // difference to that.
 func fitsCookie(token string) bool {
-	return len(token) <= cookieBytes && cookie(tokenCookie, token, false).Valid() == nil
+	return len(token) <= cookieBytes && newCookie(tokenCookie, token, false).Valid() == nil
 }
 
 // setCookie puts a token into a browser's cookie; "" removes the cookie.
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	http.SetCookie(w, cookie(tokenCookie, token, browser.ByHTTPS(r)))
+	http.SetCookie(w, newCookie(tokenCookie, token, browser.ByHTTPS(r)))
 }
 
 // hostCookie returns the name of a cookie, with __Host- before it if browsers reach the server by HTTPS (secure). They
@@ -251,9 +251,9 @@ func hostCookie(name string, secure bool) string {
 	return name
 }
 
-// cookie returns a cookie that scripts cannot read and that browsers do not send with requests of other sites' pages.
-// With the value "" it removes the cookie of this name.
-func cookie(name, value string, secure bool) *http.Cookie {
+// newCookie returns a cookie that scripts cannot read and that browsers do not send with requests of other sites'
+// pages. With the value "" it removes the cookie of this name.
+func newCookie(name, value string, secure bool) *http.Cookie {
 	c := &http.Cookie{Name: hostCookie(name, secure), Value: value, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, Secure: secure}
 	if value == "" {

@@ -123,8 +123,8 @@ var errNoProvider = errors.New(
 // The token may be valid.
 var errNoKeys = errors.New("the OpenID provider's keys cannot be read: try again in a few seconds")
 
-// bearer returns the owner of an ID token that a program sent.
-func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
+// ownerOf returns the owner of an ID token that a program sent.
+func (p *provider) ownerOf(ctx context.Context, token string) (Identity, error) {
 	verified, err := p.verify(ctx, token, p.config.audiences())
 	if err != nil {
 		return Identity{}, err

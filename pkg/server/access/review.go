@@ -93,7 +93,7 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	if cluster != "" && cluster != a.config.KubernetesCluster {
 		return a.allowedByOther(ctx, cluster, id, namespace)
 	}
-	return a.askRights(ctx, a.turns, id.User, id.key(), namespace, "namespace "+namespace,
+	return a.askRights(ctx, a.turns, id.User, id.cacheKey(), namespace, "namespace "+namespace,
 		func(ctx context.Context, ns string) (bool, error) { return reviewRights(ctx, a.client, id, ns) })
 }
 
@@ -177,8 +177,8 @@ func reviewRights(ctx context.Context, server client.Client, id Identity, namesp
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// key is a hash of everything about an identity on which its rights depend. All keys have the same length.
-func (id Identity) key() string {
+// cacheKey is a hash of everything about an identity on which its rights depend. All keys have the same length.
+func (id Identity) cacheKey() string {
 	data, err := json.Marshal(id)
 	if err != nil {
 		panic(err) // strings only

@@ -61,14 +61,14 @@ type signInState struct {
 	Expires  int64  `json:"e"` // seconds since 1970
 }
 
-// secure says whether browsers reach the server by HTTPS.
-func (p *provider) secure() bool { return strings.HasPrefix(p.config.RedirectURL, "https:") }
+// byHTTPS says whether browsers reach the server by HTTPS.
+func (p *provider) byHTTPS() bool { return strings.HasPrefix(p.config.RedirectURL, "https:") }
 
-// session returns who signed in with the browser that sent a request, by its cookies.
-func (p *provider) session(r *http.Request) (Identity, error) {
+// sessionUser returns who signed in with the browser that sent a request, by its cookies.
+func (p *provider) sessionUser(r *http.Request) (Identity, error) {
 	var sealed strings.Builder
 	for i := range maxCookies {
-		c, err := r.Cookie(hostCookie(sessionCookieName(i), p.secure()))
+		c, err := r.Cookie(hostCookie(sessionCookieName(i), p.byHTTPS()))
 		if err != nil || c.Value == "" {
 			break
 		}
@@ -113,7 +113,7 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 	for i := range maxCookies {
 		part := sealed[:min(len(sealed), cookieBytes)]
 		sealed = sealed[len(part):]
-		if c := cookie(sessionCookieName(i), part, p.secure()); part != "" {
+		if c := newCookie(sessionCookieName(i), part, p.byHTTPS()); part != "" {
 			c.MaxAge = int(p.config.SessionFor.Seconds())
 			http.SetCookie(w, c)
 		} else if _, err := r.Cookie(c.Name); err == nil {
@@ -126,8 +126,8 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 // endSession removes the cookies with which a browser is signed in.
 func (p *provider) endSession(w http.ResponseWriter, r *http.Request) {
 	for i := range maxCookies {
-		if _, err := r.Cookie(hostCookie(sessionCookieName(i), p.secure())); err == nil {
-			http.SetCookie(w, cookie(sessionCookieName(i), "", p.secure()))
+		if _, err := r.Cookie(hostCookie(sessionCookieName(i), p.byHTTPS())); err == nil {
+			http.SetCookie(w, newCookie(sessionCookieName(i), "", p.byHTTPS()))
 		}
 	}
 }
@@ -171,8 +171,8 @@ func (p loginPage) Start() string {
 	return p.root + startPath[1:] + "?next=" + url.QueryEscape(p.Next)
 }
 
-// oauth returns this server's client at the provider, without its secret.
-func (p *provider) oauth(found *discovered) *oauth2.Config {
+// oauthClient returns this server's client at the provider, without its secret.
+func (p *provider) oauthClient(found *discovered) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL,
 		Scopes: p.config.Scopes}
 }
@@ -181,10 +181,10 @@ func (p *provider) oauth(found *discovered) *oauth2.Config {
 // it changes nothing else, any page may link to it.
 func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, found *discovered) {
 	secret := randomText()
-	if c, err := r.Cookie(hostCookie(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
+	if c, err := r.Cookie(hostCookie(browserCookie, p.byHTTPS())); err == nil && len(c.Value) == len(secret) {
 		secret = c.Value // another tab may be signing in with it
 	}
-	c := cookie(browserCookie, secret, p.secure())
+	c := newCookie(browserCookie, secret, p.byHTTPS())
 	c.MaxAge = int(signInTime.Seconds())
 	http.SetCookie(w, c)
 	next := browser.BelowRoot(r.FormValue("next"))
@@ -195,7 +195,7 @@ func (p *provider) redirectToProvider(w http.ResponseWriter, r *http.Request, fo
 		Browser: secret, Nonce: randomText(), Verifier: oauth2.GenerateVerifier(), Next: next,
 		Expires: time.Now().Add(signInTime).Unix(),
 	}
-	to := p.oauth(found).AuthCodeURL(p.seal.seal(forState, state), oidc.Nonce(state.Nonce),
+	to := p.oauthClient(found).AuthCodeURL(p.seal.seal(forState, state), oidc.Nonce(state.Nonce),
 		oauth2.S256ChallengeOption(state.Verifier))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
@@ -210,7 +210,7 @@ func (p *provider) completeSignIn(w http.ResponseWriter, r *http.Request, found 
 		return serverRoot, http.StatusBadRequest,
 			fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
 	}
-	c, err := r.Cookie(hostCookie(browserCookie, p.secure()))
+	c, err := r.Cookie(hostCookie(browserCookie, p.byHTTPS()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
 		return serverRoot, http.StatusBadRequest,
@@ -245,7 +245,7 @@ func (p *provider) completeSignIn(w http.ResponseWriter, r *http.Request, found 
 // exchange requests the ID token of a sign-in from the provider for the code that the browser brought, and verifies it.
 func (p *provider) exchange(ctx context.Context, found *discovered, code string, state signInState) (*oidc.IDToken,
 	error) {
-	client := p.oauth(found)
+	client := p.oauthClient(found)
 	var err error
 	if client.ClientSecret, err = p.config.clientSecret(); err != nil {
 		return nil, err

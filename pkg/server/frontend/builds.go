@@ -72,16 +72,17 @@ func Nearest(versions []string, version string) string {
 		if v == version {
 			return v
 		}
-		if best == "" || known && distance(v, wanted).Compare(distance(best, wanted)) < 0 {
+		if best == "" || known && versionDistance(v, wanted).Compare(versionDistance(best, wanted)) < 0 {
 			best = v
 		}
 	}
 	return best
 }
 
-// distance returns how far a version is from the wanted one, number by number; distances are compared like versions.
-// Among versions with another major version, the last one of a lower and the first one of a higher are the nearest.
-func distance(version string, wanted rayversion.Version) (d rayversion.Version) {
+// versionDistance returns how far a version is from the wanted one, number by number; distances are compared like
+// versions. Among versions with another major version, the last one of a lower and the first one of a higher are the
+// nearest.
+func versionDistance(version string, wanted rayversion.Version) (d rayversion.Version) {
 	v, _ := rayversion.Parse(version)
 	for i := range v {
 		switch {

@@ -185,7 +185,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 			return nil, err
 		}
 		if s.undated {
-			s.shorten(undatedLines, backwards)
+			s.keepLines(undatedLines, backwards)
 		}
 		m.logs = append(m.logs, s)
 	}
@@ -224,8 +224,8 @@ func (s *logPart) read(ctx context.Context, clock *logline.Clock) error {
 	return nil
 }
 
-// shorten leaves only the first n lines or, if fromEnd is set, the last n.
-func (s *logPart) shorten(n int, fromEnd bool) {
+// keepLines leaves only the first n lines or, if fromEnd is set, the last n.
+func (s *logPart) keepLines(n int, fromEnd bool) {
 	if len(s.lines) <= n {
 		return
 	}
@@ -268,7 +268,7 @@ func (m *mergedLogs) merge(backwards bool, zone *time.Location) {
 			row.Time = time.Unix(0, s.times[i]).In(zone).Format(form)
 		}
 		m.rows = append(m.rows, row)
-		if s.exhausted(backwards) && !s.undated {
+		if s.mayHaveMore(backwards) && !s.undated {
 			break
 		}
 	}
@@ -296,8 +296,8 @@ func (m *mergedLogs) nextLog(backwards bool) int {
 	return next
 }
 
-// exhausted says whether all lines that were read of a log are in the rows, but the log has more in that direction.
-func (s *logPart) exhausted(backwards bool) bool {
+// mayHaveMore says whether all lines that were read of a log are in the rows, but the log has more in that direction.
+func (s *logPart) mayHaveMore(backwards bool) bool {
 	if backwards {
 		return s.from == 0 && s.start > 0
 	}

@@ -201,7 +201,7 @@ type listSessions struct {
 
 // listSessions is the tool list_sessions. It requests one session more than it lists, to know whether there are more.
 func (t *tools) listSessions(ctx context.Context, in listSessions) (string, error) {
-	limit := bounded(in.Limit, 20, 200)
+	limit := limitOr(in.Limit, 20, 200)
 	query := in.form()
 	query.Set("limit", strconv.Itoa(limit+1))
 	found, warning, err := t.SessionsWithWarning(ctx, query)
@@ -262,7 +262,7 @@ type fleet struct {
 func (t *tools) fleet(ctx context.Context, in fleet) (string, error) {
 	query := in.form()
 	query.Set("by", in.By)
-	query.Set("top", strconv.Itoa(bounded(in.Top, 10, 100)))
+	query.Set("top", strconv.Itoa(limitOr(in.Top, 10, 100)))
 	return t.fetch(ctx, "fleet", "api/history/fleet", query)
 }
 
@@ -306,7 +306,7 @@ func (t *tools) compare(ctx context.Context, in comparison) (string, error) {
 		}
 		in.With = with.String()
 	}
-	query := compare.Asked{Job: in.Job, WithJob: in.WithJob, Top: bounded(in.Top, 20, 100)}.Form()
+	query := compare.Asked{Job: in.Job, WithJob: in.WithJob, Top: limitOr(in.Top, 20, 100)}.Form()
 	query.Set("with", in.With)
 	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/compare", query)
 }
@@ -327,7 +327,7 @@ func (t *tools) listEntities(ctx context.Context, in listEntities) (string, erro
 	if !slices.Contains(kinds, in.Kind) {
 		return "", fmt.Errorf("kind %.*q: want %s", maxShown, in.Kind, human.Or(kinds))
 	}
-	query := url.Values{"limit": {strconv.Itoa(bounded(in.Limit, 20, 1000))}, "detail": {strconv.FormatBool(in.Detail)}}
+	query := url.Values{"limit": {strconv.Itoa(limitOr(in.Limit, 20, 1000))}, "detail": {strconv.FormatBool(in.Detail)}}
 	for _, given := range in.Filters {
 		key, predicate, value, err := parseFilter(given)
 		if err != nil {
@@ -403,7 +403,7 @@ func (t *tools) searchLogs(ctx context.Context, in searchLogs) (string, error) {
 		"ignore_case": {strconv.FormatBool(in.IgnoreCase)},
 		"node_id":     {in.Node}, "file": {in.File}, "submission_id": {in.Submission}, "job_id": {in.Job},
 		"from": {in.From}, "to": {in.To}, "level": {in.Level},
-		"context": {strconv.Itoa(bounded(in.Context, 0, 10))}, "limit": {strconv.Itoa(bounded(in.Limit, 50, 500))},
+		"context": {strconv.Itoa(limitOr(in.Context, 0, 10))}, "limit": {strconv.Itoa(limitOr(in.Limit, 50, 500))},
 	}
 	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/search", query)
 }
@@ -421,8 +421,8 @@ type readLog struct {
 // readLog is the tool read_log. Without a place it reads the log's end.
 func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
 	query := url.Values{
-		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(bounded(in.Lines, 200, 2000))},
-		"bytes": {strconv.Itoa(bounded(in.Bytes, 24<<10, 48<<10))},
+		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(limitOr(in.Lines, 200, 2000))},
+		"bytes": {strconv.Itoa(limitOr(in.Bytes, 24<<10, 48<<10))},
 	}
 	switch {
 	case in.Line > 0:
@@ -453,8 +453,8 @@ func (t *tools) queryMetrics(ctx context.Context, in queryMetrics) (string, erro
 		url.Values{"query": {in.Query}, "start": {in.Start}, "end": {in.End}, "step": {in.Step}})
 }
 
-// bounded returns a number that an assistant gave, at most limit; byDefault if it gave none, which is 0.
-func bounded(n, byDefault, limit int) int {
+// limitOr returns a number that an assistant gave, at most limit; byDefault if it gave none, which is 0.
+func limitOr(n, byDefault, limit int) int {
 	if n <= 0 {
 		return byDefault
 	}

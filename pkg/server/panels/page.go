@@ -146,7 +146,7 @@ func (d *dashboard) addAll(page *web.Panels, asked url.Values, values *values) {
 	page.Title = d.Title
 	for _, v := range d.Templating.List {
 		if v.Hide != hideVariable && v.Type != "datasource" && v.Name != sessionVariable {
-			page.Variables = append(page.Variables, v.formField(v.chosen(asked), values))
+			page.Variables = append(page.Variables, v.formField(v.chosenValues(asked), values))
 		}
 	}
 	for _, row := range d.rows() {
@@ -387,12 +387,12 @@ func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	}
 	page.Head.Outcome = report.Outcome
 	if page.Missing == "" {
-		page.Marks = marks(r, page, report)
+		page.Marks = failureMarks(r, page, report)
 	}
 }
 
-// marks are the failures and the lost nodes within a page's range of time, the first maxMarks.
-func marks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []web.PanelMark) {
+// failureMarks are the failures and the lost nodes within a page's range of time, the first maxMarks.
+func failureMarks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []web.PanelMark) {
 	add := func(m web.PanelMark) {
 		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {
 			marks = append(marks, m)

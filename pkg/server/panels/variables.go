@@ -32,12 +32,12 @@ type variable struct {
 	Current           struct{ Value any }
 }
 
-// chosen returns the values that a variable has: those of the query, else those that the dashboard has chosen, else the
-// first that it lists. All of them are {allValues}.
-func (v *variable) chosen(asked url.Values) []string {
+// chosenValues returns the values that a variable has: those of the query, else those that the dashboard has chosen,
+// else the first that it lists. All of them are {allValues}.
+func (v *variable) chosenValues(asked url.Values) []string {
 	values := asked["var-"+v.Name]
 	if len(values) == 0 {
-		values = texts(v.Current.Value)
+		values = textsOf(v.Current.Value)
 	}
 	if v.IncludeAll && (len(values) == 0 || slices.Contains(values, allValues) || slices.Contains(values, "All")) {
 		return []string{allValues}
@@ -51,7 +51,7 @@ func (v *variable) chosen(asked url.Values) []string {
 // listedValues are the values that the dashboard itself lists for a variable, without those that a query would find.
 func (v *variable) listedValues() (values []string) {
 	for _, option := range v.Options {
-		for _, value := range texts(option.Value) {
+		for _, value := range textsOf(option.Value) {
 			if value != allValues {
 				values = append(values, value)
 			}
@@ -65,8 +65,8 @@ func (v *variable) listedValues() (values []string) {
 	return values
 }
 
-// texts returns a text, or the texts of a list; nil for anything else.
-func texts(v any) []string {
+// textsOf returns a text, or the texts of a list; nil for anything else.
+func textsOf(v any) []string {
 	switch v := v.(type) {
 	case string:
 		return []string{v}
@@ -189,17 +189,18 @@ func (v *values) replace(expr string) string {
 func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duration) *values {
 	rate := max(step+interval, 4*interval)
 	v := map[string]string{
-		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
-		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())),
+		"__interval": promSeconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()),
+		"__rate_interval": promSeconds(rate),
+		"__range":         promSeconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())),
 		"__range_ms": fmt.Sprint(span.Milliseconds()),
 	}
 	for _, variable := range d.Templating.List {
 		if variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {
-			v[variable.Name] = variable.replacement(variable.chosen(asked))
+			v[variable.Name] = variable.replacement(variable.chosenValues(asked))
 		}
 	}
 	return &values{of: v, remaining: maxQueries}
 }
 
-// seconds is a time as PromQL writes it, at least 1s.
-func seconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }
+// promSeconds is a time as PromQL writes it, at least 1s.
+func promSeconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }

@@ -28,7 +28,7 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	cluster, isSession := fmt.Sprintf("cluster %.100s in namespace %.100s", sel.Name, sel.Namespace), sel.Session != ""
 	var near []string
 	var ways []web.Link
-	all := v.allowed(ctx, Listing{Listing: v.Catalog.List(ctx)})
+	all := v.onlyAllowed(ctx, Listing{Listing: v.Catalog.List(ctx)})
 	for _, group := range []string{"cluster", "owner"} {
 		for _, g := range groupsNamed(all, sel.Name, group) {
 			query := url.Values{"namespace": {g.Namespace}, group: {g.Name}}

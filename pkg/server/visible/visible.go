@@ -78,12 +78,12 @@ func (v Sessions) List(ctx context.Context) Listing {
 		live[i] = v.LiveEntry(c)
 	}
 	l.Listing = v.Catalog.WithRunning(l.Listing, live)
-	return v.allowed(ctx, l)
+	return v.onlyAllowed(ctx, l)
 }
 
-// allowed returns the list with only the sessions that the caller may see. Without knowing any of that, the list is
+// onlyAllowed returns the list with only the sessions that the caller may see. Without knowing any of that, the list is
 // empty and has the error.
-func (v Sessions) allowed(ctx context.Context, l Listing) Listing {
+func (v Sessions) onlyAllowed(ctx context.Context, l Listing) Listing {
 	if !v.Access.Enabled() {
 		return l
 	}
@@ -102,7 +102,8 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 		return catalog.Entry{}, err
 	}
 	e, err := v.Catalog.Find(ctx, sel)
-	if ns, ok := v.own(sel.Namespace); ok && sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
+	if ns, ok := v.liveNamespace(sel.Namespace); ok && sel.Session == catalog.Live &&
+		errors.Is(err, catalog.ErrNoSession) {
 		if why := v.Live.NotReached(ns, sel.Name); why != nil {
 			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 			return e, &problem.Problem{
@@ -129,7 +130,7 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (c kube.Clu
 	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
 		return kube.Cluster{}, false, err
 	}
-	namespace, ok := v.own(sel.Namespace)
+	namespace, ok := v.liveNamespace(sel.Namespace)
 	if !ok {
 		return kube.Cluster{}, false, nil
 	}
@@ -140,7 +141,7 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (c kube.Clu
 // LivePath is the path, from the server's root, below which requests are forwarded to the dashboard of an entry's
 // running cluster; "" if the cluster does not run or cannot be reached.
 func (v Sessions) LivePath(e catalog.Entry) string {
-	namespace, ok := v.own(e.Ref.Namespace)
+	namespace, ok := v.liveNamespace(e.Ref.Namespace)
 	if !ok || !e.Running {
 		return ""
 	}
@@ -161,10 +162,10 @@ func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	}
 }
 
-// own returns the name that a namespace of stored sessions has in the Kubernetes cluster in which Live are. ok is false
-// if it is a namespace of another Kubernetes cluster. If that of Live has a name, a namespace without it counts as one
-// of another, too, because whoever may see the one may not be allowed to see the other.
-func (v Sessions) own(namespace string) (name string, ok bool) {
+// liveNamespace returns the name that a namespace of stored sessions has in the Kubernetes cluster in which Live are.
+// ok is false if it is a namespace of another Kubernetes cluster. If that of Live has a name, a namespace without it
+// counts as one of another, too, because whoever may see the one may not be allowed to see the other.
+func (v Sessions) liveNamespace(namespace string) (name string, ok bool) {
 	name, cluster := layout.SplitNamespace(namespace)
 	return name, cluster == v.KubernetesCluster
 }

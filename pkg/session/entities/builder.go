@@ -48,7 +48,7 @@ func (u *Update) Row() any {
 type entity[E any] struct {
 	row     E
 	defined defined
-	// unsorted is how many of the row's last transitions are in the order they came, see add.
+	// unsorted is how many of the row's last transitions are in the order they came, see addTransitions.
 	unsorted int
 }
 
@@ -58,8 +58,8 @@ type defined struct {
 	Hash uint64 // of its text; 0 while there is none
 }
 
-// newer reports whether a definition replaces the row's current one: the latest counts.
-func (e *entity[E]) newer(u *Update) bool {
+// isNewer reports whether a definition replaces the row's current one: the latest counts.
+func (e *entity[E]) isNewer(u *Update) bool {
 	if e.defined.Hash != 0 && cmp.Or(cmp.Compare(u.Time, e.defined.Time), cmp.Compare(u.Hash, e.defined.Hash)) <= 0 {
 		return false
 	}
@@ -134,13 +134,13 @@ func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
 	*bytes += MemoryBytes(&row)
 	before, more := *P(&e.row).transitions(), *P(&row).transitions()
 	*P(&row).transitions() = nil
-	if defined := u.Defines && e.newer(u); defined || !known {
+	if defined := u.Defines && e.isNewer(u); defined || !known {
 		e.row = row // what the row had before stays in bytes, an upper bound
 	} else {
 		*bytes -= MemoryBytes(&row)
 	}
 	*P(&e.row).transitions() = before
-	add[E, T, P](bytes, e, more)
+	addTransitions[E, T, P](bytes, e, more)
 	return e
 }
 

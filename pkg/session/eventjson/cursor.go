@@ -71,7 +71,7 @@ func (c *cursor) list() { c.enter('[') }
 
 // more moves to the next element of a list; false after the last. The element must be read or skipped.
 func (c *cursor) more() bool {
-	if !c.step(']') {
+	if !c.nextElement(']') {
 		return false
 	}
 	if c.elements++; c.elements > maxElements {
@@ -88,7 +88,7 @@ const maxElements = 1 << 16
 // next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or
 // skipped.
 func (c *cursor) next() bool {
-	if !c.step('}') {
+	if !c.nextElement('}') {
 		return false
 	}
 	if c.peek() != '"' {
@@ -104,9 +104,9 @@ func (c *cursor) next() bool {
 	return !c.bad
 }
 
-// step goes to the next element of the object or list that was entered, whose closing bracket is end. It returns false
-// after the last element, behind the bracket.
-func (c *cursor) step(end byte) bool {
+// nextElement goes to the next element of the object or list that was entered, whose closing bracket is end. It returns
+// false after the last element, behind the bracket.
+func (c *cursor) nextElement(end byte) bool {
 	if c.bad {
 		return false
 	}

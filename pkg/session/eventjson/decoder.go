@@ -165,7 +165,7 @@ func (d *Decoder) read(c *cursor) {
 	c.object()
 	for c.next() {
 		if c.peek() == '{' {
-			subject = d.body(c, subject)
+			subject = d.readBody(c, subject)
 			continue
 		}
 		switch string(c.key) {
@@ -196,9 +196,9 @@ func (d *Decoder) read(c *cursor) {
 	d.merge(subject, head)
 }
 
-// body reads the object at c, a field of a RayEvent, into d. If its key is none of an event that this version knows, it
-// is skipped, and the result is subject: what the fields before it were about.
-func (d *Decoder) body(c *cursor, subject subjectKind) subjectKind {
+// readBody reads the object at c, a field of a RayEvent, into d. If its key is none of an event that this version
+// knows, it is skipped, and the result is subject: what the fields before it were about.
+func (d *Decoder) readBody(c *cursor, subject subjectKind) subjectKind {
 	switch string(c.key) {
 	case "taskDefinitionEvent", "task_definition_event":
 		return d.taskDefinition(c)
@@ -214,7 +214,7 @@ func (d *Decoder) body(c *cursor, subject subjectKind) subjectKind {
 		c.skip()
 		return subject
 	}
-	return d.entity(c, event)
+	return d.readEntity(c, event)
 }
 
 // merge passes what was decoded last, an event about a subject of this kind, to the sink, or counts why it does not.
@@ -227,19 +227,19 @@ func (d *Decoder) merge(subject subjectKind, head header) {
 		d.Counts.Damaged++
 	case ofTask:
 		if d.update.Flags&HasPaused != 0 { // the latest event's value counts
-			d.update.Time = d.time(head.at)
+			d.update.Time = d.eventTime(head.at)
 		}
 		d.sink.MergeTask(&d.update)
 	case ofEntity:
-		d.scratch.Time = d.time(head.at)
+		d.scratch.Time = d.eventTime(head.at)
 		d.sink.MergeEntity(&d.scratch)
 	case ofPlatform:
 		d.mergePlatform(head)
 	}
 }
 
-// clock parses a timestamp. An invalid or absurd one is counted and returns 0.
-func (d *Decoder) clock(raw []byte) int64 {
+// timestamp parses a timestamp. An invalid or absurd one is counted and returns 0.
+func (d *Decoder) timestamp(raw []byte) int64 {
 	if len(raw) == 0 {
 		return 0
 	}
@@ -251,9 +251,9 @@ func (d *Decoder) clock(raw []byte) int64 {
 	return ns
 }
 
-// time reads a time as clock does, and widens First and Last to it.
-func (d *Decoder) time(raw []byte) int64 {
-	ns := d.clock(raw)
+// eventTime reads a time as timestamp does, and widens First and Last to it.
+func (d *Decoder) eventTime(raw []byte) int64 {
+	ns := d.timestamp(raw)
 	if ns == 0 {
 		return 0
 	}
@@ -273,8 +273,8 @@ func (d *Decoder) unquote(raw []byte) []byte {
 	return s
 }
 
-// text interns a string.
-func (d *Decoder) text(raw []byte) stringtable.ID {
+// internText interns a string.
+func (d *Decoder) internText(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}

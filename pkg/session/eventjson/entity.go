@@ -36,9 +36,9 @@ var entityEvents = func() map[string]entityEvent {
 // rowOf is the row of an update's kind.
 func rowOf(u *entities.Update) reflect.Value { return reflect.ValueOf(u.Row()).Elem() }
 
-// entity reads an event that is not a task's into d.scratch. If the event lacks the ID of its entity, the result is
+// readEntity reads an event that is not a task's into d.scratch. If the event lacks the ID of its entity, the result is
 // unidentified.
-func (d *Decoder) entity(c *cursor, event entityEvent) (subject subjectKind) {
+func (d *Decoder) readEntity(c *cursor, event entityEvent) (subject subjectKind) {
 	// The object is found first: its text tells one event from another.
 	raw := c.value()
 	if c.bad {
@@ -46,7 +46,7 @@ func (d *Decoder) entity(c *cursor, event entityEvent) (subject subjectKind) {
 	}
 	d.scratch = entities.Update{Kind: event.kind, Defines: event.defines, Hash: hashOf(raw)}
 	in, row := cursor{b: raw, whole: true}, rowOf(&d.scratch)
-	d.message(&in, event.message, row)
+	d.readMessage(&in, event.message, row)
 	c.bad = in.bad
 	switch {
 	case event.kind == entities.KindPlatformEvent:
@@ -68,7 +68,7 @@ func (d *Decoder) mergePlatform(head header) {
 		return
 	}
 	p.Severity = string(unquote(head.severity, nil))
-	p.Time = d.clock(head.at)
+	p.Time = d.timestamp(head.at)
 	d.scratch.Time = p.Time
 	d.sink.MergeEntity(&d.scratch)
 }
@@ -76,7 +76,7 @@ func (d *Decoder) mergePlatform(head header) {
 // message says which fields of a struct have the values of a protobuf message. The struct's tags name the message's
 // fields, as protobuf's JSON spells them:
 //
-//	State  string `lifecycle:"state,enum"`          behind the comma is the form, see value
+//	State  string `lifecycle:"state,enum"`          behind the comma is the form, see readValue
 //	Reason string `lifecycle:"deathInfo.reason"`    the field reason of the message in the field deathInfo
 type message struct {
 	fields map[string][]field  // which have the value of the message's field of this name
@@ -103,7 +103,7 @@ func newMessage(typ reflect.Type, key string) *message {
 		f, m, names := field{index: i, form: form}, all, strings.Split(path, ".")
 		for _, name := range names[:len(names)-1] {
 			if m.within[name] == nil {
-				put(&m.within, name, &message{})
+				putInMap(&m.within, name, &message{})
 			}
 			m = m.within[name]
 		}
@@ -111,26 +111,26 @@ func newMessage(typ reflect.Type, key string) *message {
 			f.element = newMessage(list.Elem(), key)
 		}
 		name := names[len(names)-1]
-		put(&m.fields, name, append(m.fields[name], f))
+		putInMap(&m.fields, name, append(m.fields[name], f))
 	}
 	return all
 }
 
-// put adds to a map, which may be nil.
-func put[K comparable, V any](m *map[K]V, key K, value V) {
+// putInMap adds to a map, which may be nil.
+func putInMap[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
 		*m = make(map[K]V)
 	}
 	(*m)[key] = value
 }
 
-// message fills the struct into from the message at c. Fields that the struct does not have are skipped. A field of the
-// message that several fields of the struct come from is read for each of them.
-func (d *Decoder) message(c *cursor, m *message, into reflect.Value) {
+// readMessage fills the struct into from the message at c. Fields that the struct does not have are skipped. A field of
+// the readMessage that several fields of the struct come from is read for each of them.
+func (d *Decoder) readMessage(c *cursor, m *message, into reflect.Value) {
 	for c.object(); c.next(); {
 		name := fieldName(string(c.key))
 		if within := m.within[name]; within != nil {
-			d.message(c, within, into)
+			d.readMessage(c, within, into)
 			continue
 		}
 		fields := m.fields[name]
@@ -139,20 +139,20 @@ func (d *Decoder) message(c *cursor, m *message, into reflect.Value) {
 		}
 		for start, i := c.i, 0; i < len(fields); i++ {
 			c.i = start
-			d.value(c, &fields[i], into.Field(fields[i].index))
+			d.readValue(c, &fields[i], into.Field(fields[i].index))
 		}
 	}
 }
 
-// value reads the value at c into a field of a struct, by the field's type and, where that does not say all, by its
+// readValue reads the value at c into a field of a struct, by the field's type and, where that does not say all, by its
 // form. A value of another type than expected reads as absent.
-func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
+func (d *Decoder) readValue(c *cursor, f *field, into reflect.Value) {
 	switch p := into.Addr().Interface().(type) {
 	case *string:
 		if f.form == "enum" {
-			*p = d.name(c)
+			*p = d.enumName(c)
 		} else {
-			*p = str(c)
+			*p = readString(c)
 		}
 	case *bool:
 		if f.form == "present" {
@@ -163,7 +163,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *int64:
 		switch f.form {
 		case "time":
-			*p = d.time(c.scalar())
+			*p = d.eventTime(c.scalar())
 		case "nanos": // a time as a number
 			*p = max(0, c.integer())
 		default:
@@ -176,7 +176,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *uint64:
 		*p = uint64(c.integer())
 	case *float64:
-		*p = finite(c.scalar())
+		*p = finiteNumber(c.scalar())
 	case *rayid.Actor:
 		*p = idOf[rayid.Actor](c.rawString())
 	case *rayid.Job:
@@ -188,11 +188,11 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 	case *rayid.PlacementGroup:
 		*p = idOf[rayid.PlacementGroup](c.rawString())
 	case *map[string]string:
-		*p = mapOf(c, func() string { return str(c) })
+		*p = mapOf(c, func() string { return readString(c) })
 	case *map[string]float64:
-		*p = mapOf(c, func() float64 { return finite(c.scalar()) })
+		*p = mapOf(c, func() float64 { return finiteNumber(c.scalar()) })
 	case *map[int32]rayid.Node:
-		d.placements(c, p)
+		d.readPlacements(c, p)
 	case *[]byte:
 		if f.form == "parent" {
 			*p = parentOf(c.rawString())
@@ -204,7 +204,7 @@ func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
 			n := into.Len()
 			into.Grow(1)
 			into.SetLen(n + 1)
-			d.message(c, f.element, into.Index(n))
+			d.readMessage(c, f.element, into.Index(n))
 		}
 	}
 }
@@ -227,17 +227,17 @@ func fieldName(key string) string {
 	return string(name)
 }
 
-// str reads a string.
-func str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
+// readString reads a string.
+func readString(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
-// name reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a
+// enumName reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a
 // number.
-func (d *Decoder) name(c *cursor) string { return string(unquote(c.scalar(), nil)) }
+func (d *Decoder) enumName(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
 // mapOf reads a map; nil if it is empty.
 func mapOf[V any](c *cursor, value func() V) (m map[string]V) {
 	for c.object(); c.next(); {
-		put(&m, string(unquote(c.key, nil)), value())
+		putInMap(&m, string(unquote(c.key, nil)), value())
 	}
 	return m
 }
@@ -250,12 +250,12 @@ type placement struct {
 
 var placementMessage = newMessage(reflect.TypeFor[placement](), "lifecycle")
 
-// placements reads a list of where bundles are.
-func (d *Decoder) placements(c *cursor, into *map[int32]rayid.Node) {
+// readPlacements reads a list of where bundles are.
+func (d *Decoder) readPlacements(c *cursor, into *map[int32]rayid.Node) {
 	for c.list(); c.more(); {
 		var p placement
-		d.message(c, placementMessage, reflect.ValueOf(&p).Elem())
-		put(into, p.Bundle, p.Node)
+		d.readMessage(c, placementMessage, reflect.ValueOf(&p).Elem())
+		putInMap(into, p.Bundle, p.Node)
 	}
 }
 

@@ -26,8 +26,8 @@ func wholeFloat(s []byte, neg bool) int64 {
 	return int64(f)
 }
 
-// finite reads a number for JSON, which lacks infinities and NaN: these, and what is no number, are 0.
-func finite[T string | []byte](s T) float64 {
+// finiteNumber reads a number for JSON, which lacks infinities and NaN: these, and what is no number, are 0.
+func finiteNumber[T string | []byte](s T) float64 {
 	f, err := strconv.ParseFloat(string(s), 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return 0

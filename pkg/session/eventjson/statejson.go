@@ -23,8 +23,8 @@ type jsonTexts struct {
 	restate func(v any) any
 }
 
-// json interns a value; 0 where it is absent or empty.
-func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
+// internJSON interns a value; 0 where it is absent or empty.
+func (d *Decoder) internJSON(t *jsonTexts, raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
@@ -75,9 +75,9 @@ func restateMap[V any](value func(any) V) func(any) any {
 func double(v any) float64 {
 	switch v := v.(type) {
 	case pyjson.Number:
-		return finite(string(v))
+		return finiteNumber(string(v))
 	case string:
-		return finite(v)
+		return finiteNumber(v)
 	}
 	return 0
 }

@@ -13,9 +13,9 @@ func nodeBytes(id *rayid.Node) []byte            { return id[:] }
 func workerBytes(id *rayid.Worker) []byte        { return id[:] }
 func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
 
-// task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
+// endTask completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
 // skips it, too).
-func (d *Decoder) task(raw []byte, attempt int64) subjectKind {
+func (d *Decoder) endTask(raw []byte, attempt int64) subjectKind {
 	id := idOf[rayid.Task](raw)
 	if id == (rayid.Task{}) || id == nilTask {
 		return unidentified
@@ -27,16 +27,17 @@ func (d *Decoder) task(raw []byte, attempt int64) subjectKind {
 var nilTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
 
 // taskDefinition reads a TaskDefinitionEvent (ray_event_converter.py: _convert_task_definition_event).
-func (d *Decoder) taskDefinition(c *cursor) subjectKind { return d.definition(c, 0) }
+func (d *Decoder) taskDefinition(c *cursor) subjectKind { return d.readDefinition(c, 0) }
 
 // actorTaskDefinition reads an ActorTaskDefinitionEvent, which has no field for the task's type.
 func (d *Decoder) actorTaskDefinition(c *cursor) subjectKind {
-	return d.definition(c, d.text(actorTask))
+	return d.readDefinition(c, d.internText(actorTask))
 }
 
-// definition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent into d.update, in both spellings of its fields.
-// kind is the task's type if the event does not say it. An event that cannot be read is unidentified; c.bad says so.
-func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
+// readDefinition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent into d.update, in both spellings of its
+// fields. kind is the task's type if the event does not say it. An event that cannot be read is unidentified; c.bad
+// says so.
+func (d *Decoder) readDefinition(c *cursor, kind stringtable.ID) subjectKind {
 	d.update.reset()
 	d.definitionRead = Definition{Kind: kind}
 	def := &d.definitionRead
@@ -50,15 +51,15 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 		case "taskAttempt", "task_attempt":
 			attempt = c.integer()
 		case "taskType", "task_type":
-			def.Kind = d.enum(c, taskTypes)
+			def.Kind = d.internEnum(c, taskTypes)
 		case "language":
-			def.Language = d.enum(c, languages)
+			def.Language = d.internEnum(c, languages)
 		case "taskFunc", "task_func", "actorFunc", "actor_func":
-			def.Function = d.function(c.value())
+			def.Function = d.internFunction(c.value())
 		case "taskName", "task_name", "actorTaskName", "actor_task_name":
-			def.Name = d.text(c.rawString())
+			def.Name = d.internText(c.rawString())
 		case "requiredResources", "required_resources":
-			def.Resources = d.json(&d.resources, c.value())
+			def.Resources = d.internJSON(&d.resources, c.value())
 		case "jobId", "job_id":
 			d.update.Job = idOf[rayid.Job](c.rawString())
 		case "actorId", "actor_id":
@@ -68,14 +69,14 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 		case "placementGroupId", "placement_group_id":
 			def.Group = internID(d, c.rawString(), groupBytes)
 		case "serializedRuntimeEnv", "serialized_runtime_env":
-			def.RuntimeEnv = d.text(c.rawString())
+			def.RuntimeEnv = d.internText(c.rawString())
 		case "callSite", "call_site":
 			raw := c.rawString()
-			def.CallSite, def.HasCallSite = d.text(raw), raw != nil
+			def.CallSite, def.HasCallSite = d.internText(raw), raw != nil
 		case "labelSelector", "label_selector":
-			def.Labels = d.json(&d.labels, c.value())
+			def.Labels = d.internJSON(&d.labels, c.value())
 		case "fallbackStrategy", "fallback_strategy":
-			def.Fallback = d.json(&d.fallbacks, c.value())
+			def.Fallback = d.internJSON(&d.fallbacks, c.value())
 		default:
 			c.skip()
 		}
@@ -83,9 +84,9 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	subject := d.task(id, attempt)
+	subject := d.endTask(id, attempt)
 	d.update.Actor = internID(d, actor, actorBytes)
-	if d.update.Actor == 0 && subject == ofTask && def.Kind == d.text(creationTask) {
+	if d.update.Actor == 0 && subject == ofTask && def.Kind == d.internText(creationTask) {
 		creates := d.update.ID.Actor()
 		d.update.Actor = d.strings.Intern(creates[:])
 	}
@@ -109,20 +110,20 @@ var (
 	languages    = [][]byte{[]byte("PYTHON"), []byte("JAVA"), []byte("CPP")}
 )
 
-// enum reads the value of an enumeration: its name, or the number that protobuf's JSON writes for values without a
-// known name.
-func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
+// internEnum reads the value of an enumeration: its name, or the number that protobuf's JSON writes for values without
+// a known name.
+func (d *Decoder) internEnum(c *cursor, names [][]byte) stringtable.ID {
 	raw := c.scalar()
 	if len(raw) == 1 && int(raw[0]-'0') < len(names) {
 		raw = names[raw[0]-'0']
 	}
-	return d.text(raw)
+	return d.internText(raw)
 }
 
-// function interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or
+// internFunction interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or
 // "function". Python's names are cut to the part after their last dot. raw is the descriptor as JSON; 0 if it is
 // absent.
-func (d *Decoder) function(raw []byte) stringtable.ID {
+func (d *Decoder) internFunction(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
@@ -214,7 +215,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subjectKind {
 				u.Flags |= HasPaused
 			}
 		case "actorReprName", "actor_repr_name":
-			u.ReprName = d.text(c.rawString())
+			u.ReprName = d.internText(c.rawString())
 		case "taskLogInfo", "task_log_info":
 			d.logInfo(c)
 		default:
@@ -224,7 +225,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	return d.task(id, attempt)
+	return d.endTask(id, attempt)
 }
 
 // taskTransition reads one change of a task's state and adds it to d.update. A state or time that is missing or invalid
@@ -236,19 +237,19 @@ func (d *Decoder) taskTransition(c *cursor) {
 	for c.next() {
 		switch string(c.key) {
 		case "state":
-			tr.State = d.state(c.scalar())
+			tr.State = d.readState(c.scalar())
 		case "timestamp":
 			at = c.scalar()
 		default:
 			c.skip()
 		}
 	}
-	tr.Time = d.time(at)
+	tr.Time = d.eventTime(at)
 	d.update.Transitions = append(d.update.Transitions, tr)
 }
 
-// state is that of a transition. Names of states that are known have nothing to unescape.
-func (d *Decoder) state(raw []byte) taskstate.State {
+// readState is that of a transition. Names of states that are known have nothing to unescape.
+func (d *Decoder) readState(raw []byte) taskstate.State {
 	if s, ok := taskstate.ByName(raw); ok {
 		return s
 	}
@@ -260,11 +261,11 @@ func (d *Decoder) state(raw []byte) taskstate.State {
 func (d *Decoder) errorInfo(c *cursor) {
 	u := &d.update
 	u.HasError = c.object()
-	u.ErrorType = d.text([]byte("WORKER_DIED")) // number 0, which not every writer of protobuf's JSON writes
+	u.ErrorType = d.internText([]byte("WORKER_DIED")) // number 0, which not every writer of protobuf's JSON writes
 	for c.next() {
 		switch string(c.key) {
 		case "errorType", "error_type":
-			u.ErrorType = d.text(c.scalar())
+			u.ErrorType = d.internText(c.scalar())
 		case "errorMessage", "error_message":
 			u.ErrorText = appendWithoutColours(u.ErrorText[:0], d.unquote(c.rawString()))
 		default:
@@ -303,9 +304,9 @@ func (d *Decoder) logInfo(c *cursor) {
 		}
 		switch string(c.key) {
 		case "stdoutFile", "stdout_file":
-			u.StdoutFile = d.text(c.rawString())
+			u.StdoutFile = d.internText(c.rawString())
 		case "stderrFile", "stderr_file":
-			u.StderrFile = d.text(c.rawString())
+			u.StderrFile = d.internText(c.rawString())
 		case "stdoutStart", "stdout_start":
 			u.StdoutStart = c.integer()
 			u.Flags |= HasStdoutStart
@@ -363,7 +364,7 @@ func (d *Decoder) taskProfile(c *cursor) subjectKind {
 			u.Job = idOf[rayid.Job](c.rawString())
 		case "profileEvents", "profile_events":
 			// Extra data may contain the task's ID, so the events are read after it.
-			by, unread = d.profileEvents(c, d.task(id, 0) == ofTask)
+			by, unread = d.profileEvents(c, d.endTask(id, 0) == ofTask)
 		default:
 			c.skip()
 		}
@@ -371,7 +372,7 @@ func (d *Decoder) taskProfile(c *cursor) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	subject := d.task(id, attempt)
+	subject := d.endTask(id, attempt)
 	// Ray's nil task ID, all 0xff, is given and yet names no task.
 	if given := idOf[rayid.Task](id); subject == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
 		return ofNobody
@@ -397,11 +398,11 @@ func (d *Decoder) profileEvents(c *cursor, readList bool) (by Profiler, unread [
 	for c.next() {
 		switch string(c.key) {
 		case "componentType", "component_type":
-			by.Kind = d.text(c.rawString())
+			by.Kind = d.internText(c.rawString())
 		case "componentId", "component_id":
 			by.ID = d.anyBinary(c.rawString())
 		case "nodeIpAddress", "node_ip_address":
-			by.IP = d.text(c.rawString())
+			by.IP = d.internText(c.rawString())
 		case "events":
 			if readList {
 				d.profileList(c)
@@ -432,7 +433,7 @@ func (d *Decoder) profileEvent(c *cursor) {
 		case "endTime", "end_time":
 			e.End = c.integer()
 		case "eventName", "event_name":
-			e.Name = d.text(c.rawString())
+			e.Name = d.internText(c.rawString())
 		case "extraData", "extra_data":
 			e.Extra = d.extraData(c.rawString())
 		default:

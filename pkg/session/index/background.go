@@ -63,15 +63,15 @@ type attempt struct {
 	again time.Time // when to try it again; zero: not for this state
 }
 
-// due says that something is to be done for a state of a session.
-func due(last remembered[attempt], ref layout.Session, state string) bool {
+// isDue says that something is to be done for a state of a session.
+func isDue(last remembered[attempt], ref layout.Session, state string) bool {
 	a, tried := last.Get(ref)
 	return !tried || a.state != state || !a.again.IsZero() && time.Now().After(a.again)
 }
 
-// failed is an attempt that ended with an error. It is not made again if it would fail again, after a panic or too long
-// a time, and in a store that refused it when refusals count no more.
-func failed(state string, err error) attempt {
+// failedAttempt is an attempt that ended with an error. It is not made again if it would fail again, after a panic or
+// too long a time, and in a store that refused it when refusals count no more.
+func failedAttempt(state string, err error) attempt {
 	_, panicked := errors.AsType[*guard.Panic](err)
 	switch {
 	case panicked || errors.Is(err, errTime):
@@ -129,10 +129,10 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 		case settle:
 			b.markSettled(ctx, s)
 		case write:
-			b.write(ctx, s)
+			b.writeIndex(ctx, s)
 		}
 		if keep {
-			_ = b.keep(ctx, s) // findings that are not kept are computed when they are requested
+			_ = b.keepFindings(ctx, s) // findings that are not kept are computed when they are requested
 		}
 		if series { // last, because findings need no index of them, which may take all the time that there is
 			b.writeMetrics(ctx, s)
@@ -149,9 +149,9 @@ func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	}
 	defer done()
 	if b.lacksIndex(s) {
-		b.write(ctx, s)
+		b.writeIndex(ctx, s)
 	}
-	err = b.keep(ctx, s)
+	err = b.keepFindings(ctx, s)
 	if b.lacksMetrics(s) {
 		b.writeMetrics(ctx, s)
 	}
@@ -160,13 +160,13 @@ func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 
 // lacksIndex says that an index of the session, as it was read, can be written and saves time.
 func (b *Background) lacksIndex(s *session.Session) bool {
-	return !s.Indexed() && isWorthIndex(s) && due(b.indexes, s.Ref, s.Fingerprint())
+	return !s.Indexed() && isWorthIndex(s) && isDue(b.indexes, s.Ref, s.Fingerprint())
 }
 
 // lacksMetrics says that the metrics of a session that is worth an index may have none of their own, or one that was
 // made of others than are stored now: they are stored late, and their chunks are joined.
 func (b *Background) lacksMetrics(s *session.Session) bool {
-	return b.writer.Metrics != nil && isWorthIndex(s) && due(b.metrics, s.Ref, stateOf(s))
+	return b.writer.Metrics != nil && isWorthIndex(s) && isDue(b.metrics, s.Ref, stateOf(s))
 }
 
 func isWorthIndex(s *session.Session) bool { return s.Tasks.Len() >= minRows || s.HasIndex() }
@@ -195,14 +195,14 @@ func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	}
 	if !working {
 		b.done.Go(func() {
-			for b.turn(ref.Namespace) {
+			for b.doTurn(ref.Namespace) {
 			}
 		})
 	}
 }
 
-// turn waits for a namespace's turn and does its next job; false if there was none, or after Close.
-func (b *Background) turn(namespace string) bool {
+// doTurn waits for a namespace's turn and does its next job; false if there was none, or after Close.
+func (b *Background) doTurn(namespace string) bool {
 	working, done, err := b.slots.Take(b.ctx, namespace, 0)
 	if err != nil {
 		return false
@@ -231,12 +231,12 @@ func stateOf(s *session.Session) string {
 }
 
 func (b *Background) hasKept(s *session.Session) bool {
-	return !due(b.kept, s.Ref, stateOf(s))
+	return !isDue(b.kept, s.Ref, stateOf(s))
 }
 
-// keep stores a session's findings, unless they are stored. If that fails, it is tried again when the session is next
-// offered, except after a panic, which would come again, and if the store refuses to be written.
-func (b *Background) keep(ctx context.Context, s *session.Session) error {
+// keepFindings stores a session's findings, unless they are stored. If that fails, it is tried again when the session
+// is next offered, except after a panic, which would come again, and if the store refuses to be written.
+func (b *Background) keepFindings(ctx context.Context, s *session.Session) error {
 	const force = false
 	err := b.writer.KeepFindings(ctx, s, force)
 	if err != nil && ctx.Err() == nil {
@@ -245,7 +245,7 @@ func (b *Background) keep(ctx context.Context, s *session.Session) error {
 	if _, panicked := errors.AsType[*guard.Panic](err); err == nil {
 		b.kept.Put(s.Ref, attempt{state: stateOf(s)})
 	} else if panicked || blob.IsDenied(err) {
-		b.kept.Put(s.Ref, failed(stateOf(s), err))
+		b.kept.Put(s.Ref, failedAttempt(stateOf(s), err))
 	}
 	return err
 }
@@ -263,9 +263,9 @@ func (b *Background) hasGrown(s *session.Session) bool {
 	return read-s.IndexedBytes() >= max(b.growth, read/growthDivisor)
 }
 
-// write indexes a session. A failure is logged and remembered, so that it is not tried again at once; an index that was
-// not finished in its turn is no failure.
-func (b *Background) write(ctx context.Context, s *session.Session) {
+// writeIndex indexes a session. A failure is logged and remembered, so that it is not tried again at once; an index
+// that was not finished in its turn is no failure.
+func (b *Background) writeIndex(ctx context.Context, s *session.Session) {
 	began := time.Now()
 	log := b.writer.Log.WithField("session", s.Ref.String())
 	err := b.writer.Write(ctx, s, nil)
@@ -279,7 +279,7 @@ func (b *Background) write(ctx context.Context, s *session.Session) {
 		log.WithError(context.Cause(ctx)).Info(
 			"did not finish a session's index; it is begun again when the session is next loaded")
 	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
-		b.indexes.Put(s.Ref, failed(s.Fingerprint(), cmp.Or(context.Cause(ctx), err)))
+		b.indexes.Put(s.Ref, failedAttempt(s.Fingerprint(), cmp.Or(context.Cause(ctx), err)))
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
 	}
@@ -292,7 +292,7 @@ func (b *Background) writeMetrics(ctx context.Context, s *session.Session) {
 	case err == nil:
 		b.metrics.Put(s.Ref, attempt{state: stateOf(s)})
 	case !errors.Is(cause, context.Canceled):
-		b.metrics.Put(s.Ref, failed(stateOf(s), cmp.Or(cause, err)))
+		b.metrics.Put(s.Ref, failedAttempt(stateOf(s), cmp.Or(cause, err)))
 	}
 }
 

@@ -28,8 +28,8 @@ type Cache struct {
 // NewCache keeps indexes in the folder dir. The oldest are removed when all take more than maxBytes.
 func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBytes: maxBytes} }
 
-// existing returns the folder as a store; nil if it does not exist.
-func (c *Cache) existing() (*local.Store, error) {
+// existingStore returns the folder as a store; nil if it does not exist.
+func (c *Cache) existingStore() (*local.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.store == nil {
@@ -37,18 +37,18 @@ func (c *Cache) existing() (*local.Store, error) {
 			return nil, nil
 		}
 	}
-	return c.opened()
+	return c.openOnce()
 }
 
-// open returns the folder as a store, and makes it if it does not exist.
-func (c *Cache) open() (*local.Store, error) {
+// openStore returns the folder as a store, and makes it if it does not exist.
+func (c *Cache) openStore() (*local.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.opened()
+	return c.openOnce()
 }
 
-// opened opens the folder unless it is open; c.mu must be held.
-func (c *Cache) opened() (_ *local.Store, err error) {
+// openOnce opens the folder unless it is open; c.mu must be held.
+func (c *Cache) openOnce() (_ *local.Store, err error) {
 	if c.store == nil {
 		if c.store, err = local.Open(c.dir); err != nil {
 			return nil, fmt.Errorf("open the folder of indexes: %w", err)
@@ -58,7 +58,7 @@ func (c *Cache) opened() (_ *local.Store, err error) {
 }
 
 func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
-	store, err := c.open()
+	store, err := c.openStore()
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 // list returns the cached objects whose keys have a prefix, and the store that they are in; both are nil if there is no
 // folder yet.
 func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, objects []blob.Object, err error) {
-	store, err = c.existing()
+	store, err = c.existingStore()
 	if err != nil || store == nil {
 		return nil, nil, err
 	}
@@ -84,7 +84,7 @@ func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, ob
 // trim removes the indexes below a root that were written longest ago, until the rest is within c.maxBytes. The one
 // written last stays, whatever its size.
 func (c *Cache) trim(ctx context.Context, root string) error {
-	store, err := c.existing()
+	store, err := c.existingStore()
 	if err != nil || store == nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (o *Opener) KeptFindings(ctx context.Context, ref layout.Session, n int64) 
 	if err == nil || o.Cache == nil || ctx.Err() != nil {
 		return body, err
 	}
-	cached, cacheErr := o.Cache.existing() // nil if there is none
+	cached, cacheErr := o.Cache.existingStore() // nil if there is none
 	if cached == nil || cacheErr != nil {
 		return nil, errors.Join(err, cacheErr)
 	}
@@ -44,7 +44,7 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 	if err := w.put(ctx, layout.FindingsKey(w.Root, ref), bytes.NewReader(kept)); err != nil {
 		return err
 	}
-	return w.written(ctx, ref)
+	return w.endWriting(ctx, ref)
 }
 
 // keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway. Nothing is

@@ -25,7 +25,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 	d := dashboard.New(dashboard.Options{Log: s.log})
 	w := &Writer{Opener: s.opener(), Put: s.store.Put,
 		Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
-			report, err := d.Findings(ctx, d.At(s, 0))
+			report, err := d.Findings(ctx, d.MomentAt(s, 0))
 			if err != nil {
 				return nil, err
 			}
@@ -141,14 +141,14 @@ func TestFindingsThatFail(t *testing.T) {
 			b := NewBackground(w, prometheus.NewRegistry())
 			defer b.Close()
 			must.OK(t, s.store.Delete(t.Context(), key))
-			if err := b.keep(tt.ctx, loaded); err == nil || b.hasKept(loaded) != tt.remembered {
+			if err := b.keepFindings(tt.ctx, loaded); err == nil || b.hasKept(loaded) != tt.remembered {
 				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
 			}
 			if _, err := s.store.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("something is kept: %v", err)
 			}
 			fail = func() error { return nil }
-			if err := b.keep(t.Context(), loaded); err != nil || !b.hasKept(loaded) {
+			if err := b.keepFindings(t.Context(), loaded); err != nil || !b.hasKept(loaded) {
 				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
 			}
 		})

@@ -126,7 +126,7 @@ func answering(d *dashboard.Dashboard, s *session.Session, at int64) http.Handle
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &dashboard.Request{Request: r, Params: params, Moment: *d.At(s, at)})
+			route.Serve(w, &dashboard.Request{Request: r, Params: params, Moment: *d.MomentAt(s, at)})
 		})
 	}
 	return mux

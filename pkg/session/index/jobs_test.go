@@ -32,7 +32,7 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	d := dashboard.New(dashboard.Options{Log: silent.Logger()})
 	writer := s.writer()
 	writer.Jobs = func(ctx context.Context, s *session.Session) (jobs []Job, err error) {
-		shown, err := d.At(s, 0).Jobs(ctx)
+		shown, err := d.MomentAt(s, 0).Jobs(ctx)
 		for _, j := range shown {
 			jobs = append(jobs, Job{
 				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,

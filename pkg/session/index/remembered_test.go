@@ -19,7 +19,7 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 	loaded := s.load()
 	for i := range maxRemembered + 100 {
 		loaded.Ref.Name = fmt.Sprintf("session_%d", i)
-		b.keep(t.Context(), loaded)
+		b.keepFindings(t.Context(), loaded)
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
 		b.indexes.Put(loaded.Ref, attempt{})
 		b.metrics.Put(loaded.Ref, attempt{})

@@ -153,7 +153,7 @@ func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error
 	blocks := make([]tasktable.Block, g.Rows)
 	for s := range g.Chunks {
 		if c := &g.Chunks[s]; part.Has(s) && err == nil {
-			err = sections(c, data[c.From-from:c.To-from], s, blocks)
+			err = readSections(c, data[c.From-from:c.To-from], s, blocks)
 		}
 	}
 	if err == nil {
@@ -168,8 +168,8 @@ func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error
 	return blocks, nil
 }
 
-// sections reads a section of all blocks of a row group.
-func sections(c *tablefile.Chunk, data []byte, section int, blocks []tasktable.Block) error {
+// readSections reads a section of all blocks of a row group.
+func readSections(c *tablefile.Chunk, data []byte, section int, blocks []tasktable.Block) error {
 	return c.Bytes(data, func(text []byte, ends []uint32) {
 		text = slices.Clone(text)
 		from := uint32(0)

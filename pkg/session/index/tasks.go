@@ -119,7 +119,7 @@ func (w *taskWriter) write(tasks *tasktable.Table, progress func(rows int)) erro
 		rowAt = func(i int) int { return int(order[i]) }
 	}
 	for i := range tasks.Len() {
-		if err := w.attempt(tasks.Row(rowAt(i), 0)); err != nil {
+		if err := w.writeAttempt(tasks.Row(rowAt(i), 0)); err != nil {
 			return err
 		}
 		if (i+1)%w.groupRows == 0 {
@@ -164,8 +164,8 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-// attempt writes a task attempt: its row, a row for each state, and a row for each profile event.
-func (w *taskWriter) attempt(r tasktable.Row) error {
+// writeAttempt writes a task attempt: its row, a row for each state, and a row for each profile event.
+func (w *taskWriter) writeAttempt(r tasktable.Row) error {
 	job, id, attempt := r.Job().String(), r.ID().String(), r.Attempt()
 	row := taskRow{
 		owner: w.owner, JobID: job, TaskID: id, AttemptNumber: attempt, Name: string(r.Name()),
@@ -181,7 +181,7 @@ func (w *taskWriter) attempt(r tasktable.Row) error {
 	kind, message, _ := r.Failure()
 	row.CallSite, row.ErrorType, row.ErrorMessage = string(site), string(kind), string(message)
 	w.states = r.States(w.states[:0])
-	row.times(w.states)
+	row.setTimes(w.states)
 	if _, err := w.tasks.Write([]taskRow{row}); err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (w *taskWriter) attempt(r tasktable.Row) error {
 	return err
 }
 
-// times fills in the times and durations that the states give; those that are not known stay null.
-func (r *taskRow) times(states []tasktable.StateTime) {
+// setTimes fills in the times and durations that the states give; those that are not known stay null.
+func (r *taskRow) setTimes(states []tasktable.StateTime) {
 	var created, started, ended int64 // ns
 	for _, s := range states {
 		switch s.State {

@@ -232,7 +232,7 @@ func TestIndexesThatFail(t *testing.T) {
 					Metrics: func(context.Context, layout.Session, bool) error { return fail() }},
 					prometheus.NewRegistry())
 				defer b.Close()
-				b.write(t.Context(), loaded)
+				b.writeIndex(t.Context(), loaded)
 				b.writeMetrics(t.Context(), loaded)
 				if b.lacksIndex(loaded) || b.lacksMetrics(loaded) {
 					t.Error("what has just failed is tried again")
@@ -311,7 +311,7 @@ func TestBackgroundOfJoinedChunks(t *testing.T) {
 		if !b.hasGrown(loaded) {
 			t.Fatal("no index is due")
 		}
-		b.write(t.Context(), loaded)
+		b.writeIndex(t.Context(), loaded)
 		if b.hasGrown(loaded) {
 			t.Fatal("an index is due after one was written")
 		}

@@ -67,7 +67,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 		return blob.ErrPermission
 	}
 	err := guard.CatchPanic(ref.String(), func() (err error) {
-		defer func() { err = errors.Join(err, w.written(ctx, ref)) }() // some tables may be stored after an error
+		defer func() { err = errors.Join(err, w.endWriting(ctx, ref)) }() // some tables may be stored after an error
 		return w.Metrics(ctx, ref, force)
 	})
 	switch {
@@ -106,7 +106,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	}
 	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
-	defer func() { err = errors.Join(err, w.written(ctx, s.Ref)) }() // some tables may be stored after an error
+	defer func() { err = errors.Join(err, w.endWriting(ctx, s.Ref)) }() // some tables may be stored after an error
 	put := w.put
 	if w.denied.Holds() { // also if it ends meanwhile: all of an index is in one place
 		put = w.Cache.put
@@ -130,8 +130,8 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 // writtenTime bounds what is done after writing, which goes on when writing was told to stop.
 const writtenTime = 10 * time.Second
 
-// written ends writing something about a session.
-func (w *Writer) written(ctx context.Context, ref layout.Session) error {
+// endWriting ends writing something about a session.
+func (w *Writer) endWriting(ctx context.Context, ref layout.Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writtenTime)
 	defer cancel()
 	switch {

@@ -36,7 +36,7 @@ func (c *Cache[S]) Aside(
 func (c *Cache[S]) loadAside(
 	ctx context.Context, e *entry[S], load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
 ) (session S, err error) {
-	defer c.recovered(e, &err)
+	defer c.catchPanic(e, &err)
 	return load(ctx, func(total int64) bool { return c.reserveAside(e, total) })
 }
 
@@ -44,6 +44,6 @@ func (c *Cache[S]) loadAside(
 func (c *Cache[S]) reserveAside(e *entry[S], total int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.account(e, total)
-	return c.bytes+c.loading <= c.bound() || total <= c.opts.MaxBytes/asideShare
+	c.setLoading(e, total)
+	return c.bytes+c.loading <= c.maxHeld() || total <= c.opts.MaxBytes/asideShare
 }

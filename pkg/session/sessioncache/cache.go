@@ -154,28 +154,28 @@ func (c *Cache[S]) Close() {
 // Get returns a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the
 // session. After an error of ctx the load continues; Status returns its progress.
 func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, release func(), err error) {
-	e := c.join(ref)
+	e := c.joinEntry(ref)
 	select {
 	case <-e.ready:
 	case <-ctx.Done():
-		c.leave(e)
+		c.leaveEntry(e)
 		return session, nil, fmt.Errorf("wait for session %s: %w", ref, context.Cause(ctx))
 	}
 	if e.err != nil {
-		c.leave(e)
+		c.leaveEntry(e)
 		return session, nil, e.err
 	}
-	c.use(e)
+	c.beginUse(e)
 	session = c.refresh(ctx, e)
-	return session, sync.OnceFunc(func() { c.release(e, session) }), nil
+	return session, sync.OnceFunc(func() { c.endUse(e, session) }), nil
 }
 
 // Begin starts to load a session that is not in memory, without waiting for it.
-func (c *Cache[S]) Begin(ref layout.Session) { c.leave(c.join(ref)) }
+func (c *Cache[S]) Begin(ref layout.Session) { c.leaveEntry(c.joinEntry(ref)) }
 
-// join finds the entry of a session, or makes one and begins its load, and counts the caller as waiting; leave or use
-// ends that. A session that is broken is loaded anew.
-func (c *Cache[S]) join(ref layout.Session) *entry[S] {
+// joinEntry finds the entry of a session, or makes one and begins its load, and counts the caller as waiting; leave or
+// use ends that. A session that is broken is loaded anew.
+func (c *Cache[S]) joinEntry(ref layout.Session) *entry[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[ref]
@@ -203,8 +203,9 @@ func (e *entry[S]) getResult() string {
 	return "hit"
 }
 
-// leave ends what join began. When the last caller leaves a load that still runs, the load is cancelled after Linger.
-func (c *Cache[S]) leave(e *entry[S]) {
+// leaveEntry ends what join began. When the last caller leaves a load that still runs, the load is cancelled after
+// Linger.
+func (c *Cache[S]) leaveEntry(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.waiters--
@@ -244,8 +245,8 @@ func (c *Cache[S]) forget(e *entry[S]) {
 	}
 }
 
-// use turns a caller that waited for a session into one that uses it.
-func (c *Cache[S]) use(e *entry[S]) {
+// beginUse turns a caller that waited for a session into one that uses it.
+func (c *Cache[S]) beginUse(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.waiters--

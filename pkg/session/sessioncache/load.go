@@ -43,7 +43,7 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 	c.mu.Unlock()
 	began = time.Now()
 	defer c.reserve(e, 0) // a load that has ended takes no memory: what it made counts as a session's
-	defer c.recovered(e, &err)
+	defer c.catchPanic(e, &err)
 	session, err = c.opts.Load(working, e.ref, &e.progress, func(total int64) bool { return c.reserve(e, total) })
 	if err != nil && working.Err() != nil {
 		err = c.causeOf(working)
@@ -54,8 +54,8 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 	return began, session, err
 }
 
-// recovered makes a panic an error.
-func (c *Cache[S]) recovered(e *entry[S], err *error) {
+// catchPanic makes a panic an error.
+func (c *Cache[S]) catchPanic(e *entry[S], err *error) {
 	if p := recover(); p != nil {
 		c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p,
 			debug.Stack())
@@ -105,7 +105,7 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 		return // abandoned just before it was done
 	}
 	e.element = c.recent.PushFront(e)
-	c.measured(e, bytes)
+	c.setSize(e, bytes)
 	log.WithField("bytes", e.bytes).Info("loaded a session")
 	if e.bytes > c.opts.MaxBytes {
 		log.WithFields(logrus.Fields{"bytes": e.bytes,
@@ -175,14 +175,14 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	}
 	if changed {
 		e.session = next
-		c.measured(e, bytes)
+		c.setSize(e, bytes)
 		c.evict()
 	}
 }
 
 func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
 	defer c.reserve(e, 0)
-	defer c.recovered(e, &err)
+	defer c.catchPanic(e, &err)
 	return c.opts.Refresh(c.ctx, session)
 }
 

@@ -6,15 +6,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// release ends a use. The session may have grown meanwhile: it prepares and keeps answers when they are first asked
+// endUse ends a use. The session may have grown meanwhile: it prepares and keeps answers when they are first asked
 // for.
-func (c *Cache[S]) release(e *entry[S], session S) {
+func (c *Cache[S]) endUse(e *entry[S], session S) {
 	bytes := session.MemoryBytes()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
 	if e.session == session {
-		c.measured(e, bytes)
+		c.setSize(e, bytes)
 	}
 	c.evict()
 }
@@ -31,18 +31,18 @@ func (c *Cache[S]) Measure(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.entries[ref]; e != nil && e.session == session {
-		c.measured(e, bytes)
+		c.setSize(e, bytes)
 	}
 	c.evict()
-	for el := c.recent.Back(); el != nil && c.bytes+c.loading > c.bound(); el = el.Prev() {
+	for el := c.recent.Back(); el != nil && c.bytes+c.loading > c.maxHeld(); el = el.Prev() {
 		e := el.Value.(*entry[S])
 		e.session.Shrink()
-		c.measured(e, e.session.MemoryBytes())
+		c.setSize(e, e.session.MemoryBytes())
 	}
 }
 
-// measured records how large a session is; c.mu must be held.
-func (c *Cache[S]) measured(e *entry[S], bytes int64) {
+// setSize records how large a session is; c.mu must be held.
+func (c *Cache[S]) setSize(e *entry[S], bytes int64) {
 	if e.element != nil {
 		c.bytes += bytes - e.bytes
 		e.bytes = bytes
@@ -54,13 +54,13 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 func (c *Cache[S]) reserve(e *entry[S], total int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.account(e, total)
+	c.setLoading(e, total)
 	c.evict()
-	return c.bytes+c.loading <= c.bound() || total <= (c.bound()-c.bytes)/max(1, c.holders)
+	return c.bytes+c.loading <= c.maxHeld() || total <= (c.maxHeld()-c.bytes)/max(1, c.holders)
 }
 
-// account records how many bytes a load holds; c.mu must be held.
-func (c *Cache[S]) account(e *entry[S], total int64) {
+// setLoading records how many bytes a load holds; c.mu must be held.
+func (c *Cache[S]) setLoading(e *entry[S], total int64) {
 	switch {
 	case e.reserved == 0 && total > 0:
 		c.holders++
@@ -71,9 +71,9 @@ func (c *Cache[S]) account(e *entry[S], total int64) {
 	e.reserved = total
 }
 
-// bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop takes
-// memory until the garbage collector frees it.
-func (c *Cache[S]) bound() int64 {
+// maxHeld is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop
+// takes memory until the garbage collector frees it.
+func (c *Cache[S]) maxHeld() int64 {
 	if c.loading > 0 {
 		return c.opts.MaxBytes - c.opts.MaxBytes/4
 	}
@@ -83,7 +83,7 @@ func (c *Cache[S]) bound() int64 {
 // evict drops sessions, the least recently used first, until the rest is within the bound; c.mu must be held. Sessions
 // in use stay, because dropping them would free nothing. So does the one used last, unless a load needs its memory.
 func (c *Cache[S]) evict() {
-	for el := c.recent.Back(); el != nil && c.bytes+c.loading > c.bound(); {
+	for el := c.recent.Back(); el != nil && c.bytes+c.loading > c.maxHeld(); {
 		if el == c.recent.Front() && c.loading == 0 {
 			return
 		}

@@ -77,7 +77,7 @@ func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Count
 	if err != nil {
 		return nil, err
 	}
-	l.offer(s, began)
+	l.offerForIndex(s, began)
 	if l.background != nil {
 		l.verifications.Go(func() { l.verify(s) })
 	}
@@ -109,12 +109,12 @@ func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Count
 	if err != nil {
 		return nil, err
 	}
-	l.loads.WithLabelValues(source(s)).Inc()
+	l.loads.WithLabelValues(sourceName(s)).Inc()
 	return s, nil
 }
 
-// source says what a session's tables were made of.
-func source(s *session.Session) string {
+// sourceName says what a session's tables were made of.
+func sourceName(s *session.Session) string {
 	switch {
 	case s.Indexed():
 		return "index"
@@ -129,13 +129,13 @@ func (l *Loader) refresh(ctx context.Context, s *session.Session) (*session.Sess
 	began := time.Now()
 	next, err := s.Refresh(ctx)
 	if err == nil {
-		l.offer(next, began)
+		l.offerForIndex(next, began)
 	}
 	return next, err
 }
 
-// offer has a session indexed that was read at began.
-func (l *Loader) offer(s *session.Session, began time.Time) {
+// offerForIndex has a session indexed that was read at began.
+func (l *Loader) offerForIndex(s *session.Session, began time.Time) {
 	if l.background != nil {
 		l.background.Offer(s, s.Ended() || !l.opts.Growing(s.Ref, began))
 	}

@@ -34,7 +34,7 @@ const (
 func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	logs := l.node(o.Node)
+	logs := l.nodeOf(o.Node)
 	logs.prefix = prefix
 	logs.lists = append(logs.lists, emptyList{object: b})
 	l.contents += chunkHash(b.Key, b.Size)

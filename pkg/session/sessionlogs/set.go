@@ -85,7 +85,7 @@ func New(store blob.Reader) *Set {
 func (l *Set) Add(o layout.Object, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	logs := l.node(o.Node)
+	logs := l.nodeOf(o.Node)
 	log := logs.files[o.Path]
 	if log == nil {
 		log = &stream{key: o.Stream}
@@ -110,8 +110,8 @@ const (
 	chunkBytes  = 64
 )
 
-// node returns a node's logs, and adds the node if needed; l.mu is held.
-func (l *Set) node(node rayid.Node) *nodeLogs {
+// nodeOf returns a node's logs, and adds the node if needed; l.mu is held.
+func (l *Set) nodeOf(node rayid.Node) *nodeLogs {
 	logs := l.nodes[node]
 	if logs == nil {
 		logs = &nodeLogs{files: make(map[string]*stream)}

@@ -61,7 +61,7 @@ func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample
 	last := make(map[string]layout.Sample)
 	t := time.Unix(0, at)
 	for _, hour := range []time.Time{t.Add(-time.Hour), t} {
-		samples, err := s.series.hour(ctx, seriesPath(hour))
+		samples, err := s.series.readHour(ctx, seriesPath(hour))
 		if err != nil {
 			return nil, err
 		}
@@ -74,9 +74,9 @@ func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample
 	return last, nil
 }
 
-// hour returns one hour's samples, in the order in which they are stored; none if the hour is not stored. If they were
-// read before, it reads only what was stored since. Lines that cannot be read are left out.
-func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, error) {
+// readHour returns one hour's samples, in the order in which they are stored; none if the hour is not stored. If they
+// were read before, it reads only what was stored since. Lines that cannot be read are left out.
+func (s *seriesSet) readHour(ctx context.Context, path string) ([]layout.Sample, error) {
 	f, err := s.hours.Open(ctx, rayid.Node{}, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -89,7 +89,7 @@ func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, err
 	if err == nil {
 		got, err = h.GetFor(ctx, strconv.FormatInt(f.Size(), 10), func(ctx context.Context) (hourSamples, error) {
 			before, _ := h.Loaded()
-			return s.read(ctx, f, before)
+			return s.readSince(ctx, f, before)
 		})
 	}
 	if err != nil {
@@ -98,9 +98,9 @@ func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, err
 	return got.samples, nil
 }
 
-// read returns out, what was read of an hour before, with the samples that f has since. When they take maxSeriesBytes,
-// or all the memory that is reserved here, the rest is left out.
-func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSamples) (hourSamples, error) {
+// readSince returns out, what was read of an hour before, with the samples that f has since. When they take
+// maxSeriesBytes, or all the memory that is reserved here, the rest is left out.
+func (s *seriesSet) readSince(ctx context.Context, f *sessionlogs.File, out hourSamples) (hourSamples, error) {
 	if out.read > f.Size() {
 		out = hourSamples{} // the hour was replaced: read it from its start
 	}

@@ -33,7 +33,8 @@ func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
 // says why, which is kept as a value would be.
 func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) {
 	if snap.size > maxSnapshotBytes {
-		return s.refuse(snap, fmt.Errorf("%d bytes are more than the %d allowed", snap.size, maxSnapshotBytes)), nil
+		return s.noteRefused(snap,
+			fmt.Errorf("%d bytes are more than the %d allowed", snap.size, maxSnapshotBytes)), nil
 	}
 	var p parsedSnapshot
 	err := error(nil)
@@ -48,7 +49,7 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	case err != nil:
 		return p, err
 	case errors.Is(p.malformed, pyjson.ErrTooLarge):
-		return s.refuse(snap, errors.New(
+		return s.noteRefused(snap, errors.New(
 			"it needs more memory than one stored answer may take (three eighths of --max-answer-memory)")), nil
 	}
 	return p, nil
@@ -76,8 +77,8 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 	return p, nil
 }
 
-// refuse records that a snapshot is not shown, and why.
-func (s *Set) refuse(snap *Snapshot, why error) parsedSnapshot {
+// noteRefused records that a snapshot is not shown, and why.
+func (s *Set) noteRefused(snap *Snapshot, why error) parsedSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why)

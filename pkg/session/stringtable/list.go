@@ -17,9 +17,9 @@ const (
 	listMaxBits   = 11
 )
 
-// place finds the chunk of element i and its index there: chunk sizes double from 1<<listFirstBits until
+// placeOf finds the chunk of element i and its index there: chunk sizes double from 1<<listFirstBits until
 // 1<<listMaxBits.
-func place(i int) (chunk, at int) {
+func placeOf(i int) (chunk, at int) {
 	const grown = 1<<listMaxBits - 1<<listFirstBits // elements in the chunks that were still growing
 	if i >= grown {
 		i -= grown
@@ -32,7 +32,7 @@ func place(i int) (chunk, at int) {
 
 // Add appends a value and returns its index.
 func (l *List[T]) Add(v T) int {
-	chunk, at := place(l.n)
+	chunk, at := placeOf(l.n)
 	if chunk == len(l.chunks) {
 		l.chunks = append(l.chunks, make([]T, 1<<min(listFirstBits+chunk, listMaxBits)))
 	}
@@ -45,7 +45,7 @@ func (l *List[T]) Add(v T) int {
 func (l *List[T]) Len() int { return l.n }
 
 func (l *List[T]) At(i int) *T {
-	chunk, at := place(i)
+	chunk, at := placeOf(i)
 	return &l.chunks[chunk][at]
 }
 

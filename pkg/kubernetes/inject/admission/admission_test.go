@@ -250,7 +250,7 @@ func TestRun(t *testing.T) {
 func TestServesAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		serving, stop := delayed(ctx, 5*time.Second)
+		serving, stop := endingLater(ctx, 5*time.Second)
 		defer stop()
 		cancel()
 		began := time.Now()

@@ -75,16 +75,16 @@ func newCopier(o Options) *copier {
 	}
 }
 
-// forget has a namespace looked at again: it may be another one of the same name, which has nothing yet.
-func (c *copier) forget(namespace string) {
+// forgetNamespace has a namespace looked at again: it may be another one of the same name, which has nothing yet.
+func (c *copier) forgetNamespace(namespace string) {
 	c.ready.Delete(target{namespace, false})
 	c.ready.Delete(target{namespace, true})
 	c.accounts.Delete(namespace)
 }
 
-// prepare copies everything that collectors need into a namespace, unless that was done a short time ago. If it takes
+// copyInto copies everything that collectors need into a namespace, unless that was done a short time ago. If it takes
 // longer than the caller's ctx, it goes on in the background, once for all callers, and the error says so.
-func (c *copier) prepare(ctx context.Context, to target) error {
+func (c *copier) copyInto(ctx context.Context, to target) error {
 	if len(c.Copies) == 0 || to.namespace == c.Namespace {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 	target.SetName(name)
 	target.SetNamespace(namespace)
 	target.SetLabels(map[string]string{"app.kubernetes.io/managed-by": owner})
-	target.SetAnnotations(annotations(source.GetAnnotations()))
+	target.SetAnnotations(copiedAnnotations(source.GetAnnotations()))
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
 	if apierrors.IsConflict(err) {
 		return nil
@@ -153,8 +153,8 @@ func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 var deployers = []string{"helm.sh/", "kubectl.kubernetes.io/", "argoproj.io/", "fluxcd.io/", "cattle.io/",
 	"openshift.io/"}
 
-// annotations are those of a copy: an account's name the cloud's role, but none of a deployer's.
-func annotations(source map[string]string) map[string]string {
+// copiedAnnotations are those of a copy: an account's name the cloud's role, but none of a deployer's.
+func copiedAnnotations(source map[string]string) map[string]string {
 	copied := maps.Clone(source)
 	maps.DeleteFunc(copied, func(key, _ string) bool {
 		return slices.ContainsFunc(deployers, func(d string) bool { return strings.Contains(key, d) })
@@ -186,8 +186,8 @@ func (c *copier) mayUse(ctx context.Context, namespace, account string) error {
 				return none, fmt.Errorf("service account default has pull secret %s, %s has not", secret.Name, account)
 			}
 		}
-		given := annotations(ours.Annotations)
-		for key, value := range annotations(usual.Annotations) {
+		given := copiedAnnotations(ours.Annotations)
+		for key, value := range copiedAnnotations(usual.Annotations) {
 			if given[key] != value {
 				return none, fmt.Errorf("service account default has another %s than %s", key, account)
 			}

@@ -39,9 +39,9 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	changed := req.Object.Raw
 	switch {
 	case err != nil:
-	case h.wants(object, before, req.Operation):
+	case h.wantsCollector(object, before, req.Operation):
 		var options inject.Options
-		options, warnings = h.prepare(ctx, req, object)
+		options, warnings = h.prepareNamespace(ctx, req, object)
 		inject.Keep(object.Object, before.Object, h.Inject)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	default:
@@ -50,20 +50,21 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	}
 	if err != nil {
 		log.WithError(err).Error("the collector could not be added")
-		return admission.Allowed("").WithWarnings(warning(fmt.Sprintf("the collector could not be added: %v", err)))
+		return admission.Allowed("").WithWarnings(
+			shortWarning(fmt.Sprintf("the collector could not be added: %v", err)))
 	}
 	resp := admission.PatchResponseFromRaw(req.Object.Raw, changed)
 	if !resp.Allowed {
 		log.Errorf("the collector could not be added: %v", resp.Result)
-		return admission.Allowed("").WithWarnings(warning("the collector could not be added"))
+		return admission.Allowed("").WithWarnings(shortWarning("the collector could not be added"))
 	}
 	for _, w := range warnings {
 		log.Warn(w)
-		resp.Warnings = append(resp.Warnings, warning(w))
+		resp.Warnings = append(resp.Warnings, shortWarning(w))
 	}
 	for _, c := range changes {
 		for _, w := range c.Warnings {
-			resp.Warnings = append(resp.Warnings, warning(w))
+			resp.Warnings = append(resp.Warnings, shortWarning(w))
 		}
 		if len(c.Done) > 0 {
 			log.WithField("pods", len(c.Done)).Info("collector added")
@@ -72,10 +73,10 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return resp
 }
 
-// wants says whether an object is to have the collector; before is the object before an update. One that runs without a
-// collector is left alone unless its label asks for one: KubeRay may change a cluster at any time, and would then make
-// some of its pods anew.
-func (h *handler) wants(object, before *unstructured.Unstructured, operation admissionv1.Operation) bool {
+// wantsCollector says whether an object is to have the collector; before is the object before an update. One that runs
+// without a collector is left alone unless its label asks for one: KubeRay may change a cluster at any time, and would
+// then make some of its pods anew.
+func (h *handler) wantsCollector(object, before *unstructured.Unstructured, operation admissionv1.Operation) bool {
 	if object.GetDeletionTimestamp() != nil {
 		return false
 	}
@@ -92,9 +93,9 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
 }
 
-// prepare gives the namespace what collectors need there. It returns the options of inject that fit the namespace, and
-// warnings about what is missing. A dry run changes nothing.
-func (h *handler) prepare(ctx context.Context, req admission.Request, object *unstructured.Unstructured) (
+// prepareNamespace gives the namespace what collectors need there. It returns the options of inject that fit the
+// namespace, and warnings about what is missing. A dry run changes nothing.
+func (h *handler) prepareNamespace(ctx context.Context, req admission.Request, object *unstructured.Unstructured) (
 	o inject.Options, warnings []string) {
 	o = h.Inject
 	if h.copier == nil {
@@ -104,10 +105,10 @@ func (h *handler) prepare(ctx context.Context, req admission.Request, object *un
 		fmt.Errorf("no answer from Kubernetes within %s", prepareTimeout))
 	defer cancel()
 	if req.Operation == admissionv1.Create {
-		h.copier.forget(req.Namespace)
+		h.copier.forgetNamespace(req.Namespace)
 	}
 	if req.DryRun == nil || !*req.DryRun {
-		if err := h.copier.prepare(ctx, target{req.Namespace, inject.Isolated(object.Object)}); err != nil {
+		if err := h.copier.copyInto(ctx, target{req.Namespace, inject.Isolated(object.Object)}); err != nil {
 			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
 		}
 	}
@@ -145,8 +146,8 @@ func mutate(object *unstructured.Unstructured, raw []byte, o inject.Options) ([]
 	return out, changes, nil
 }
 
-// warning cuts a text to what Kubernetes passes on to clients: at most 256 characters.
-func warning(text string) string {
+// shortWarning cuts a text to what Kubernetes passes on to clients: at most 256 characters.
+func shortWarning(text string) string {
 	const longest = 250
 	if len(text) > longest {
 		return text[:longest] + "…"

@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := delayed(ctx, o.ShutdownDelay)
+	ctx, stop := endingLater(ctx, o.ShutdownDelay)
 	defer stop()
 	server := webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: o.CertDir})
 	if o.CertDir == "" {
@@ -92,8 +92,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// delayed is a context that ends some time after another one.
-func delayed(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
+// endingLater is a context that ends some time after another one.
+func endingLater(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {

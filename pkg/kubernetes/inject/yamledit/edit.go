@@ -127,8 +127,8 @@ func (e *editor) compactLists(n *yaml.Node) bool {
 			}
 			if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.SequenceNode && c.Style&yaml.FlowStyle == 0 &&
 				len(c.Content) > 0 {
-				if dash, err := e.dash(c); err == nil {
-					found, compact = true, dash == e.column(e.start(n.Content[i-1]))
+				if dash, err := e.dashColumn(c); err == nil {
+					found, compact = true, dash == e.columnOf(e.startOf(n.Content[i-1]))
 					return
 				}
 			}
@@ -156,7 +156,7 @@ func (e *editor) editNode(n *yaml.Node, want any, p place) error {
 		}
 	case []any:
 		if n.Kind == yaml.SequenceNode && len(n.Content) > 0 {
-			if kept, ok := align(have.([]any), want); ok {
+			if kept, ok := matchItems(have.([]any), want); ok {
 				return e.editSequence(n, want, kept, p)
 			}
 		}
@@ -168,7 +168,7 @@ func (e *editor) editNode(n *yaml.Node, want any, p place) error {
 // end. A key whose value comes from a merge (<<) is added too if the value differs, because the mapping's own keys
 // count more. If a key is to go, the whole mapping is replaced.
 func (e *editor) editMapping(n *yaml.Node, have, want map[string]any, p place) error {
-	in := place{indent: e.column(e.start(n.Content[0])), flow: p.flow || n.Style&yaml.FlowStyle != 0}
+	in := place{indent: e.columnOf(e.startOf(n.Content[0])), flow: p.flow || n.Style&yaml.FlowStyle != 0}
 	for k := range have {
 		if _, ok := want[k]; !ok {
 			return e.replaceNode(n, want, p)
@@ -206,7 +206,7 @@ func (e *editor) editMapping(n *yaml.Node, have, want map[string]any, p place) e
 }
 
 // editSequence notes the changes of a list to want: it edits and removes items, and adds others at the end. kept is the
-// result of align.
+// result of matchItems.
 func (e *editor) editSequence(n *yaml.Node, want []any, kept []int, p place) error {
 	flow := p.flow || n.Style&yaml.FlowStyle != 0
 	if slices.Contains(kept, -1) && (flow || !slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })) {
@@ -214,7 +214,7 @@ func (e *editor) editSequence(n *yaml.Node, want []any, kept []int, p place) err
 	}
 	in := place{flow: flow}
 	if !flow {
-		dash, err := e.dash(n)
+		dash, err := e.dashColumn(n)
 		if err != nil {
 			return err
 		}
@@ -246,9 +246,9 @@ func (e *editor) editSequence(n *yaml.Node, want []any, kept []int, p place) err
 	return e.insertBlock(n, text, in.indent)
 }
 
-// align returns for each item of have the index of the item in want that it becomes, -1 for none: by name where all
-// items have one, by place otherwise. ok is false if items would have to be put between others.
-func align(have, want []any) (kept []int, ok bool) {
+// matchItems returns for each item of have the index of the item in want that it becomes, -1 for none: by name where
+// all items have one, by place otherwise. ok is false if items would have to be put between others.
+func matchItems(have, want []any) (kept []int, ok bool) {
 	kept = make([]int, len(have))
 	names := map[string]int{}
 	for i, w := range want {
@@ -283,7 +283,7 @@ func nameOf(v any) string {
 
 // insertBlock puts text on lines of its own after the last line of a block collection.
 func (e *editor) insertBlock(n *yaml.Node, text string, indent int) error {
-	end, err := e.end(n, indent)
+	end, err := e.endOf(n, indent)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (e *editor) insertBlock(n *yaml.Node, text string, indent int) error {
 
 // insertFlow notes that entries are added at the end of a collection in brackets (flow style), as JSON.
 func (e *editor) insertFlow(n *yaml.Node, added any) error {
-	end, err := e.bracketEnd(e.content(n))
+	end, err := e.bracketEnd(e.contentStart(n))
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (e *editor) insertFlow(n *yaml.Node, added any) error {
 // removeItem notes that the lines of an item are removed from a list in block style. indent is the column of the list's
 // dashes.
 func (e *editor) removeItem(n *yaml.Node, indent int) error {
-	end, err := e.end(n, indent)
+	end, err := e.endOf(n, indent)
 	if err != nil {
 		return err
 	}
@@ -338,11 +338,11 @@ func (e *editor) removeItem(n *yaml.Node, indent int) error {
 
 // replaceNode notes that the node n, which stands at p, is replaced by want.
 func (e *editor) replaceNode(n *yaml.Node, want any, p place) error {
-	end, err := e.end(n, p.indent)
+	end, err := e.endOf(n, p.indent)
 	if err != nil {
 		return err
 	}
-	start := e.start(n)
+	start := e.startOf(n)
 	if p.flow {
 		text, err := json.Marshal(want)
 		if err != nil {
@@ -352,14 +352,14 @@ func (e *editor) replaceNode(n *yaml.Node, want any, p place) error {
 		return nil
 	}
 	if p.key == nil { // an item of a list, or the document
-		text, err := render(want, e.column(start), e.compact)
+		text, err := render(want, e.columnOf(start), e.compact)
 		if err != nil {
 			return err
 		}
 		e.add(start, end, text)
 		return nil
 	}
-	if start, err = e.colon(p.key); err != nil {
+	if start, err = e.behindColon(p.key); err != nil {
 		return err
 	}
 	indent := p.indent

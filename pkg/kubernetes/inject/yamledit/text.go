@@ -25,8 +25,8 @@ func newText(src string) *text {
 	return t
 }
 
-// start is the byte offset of a node. Columns count characters.
-func (t *text) start(n *yaml.Node) int {
+// startOf is the byte offset of a node. Columns count characters.
+func (t *text) startOf(n *yaml.Node) int {
 	if n.Line > len(t.lines) {
 		return len(t.src)
 	}
@@ -38,8 +38,8 @@ func (t *text) start(n *yaml.Node) int {
 	return min(at, len(t.src))
 }
 
-// column is how many bytes precede offset in its line.
-func (t *text) column(offset int) int {
+// columnOf is how many bytes precede offset in its line.
+func (t *text) columnOf(offset int) int {
 	return offset - (strings.LastIndexByte(t.src[:offset], '\n') + 1)
 }
 
@@ -55,13 +55,13 @@ func (t *text) lineEnd(offset int) int {
 	return len(t.src)
 }
 
-// end returns the offset after the last character of a node. indent is the column of the key or dash that holds it, -1
-// for the document.
-func (t *text) end(n *yaml.Node, indent int) (int, error) {
-	at := t.content(n)
+// endOf returns the offset after the last character of a node. indent is the column of the key or dash that holds it,
+// -1 for the document.
+func (t *text) endOf(n *yaml.Node, indent int) (int, error) {
+	at := t.contentStart(n)
 	switch n.Kind {
 	case yaml.DocumentNode:
-		return t.end(n.Content[0], indent)
+		return t.endOf(n.Content[0], indent)
 	case yaml.AliasNode:
 		return at + len("*") + len(n.Value), nil
 	case yaml.MappingNode, yaml.SequenceNode:
@@ -80,9 +80,9 @@ func (t *text) end(n *yaml.Node, indent int) (int, error) {
 	}
 }
 
-// content returns the offset at which a node begins, behind its anchor and tag.
-func (t *text) content(n *yaml.Node) int {
-	at := t.start(n)
+// contentStart returns the offset at which a node begins, behind its anchor and tag.
+func (t *text) contentStart(n *yaml.Node) int {
+	at := t.startOf(n)
 	if n.Kind == yaml.AliasNode {
 		return at
 	}
@@ -104,28 +104,28 @@ func (t *text) content(n *yaml.Node) int {
 func (t *text) blockEnd(n *yaml.Node) (int, error) {
 	last := n.Content[len(n.Content)-1]
 	if n.Kind == yaml.MappingNode {
-		first := t.column(t.start(n.Content[0]))
+		first := t.columnOf(t.startOf(n.Content[0]))
 		if last.Kind == yaml.ScalarNode && last.Value == "" && last.Tag == "!!null" && last.Anchor == "" {
-			return t.colon(n.Content[len(n.Content)-2])
+			return t.behindColon(n.Content[len(n.Content)-2])
 		}
-		return t.end(last, first)
+		return t.endOf(last, first)
 	}
-	dash, err := t.dash(n)
+	dash, err := t.dashColumn(n)
 	if err != nil {
 		return 0, err
 	}
-	return t.end(last, dash)
+	return t.endOf(last, dash)
 }
 
-// dash is the column of a block sequence's dashes.
-func (t *text) dash(n *yaml.Node) (int, error) {
+// dashColumn is the column of a block sequence's dashes.
+func (t *text) dashColumn(n *yaml.Node) (int, error) {
 	at, err := t.dashBefore(n.Content[0])
-	return t.column(at), err
+	return t.columnOf(at), err
 }
 
 // dashBefore returns the offset of an item's dash. There may be comments between the dash and the item.
 func (t *text) dashBefore(item *yaml.Node) (int, error) {
-	for at := t.start(item); ; {
+	for at := t.startOf(item); ; {
 		before := strings.TrimRight(t.src[:at], " \t\r\n")
 		begin := strings.LastIndexByte(before, '\n') + 1
 		if i := strings.IndexByte(before[begin:], '#'); i >= 0 && strings.Trim(before[begin:begin+i], " \t-") == "" {
@@ -139,9 +139,9 @@ func (t *text) dashBefore(item *yaml.Node) (int, error) {
 	}
 }
 
-// colon returns the offset after the colon that follows a key.
-func (t *text) colon(key *yaml.Node) (int, error) {
-	at, err := t.end(key, 0)
+// behindColon returns the offset after the colon that follows a key.
+func (t *text) behindColon(key *yaml.Node) (int, error) {
+	at, err := t.endOf(key, 0)
 	if err != nil {
 		return 0, err
 	}
