@@ -127,6 +127,13 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "1 log not looked at"}},
+		"an event of a type that a later Ray sends": {
+			map[string]string{events: ended + strings.NewReplacer("NODE_DEFINITION_EVENT", "NODE_WEATHER_EVENT",
+				"nodeDefinitionEvent", "nodeWeatherEvent", `"AAAA"`, `"AAAD"`).Replace(nodeUp),
+				driver: "step 1\n" + traceback},
+			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard",
+			[]string{"1 event of an unknown type skipped"}},
 		"a job that succeeded": {map[string]string{
 			jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
 			catalog.Succeeded, "Nothing failed.", "", nil},

@@ -61,7 +61,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	}
 	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
-	r.Missing, r.Partial = append(append([]string{}, b.missing...), b.session.Damage()...), b.partial
+	r.Missing, r.Partial = append([]string{}, b.missing...), b.partial
+	// Beside damage these count events of types that this version does not know.
+	r.Missing = append(append(r.Missing, b.session.Warnings...), b.session.Snapshots.Refused()...)
 	if n := len(b.unreadLogs); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
