@@ -93,7 +93,7 @@ func (u *undone) unfinished() []attempt {
 func (b *builder) now(j *job) string {
 	causes, calls := j.undone.causes(), j.undone.running
 	if len(causes) > 0 {
-		return causes[0].root().Title
+		return causes[0].rootCause().Title
 	}
 	if len(calls) == 0 {
 		calls = j.undone.unanswered
@@ -101,7 +101,7 @@ func (b *builder) now(j *job) string {
 	if len(calls) == 0 {
 		return ""
 	}
-	inside := j.undone.inside(calls, ", and in it for ")
+	inside := j.undone.startedByThese(calls, ", and in it for ")
 	for _, f := range b.findings {
 		if f.Kind == Starved && j.hasDriver(f.job) && len(f.names) > 0 && strings.HasSuffix(inside, " "+f.names[0]) {
 			inside = "; in it " + f.Title
