@@ -176,7 +176,8 @@ func (b *builder) gcsEnded() *finding {
 // raylet beside them goes on. That alone is not enough: where the raylet was told to end, or the head was lost, the
 // autoscaler may only have ended first, and a GCS that has nothing to do logs little. So one more sign is needed: the
 // autoscaler logged something else long after its last round, the raylet went on for longer than a pod that ends, or a
-// driver logged that it got no answer.
+// driver logged that it got no answer. Only an autoscaler with a rhythm tells anything, one whose last three rounds came
+// soon after each other.
 func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logText) (at int64) {
 	monitor := b.nodeLog(head, "monitor.log")
 	rounds := b.matches(monitor, round())
@@ -190,7 +191,8 @@ func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logTe
 	}
 	answered := rounds[n-1].at
 	at = max(lastLogged, answered)
-	if at-answered > silence || last-at < standsStill {
+	wentOn := lastLogged-answered > silence // the GCS still logged when the autoscaler had no more rounds
+	if wentOn || last-at < standsStill {
 		return 0
 	}
 	said, _, _ := b.lastTime(monitor)

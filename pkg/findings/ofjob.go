@@ -51,7 +51,7 @@ func (r *Report) noJob(ids []string) *NoJobError {
 		when = "The session had no job at this moment"
 	}
 	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")),
-		Advice: "It has none of which anything is stored."}
+		Advice: "Nothing of any job is stored."}
 	const maxNames = 3
 	var names []string
 	for i := range r.Jobs[:min(len(r.Jobs), maxNames)] {

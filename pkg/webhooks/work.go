@@ -69,8 +69,9 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 	return finished
 }
 
-// advance claims the session or job, reads its findings, and sends the events, as far as that is possible now. ctx,
-// working and finished are those of step.
+// advance claims the session or job, reads its findings, and sends the events, as far as that is possible now. It stops
+// early when working ends, because others wait, or when ctx ends. finished says that nothing is left, or that another
+// replica has done it. Whatever keeps it from going on sets due, or leaves it where the next step may be at once.
 func (w *work) advance(ctx, working context.Context) (finished bool, err error) {
 	if w.claimed && !w.claimLasts() {
 		w.claimed = false

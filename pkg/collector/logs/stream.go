@@ -335,8 +335,8 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		return s.storedEnd, min(n, limit), oldest
 	}
 	if s.shippableBytes(s.current) == 0 {
-		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known
-		// first.
+		// The current file was finished while a chunk of it was in flight. n says that the next file waits; where its
+		// bytes begin is known when Resume has found out whether that chunk is stored, see Unresumed.
 		if next := s.nextFile(time.Now()); next != nil && s.state == inFlight {
 			return s.storedEnd, min(s.shippableBytes(next), limit), next.unstoredSince
 		}

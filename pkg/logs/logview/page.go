@@ -89,8 +89,9 @@ func partEnd(encoding logline.Encoding, part []byte) int {
 	return len(part)
 }
 
-// lineOf is what is shown of a line. It may be a part of a line: cutBefore and cutBehind say that the text may go on
-// before or behind it, so that a character may be cut there.
+// lineOf is what is shown of a line: its level, its text in parts with the colors that its terminal codes name, and how
+// many bytes a long one has besides. It may be a part of a line: cutBefore and cutBehind say that the text may go on
+// before or behind it, so that a character may be cut there. A text in UTF-16 becomes UTF-8 first.
 func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) Line {
 	if encoding != logline.Bytes {
 		line = encoding.Append(make([]byte, 0, len(line)), line)

@@ -134,7 +134,7 @@ func (d *dashboard) addPanel(page *web.Panels, panelID string, values *values) {
 	switch {
 	case err == nil && shown != nil:
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.webPanel(values)}}}
-	case d == hardwareOnly():
+	case d == hardwareOnly(): // its panels are a few: the one that was asked for may exist in a dashboard with metrics
 		page.Title, page.Missing = d.Title, noFigures
 	default:
 		page.Title, page.Missing = d.Title, noPanel
