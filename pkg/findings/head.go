@@ -176,8 +176,8 @@ func (b *builder) gcsEnded() *finding {
 // raylet beside them goes on. That alone is not enough: where the raylet was told to end, or the head was lost, the
 // autoscaler may only have ended first, and a GCS that has nothing to do logs little. So one more sign is needed: the
 // autoscaler logged something else long after its last round, the raylet went on for longer than a pod that ends, or a
-// driver logged that it got no answer. Only an autoscaler with a rhythm tells anything, one whose last three rounds came
-// soon after each other.
+// driver logged that it got no answer. Only an autoscaler with a rhythm tells anything: one whose last three rounds
+// came soon after each other.
 func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logText) (at int64) {
 	monitor := b.nodeLog(head, "monitor.log")
 	rounds := b.matches(monitor, round())

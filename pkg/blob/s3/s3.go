@@ -162,8 +162,6 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-			// All know Content-MD5, and those with an object lock take no object without it.
-			o.APIOptions = append(o.APIOptions, smithyhttp.AddContentChecksumMiddleware)
 		}
 	})
 	region := client.Options().Region

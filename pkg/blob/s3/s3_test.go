@@ -2,8 +2,6 @@ package s3
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +21,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -345,21 +342,8 @@ func TestListingsThatAreNotFound(t *testing.T) {
 	}
 }
 
-// TestContentMD5: servers other than Amazon's, whose buckets have an object lock, take no object without its MD5 sum.
-func TestContentMD5(t *testing.T) {
-	const body = "some events"
-	sum := md5.Sum([]byte(body))
-	got := ""
-	s := at(t, "bucket", func(w http.ResponseWriter, r *http.Request) {
-		got = r.Header.Get("Content-MD5")
-		w.Header().Set("ETag", `"1"`)
-	})
-	must.OK(t, s.Put(t.Context(), "key", strings.NewReader(body)))
-	says.Equal(t, got, base64.StdEncoding.EncodeToString(sum[:]))
-}
-
 // TestLockedBuckets: Amazon's buckets with an object lock want a checksum with each object, at its endpoints of other
-// names, too. Other servers get Content-MD5 only: some refuse the rest.
+// names, too. Other servers get none, which some refuse.
 func TestLockedBuckets(t *testing.T) {
 	for endpoint, want := range map[string]bool{
 		"https://s3.eu-west-1.amazonaws.com": true, "https://bucket.vpce-1a-2b.s3.eu-west-1.vpce.amazonaws.com": true,
