@@ -112,8 +112,8 @@ func (b *block) sessionName(i int) []byte {
 	return b.text[from : from+int(b.rows[i].nameLen)]
 }
 
-// add appends a session, with its texts cut to what a block may hold. A name with upper case is also in the text for
-// searches, in lower case.
+// add appends a session. Texts and numbers are cut to what a row may hold; a session whose details were never read has
+// none. Searches find a name with upper case too, because the text for searches has it again in lower case.
 func (b *block) add(n *names, r *record) {
 	d := r.details
 	if d == nil {
@@ -212,7 +212,8 @@ func (r *row) running(now int64, quiet time.Duration) bool {
 	return lifetime.Runs(r.end, r.lastWritten(), now, quiet.Microseconds())
 }
 
-// duration is Entry.Duration in microseconds; 0 if not known.
+// duration is Entry.Duration in microseconds; 0 if not known. A running session lasts until now. One that has ended
+// without an end marker ended with its last write; if only its marker is stored, its duration is not known.
 func (r *row) duration(now int64, quiet time.Duration) int64 {
 	end := r.end
 	switch {

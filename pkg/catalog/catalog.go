@@ -57,10 +57,10 @@ type Catalog struct {
 	opts    Options
 	metrics metrics
 
-	refreshing chan struct{}                     // holds a token while all markers are listed
-	lately     chan struct{}                     // holds a token while time-ordered markers are listed
-	misses     *rate.Limiter                     // of looking for single clusters
-	missed     *cache.Cache[[2]string, struct{}] // namespace and name of those looked for within missAge
+	listingAll    chan struct{}                     // holds a token while all markers are listed
+	listingRecent chan struct{}                     // holds a token while time-ordered markers are listed
+	misses        *rate.Limiter                     // of looking for single clusters
+	missed        *cache.Cache[[2]string, struct{}] // namespace and name of those looked for within missAge
 
 	mu       sync.Mutex
 	table    table
@@ -110,7 +110,7 @@ const (
 // retry is the pause after a failed listing, if it is shorter than Interval.
 const retry = 5 * time.Second
 
-// New creates an empty catalog. Start fills it.
+// New creates an empty catalog, and registers its metrics. Start fills it.
 func New(opts Options) *Catalog {
 	opts.Interval = cmp.Or(opts.Interval, DefaultInterval)
 	opts.FullRequests = cmp.Or(opts.FullRequests, DefaultFullRequests)
@@ -119,11 +119,11 @@ func New(opts Options) *Catalog {
 		opts: opts, table: newTable(), changed: make(map[layout.Session]bool),
 		failed: make(map[layout.Session]time.Time),
 		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
-		large: turns.New(1, 0),
+		large: turns.New(1, 0), // 0: a read may keep its turn as long as it takes
 		endings: endings{slots: turns.New(outcomeReads, 0),
 			looked:  cache.New[lookedAt, struct{}](maxLooked, outcomeAge, nil),
 			reading: make(map[layout.Session]chan struct{})},
-		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
+		listingAll: make(chan struct{}, 1), listingRecent: make(chan struct{}, 1), first: make(chan struct{}),
 		misses: rate.NewLimiter(missesPerSecond, missesPerSecond),
 		missed: cache.New[[2]string, struct{}](maxMissed, missAge, nil),
 		packed: packing{
@@ -161,7 +161,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 }
 
 // fillFromPacks fills the list from packs, and with sessions that began lately. All other sessions are found by listing
-// all markers, which may take minutes.
+// all markers, which may take minutes. If packs have sessions, callers that wait for the first list get this one.
 func (c *Catalog) fillFromPacks(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
@@ -175,14 +175,14 @@ func (c *Catalog) fillFromPacks(ctx context.Context) {
 	}
 	c.mu.Lock()
 	c.beginning = false
-	filled := c.table.rows > 0 && c.triedAll.IsZero() // from packs alone
+	filled := c.table.rows > 0 && c.triedAll.IsZero() // by packs: all markers were not listed yet
 	if filled {
 		c.endFirstWait()
 	}
 	c.mu.Unlock()
 	if filled {
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // logged
-		c.Cached().prepare()
+		c.Cached().prepare()                                   // so that the first search need not
 	}
 }
 
@@ -210,7 +210,7 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	if !all {
 		return c.refreshRecent(ctx, since.Add(-recentMargin))
 	}
-	return c.listOnce(ctx, c.refreshing, &c.triedAll, func() error {
+	return c.listOnce(ctx, c.listingAll, &c.triedAll, func() error {
 		return c.refreshAll(ctx, since)
 	})
 }
@@ -235,7 +235,9 @@ func (c *Catalog) listOnce(ctx context.Context, token chan struct{}, listed *tim
 	return list()
 }
 
-// refreshAll lists all markers, and meanwhile those of sessions that began since the last such listing.
+// refreshAll lists all markers, and meanwhile again and again those of sessions that began since the last such listing,
+// which began at since; zero: there was none. The next one is due after a time that grows with how many requests this
+// one took. Sessions that have no marker any more leave the list only if all markers could be listed.
 func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	began := time.Now()
 	if since.IsZero() {
@@ -245,7 +247,8 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	removed, pages, err := c.listAll(ctx)
 	stop()
 	heads, _ := c.listRecent(ctx, since.Add(-recentMargin)) // one request; if it fails, further heads are noticed later
-	return c.finishListing(ctx, err, true, func() {
+	const ofAll = true
+	return c.finishListing(ctx, err, ofAll, func() {
 		c.rereadContinued(heads)
 		c.pages, c.triedAll = pages, time.Now()
 		if err != nil {
@@ -259,9 +262,10 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 
 // refreshRecent lists the markers of sessions that began after a moment.
 func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
-	return c.listOnce(ctx, c.lately, &c.tried, func() error {
+	return c.listOnce(ctx, c.listingRecent, &c.tried, func() error {
 		found, err := c.listRecent(ctx, since)
-		return c.finishListing(ctx, err, false, func() { c.addRecent(found) }) // found is empty after an error
+		const ofAll = false
+		return c.finishListing(ctx, err, ofAll, func() { c.addRecent(found) }) // found is empty after an error
 	})
 }
 
@@ -281,10 +285,12 @@ func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop 
 	}
 }
 
-// finishListing records that a listing has ended with err: one of all markers, or else one of recent markers. take
-// applies what was found, and is called with c.mu held. If ctx has ended, nothing is recorded. The returned error is
-// why the list shown is not up to date.
-func (c *Catalog) finishListing(ctx context.Context, err error, all bool, take func()) error {
+// finishListing records that a listing has ended with err: one of all markers if ofAll is set, else one of recent
+// markers. take puts what was found into the list, and is called with c.mu held. If ctx has ended, nothing is recorded.
+// A successful listing has the schedule decide anew whose details are read next. Callers who wait for the first list
+// (c.first) go on after the first listing of all markers, even if it failed. The returned error is why the list shown
+// is not up to date.
+func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -293,7 +299,7 @@ func (c *Catalog) finishListing(ctx context.Context, err error, all bool, take f
 	defer c.mu.Unlock()
 	first, before := c.tried.IsZero(), c.err
 	take()
-	if first && !all {
+	if first && !ofAll {
 		if err == nil {
 			c.schedule.reset()
 		}

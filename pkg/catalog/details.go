@@ -45,7 +45,9 @@ const (
 	maxPagesPause = 2 * time.Minute
 )
 
-// isDue says whether a session's details should be read, or read again; c.mu must be held.
+// isDue says whether a session's details should be read, or read again; c.mu must be held. If the last reading failed,
+// they should after an Interval. They always should if they were never read, or if more may be stored (c.changed). A
+// session that had been quiet for long is read again less and less often, a growing one less often if it is large.
 func (c *Catalog) isDue(ref layout.Session, s session) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-earlySecond {
 		return false
@@ -57,10 +59,10 @@ func (c *Catalog) isDue(ref layout.Session, s session) bool {
 	if age < 0 {
 		return true // the clock was set back
 	}
-	if c.wasQuiet(s) { // the longer a session has been quiet, the less likely a further head continues it
+	if c.wasQuiet(s) { // the longer a session has been idle, the less likely a further head continues it
 		return age > s.details.idle()/quietShare || age > quietInterval
 	}
-	// A session that takes long or many requests to list is listed less often.
+	// The session grows. One that takes long or many requests to list is listed less often.
 	pages := min(time.Duration(s.details.Objects/pageObjects)*pagePause, maxPagesPause)
 	return age > max(max(c.opts.Interval, pages)-earlySecond, pauseShare*s.details.took)
 }
@@ -73,12 +75,12 @@ func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
 	case s.details == nil:
-		if c.isDue(ref, s) {
+		if c.isDue(ref, s) { // no reading failed just now
 			c.schedule.request(ref)
 		}
 	case c.wasQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
 		min(s.details.idle()/usedShare, quietInterval)):
-		c.changed[ref] = true
+		c.changed[ref] = true // so that isDue holds
 		c.schedule.request(ref)
 	}
 }
@@ -138,13 +140,14 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	}
 	delete(c.failed, ref)
 	delete(c.changed, ref)
-	c.packed.discard(ref)
-	if s, stored := c.table.get(ref); stored {
+	c.packed.discard(ref)                      // facts of an earlier reading need not be packed any more
+	if s, stored := c.table.get(ref); stored { // else the session was removed meanwhile
 		c.putSession(ref, s, found, before)
 	}
 }
 
-// readSession reads what a session's objects say about it. marked is when its marker was stored.
+// readSession reads what a session's objects say about it: of a running session its details and failed jobs, of one
+// that has ended, or was quiet for Options.Quiet, its details and facts. marked is when its marker was stored.
 func (c *Catalog) readSession(ctx context.Context, ref layout.Session, marked time.Time) (found described, err error) {
 	began := time.Now()
 	d, from, err := c.readDetails(ctx, ref, began, marked)
@@ -161,8 +164,8 @@ func (c *Catalog) readSession(ctx context.Context, ref layout.Session, marked ti
 	return found, nil
 }
 
-// putSession stores what a reading found out about a session in the list. s is what the list has of the session now,
-// before is what it had when the reading began; c.mu must be held.
+// putSession puts what a reading found out about a session into the list, and has the facts of an ended one packed. s
+// is what the list has of the session now, before is what it had when the reading began; c.mu must be held.
 func (c *Catalog) putSession(ref layout.Session, s session, found described, before session) {
 	d, running := found.details, found.end.IsZero() && !found.quiet
 	if delete(c.jobs, ref); found.jobs.key != "" {
@@ -180,10 +183,10 @@ func (c *Catalog) putSession(ref layout.Session, s session, found described, bef
 			before.Seen = time.Time{}
 			row = packs.Merge(before, row)
 		}
-		took := d.took
+		took := d.took // facts do not have it
 		d = detailsOf(&row)
 		d.took = took
-		c.toPack(found.facts, found.quiet)
+		c.queueForPacking(found.facts, found.quiet)
 	}
 	if found.quiet && d.Objects == 0 {
 		d.Outcome = Unknown // only its marker is stored
@@ -192,7 +195,8 @@ func (c *Catalog) putSession(ref layout.Session, s session, found described, bef
 }
 
 // readDetails lists all objects of a session and reads its metadata. began is now, marked is when the session's marker
-// was stored. It also returns the objects from which facts can be read. After an error of metadata d is incomplete.
+// was stored. It also returns the objects from which facts can be read. Ray's version is that of the collector's
+// metadata or, if these do not have it, of the dashboard's answer. After an error of metadata d is incomplete.
 func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details,
 	from sources, err error) {
 	d = &details{readAt: began}
@@ -210,7 +214,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		from.add(parsed, o)
 		facts.Add(parsed, o)
 	}
-	failed := facts.Read(ctx, c.opts.Store, c.logDamaged)
+	failed := facts.Read(ctx, c.opts.Store, c.logDamaged) // the error, if objects of metadata cannot be read
 	life := facts.Life(time.Now(), c.opts.Quiet)
 	d.lastWrite, d.start, d.end, d.Nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
 	d.OwnerKind, d.OwnerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
@@ -249,8 +253,8 @@ func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) E
 	return e
 }
 
-// entry returns the entry of a session with these details, which may be nil. It does not say whether the session is
-// running.
+// entry returns the entry of a session with these details, which may be nil: then it has what the key and the time of
+// the marker say. It does not say whether the session is running. An owner that is not known is the cluster itself.
 func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 	described := d != nil
 	if !described {

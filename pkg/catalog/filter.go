@@ -126,8 +126,8 @@ func (f *Filter) Form() url.Values {
 	})
 }
 
-// labelsInto returns a parser of labels, which are names, or names and values, with commas between them. It returns
-// false, and leaves into nil, if one is empty or if there are too many.
+// labelsInto returns a parser of labels, such as "team" or "team=search", with commas between them. It returns false,
+// and leaves into nil, if one has no name or if there are more than maxFilterWords.
 func labelsInto(into *[]string) func(string) bool {
 	return func(s string) bool {
 		for label := range strings.SplitSeq(strings.ToLower(s), ",") {
@@ -176,7 +176,7 @@ func sizeInto(into *int64) func(string) bool {
 	return func(s string) bool {
 		var bytes settings.Bytes
 		if number := strings.TrimRight(s, "KMGTPEiB"); number != "" && strings.Trim(number, "0.") == "" {
-			return true // no flag may be 0
+			return true // 0 is no limit; Set would refuse it, because no flag may be 0
 		}
 		if bytes.Set(s) != nil {
 			return false

@@ -94,14 +94,16 @@ func (c *Catalog) findExact(s Selector) (Entry, bool) {
 	return known.entry(ref, time.Now(), c.opts.Quiet), ok
 }
 
-// newestIn finds the newest session of a list that the selector selects; false if there is none.
+// newestIn finds the newest session of a list that the selector selects; false if there is none. A selector of kind
+// RayJob or RayService selects sessions of such an owner by the owner's name or the cluster's; else only the cluster's
+// name counts. An alias, such as "latest", is any session.
 func (s Selector) newestIn(l Listing) (Entry, bool) {
 	if l.list == nil {
 		return Entry{}, false
 	}
 	n, kind := &l.list.names, Kind(s.Kind)
 	owner := codeOf(kinds, kind)
-	for p := range l.list.all() {
+	for p := range l.list.all() { // newest first
 		r := l.list.row(p)
 		c := n.clusters[r.cluster]
 		matches := n.texts[c.name] == s.Name

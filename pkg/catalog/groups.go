@@ -52,8 +52,9 @@ const (
 	maxBytes    = math.MaxInt64 / 2                              // with room for one more session
 )
 
-// queryGroups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the
-// number of failed sessions), start (of the newest session), duration (the total), sessions and size.
+// queryGroups answers a query for groups of the found rows. They can be sorted by cluster (their name), namespace,
+// kind, state (the number of failed sessions), start (of the newest session), duration (the total), sessions and size;
+// without a sort the newest comes first. Only the groups up to the end of the requested part are sorted.
 func (l *list) queryGroups(q *Query, found []rowSet) (p Part) {
 	all := l.sumByGroup(q, found)
 	p.Found, p.From = all.len, q.firstOf(all.len)
@@ -86,14 +87,15 @@ func (l *list) numberOf(q *Query) func(r *row, next int) int {
 	return l.byCluster()
 }
 
-// addNewest fills Newest of some groups, whose numbers are those of numberOf. It ends when it has all wanted sessions.
+// addNewest fills Newest of the shown groups. numbers has their numbers, which the function of numberOf gives them
+// again in this second pass over the rows. It ends when it has all wanted sessions.
 func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group) {
 	byNumber, wanted := make(map[int]*Group, len(groups)), 0
 	for i := range groups {
 		byNumber[numbers[i]] = &groups[i]
 		wanted += min(groups[i].Sessions, maxNewest)
 	}
-	numberOf, next := l.numberOf(q), 0
+	numberOf, next := l.numberOf(q), 0 // next is the number of the next group that the pass meets
 	for at := range places(found) {
 		if wanted == 0 {
 			return
@@ -107,14 +109,15 @@ func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group
 	}
 }
 
-// sumByGroup adds up the found rows by group. The groups are in the order of their newest sessions.
+// sumByGroup adds up the found rows by group. A group has the number that numberOf gives it when the pass meets its
+// first row, which is its newest session: so the groups are in the order of their newest sessions.
 func (l *list) sumByGroup(q *Query, found []rowSet) (all sums) {
 	numberOf := l.numberOf(q)
 	now := q.Now.UnixMicro()
 	for at := range places(found) {
 		r := l.row(at)
 		i := numberOf(r, all.len)
-		if i == all.len {
+		if i == all.len { // the group is new
 			all.add(at)
 		}
 		s := all.at(i)
@@ -139,11 +142,11 @@ func (l *list) byCluster() func(r *row, next int) int {
 	}
 }
 
-// byOwner is numberOf for owners, which have one name, namespace and kind.
+// byOwner is numberOf for owners. The sessions of one owner have the same name of it, namespace and kind.
 func (l *list) byOwner() func(r *row, next int) int {
 	numbers := make(map[uint64]int)
 	return func(r *row, next int) int {
-		// The key has 30 bits for the owner's name, 32 for its namespace and 2 for its kind.
+		// The key has 30 bits for the number of the owner's name, 32 for that of its namespace and 2 for its kind.
 		key := uint64(r.owner)<<34 | uint64(l.names.clusters[r.cluster].namespace)<<2 | uint64(r.kind)
 		i, ok := numbers[key]
 		if !ok {
@@ -175,7 +178,8 @@ func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	return l.names.texts[c.namespace], l.names.texts[c.name]
 }
 
-// compareSums returns the ascending order of sums by q.Sort; any other value is by start.
+// compareSums returns the ascending order of sums by q.Sort; any other value is by start. Groups with as many failed
+// sessions are ordered by the number of running ones.
 func (l *list) compareSums(q *Query) func(a, b *sum) int {
 	switch q.Sort {
 	case "cluster":
@@ -201,7 +205,7 @@ func (l *list) compareSums(q *Query) func(a, b *sum) int {
 	case "size":
 		return func(a, b *sum) int { return cmp.Compare(a.bytes, b.bytes) }
 	}
-	return func(a, b *sum) int { // newer rows come before older ones
+	return func(a, b *sum) int { // newer rows have lower places, so they compare the other way round
 		return cmp.Or(cmp.Compare(b.newest.block, a.newest.block), cmp.Compare(b.newest.row, a.newest.row))
 	}
 }

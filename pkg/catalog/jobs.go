@@ -15,8 +15,9 @@ import (
 )
 
 // readFailedJobs sets how many jobs of a running session have failed, the first cause, and the text for searches in its
-// details d. It reads the newest stored answer about jobs, unless that was read before: then what the list has is
-// copied. It returns the answer that was read last. A damaged answer changes nothing, and is not read again.
+// details d. It reads the newest stored answer about jobs. If that was read before or cannot be read now, d gets what
+// the list has. It returns the answer that was read last. A damaged answer changes nothing, and is not read again.
+// Without an answer no job has failed.
 func (c *Catalog) readFailedJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
 	c.mu.Lock()
 	known, _ := c.table.get(ref)
@@ -58,7 +59,7 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 	err = c.readAnswer(ctx, ref, newest, readJobs, &f)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, after, nil
+		return nil, after, nil // the list was removed since; the catalog finds the next one
 	case err != nil:
 		return nil, after, fmt.Errorf("read %s: %w", newest.key, err)
 	}

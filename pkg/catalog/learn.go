@@ -55,7 +55,9 @@ type sources struct {
 	ahead       time.Duration // how far the clock of the answers' times is ahead, see lifetime.Life
 }
 
-// add takes a listed object into account, in the order of keys: a later one replaces an earlier one.
+// add takes a listed object into account; objects must be added in the order of their keys. Of the lists of jobs the
+// last one counts, and of the earlier ones the last of those that had a job which the next list lacks: dropped. Of the
+// lists of nodes with all columns and without filters the newest counts, of equally new ones the one with more rows.
 func (s *sources) add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind != layout.Snapshot {
 		return
@@ -68,7 +70,7 @@ func (s *sources) add(parsed layout.Object, o blob.Object) {
 		s.jobs = answer{o.Key, o.ETag, o.Size}
 	case path == nodesPath:
 		detail, rows, whole := layout.ListedBy(query)
-		by := []int64{parsed.Offset, int64(rows)}
+		by := []int64{parsed.Offset, int64(rows)} // Offset is when it was saved (Unix ms), 0 if that is not known
 		if detail && whole && slices.Compare(by, s.nodesBy) >= 0 {
 			s.nodes, s.nodesBy = answer{o.Key, o.ETag, o.Size}, by
 		}
@@ -78,13 +80,14 @@ func (s *sources) add(parsed layout.Object, o blob.Object) {
 // errDamaged says that an answer is not one of Ray's, or is longer than maxAnswer.
 var errDamaged = errors.New("damaged")
 
-// readAnswer reads facts from a stored answer with decode, into the facts. Any error but errDamaged comes from the
-// store, so the next attempt may succeed. Errors are logged, except that the answer was removed.
+// readAnswer reads facts from a stored answer with decode, into the facts. The error is errDamaged if decode fails or
+// panics on what it read. Any other error comes from the store, so the next attempt may succeed. Errors are logged,
+// except that the answer was removed.
 func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answer,
 	decode func(*jsonstream.Reader, *packs.Facts) error, into *packs.Facts) error {
 	key := from.key
 	if from.size > usualAnswer { // one at a time, because of the memory
-		_, done, err := c.large.Take(ctx, ref.Namespace, 0)
+		_, done, err := c.large.Take(ctx, ref.Namespace, 0) // 0: waits until ctx ends
 		if err != nil {
 			return err
 		}
@@ -157,8 +160,8 @@ func detailsOf(f *packs.Facts) *details {
 		explained: f.Version, text: f.Text}
 }
 
-// readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a
-// time.
+// readJobs reads Ray's list of jobs into f.Jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py),
+// one at a time. Of more than maxListed the first ones count.
 func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 	type job struct {
 		JobID        string  `json:"job_id"`
@@ -195,7 +198,7 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 	return nil
 }
 
-// addDropped adds the jobs of an earlier list that are not in the last one.
+// addDropped adds the jobs of an earlier list, which in holds, that are not in the last one, which f.Jobs has.
 func addDropped(in *jsonstream.Reader, f *packs.Facts) error {
 	var earlier packs.Facts
 	if err := readJobs(in, &earlier); err != nil {

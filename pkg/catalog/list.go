@@ -48,8 +48,9 @@ func (l *list) summary() *summary {
 		for _, r := range l.everyRow() {
 			stored[r.cluster] = true
 		}
-		// A cluster has a number for each form of its keys. Only one that is stored under several can have duplicates.
-		forms := make([]int, len(clusters)) // by the cluster's plain number
+		// A cluster has a number for each form of its keys, and of these the same plain number. Only one that is stored
+		// under several forms can have duplicates.
+		forms := make([]int, len(clusters)) // how many forms are stored, by the cluster's plain number
 		for number, c := range clusters {
 			forms[c.plain] += boolToInt(stored[number])
 		}
@@ -66,7 +67,7 @@ func (l *list) summary() *summary {
 				switch {
 				case !known:
 					shown[key] = p
-				case c.version == layout.V16:
+				case c.version == layout.V16: // the older layout
 					shown[key], s.duplicates[other] = p, true
 				default:
 					s.duplicates[p] = true

@@ -33,6 +33,9 @@ const (
 
 // listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions
 // that have no marker. Other objects are skipped. pages is about how many requests it took, also after an error.
+//
+// Of the sessions with a marker it keeps only hashes, to save memory: if two have the same, a removed session may stay
+// in the list until the server starts again.
 func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages int, err error) {
 	var hashes []uint64 // of the sessions that have a marker
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
@@ -126,7 +129,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	// Results are remembered for missAge, so somebody who requests the same missing cluster again and again does not
 	// use up the limit of all.
 	_, err := c.missed.Load(ctx, [2]string{namespace, cluster}, func(ctx context.Context) (none struct{}, err error) {
-		if recentListed && !c.misses.Allow() {
+		if recentListed && !c.misses.Allow() { // too many look for clusters that are not stored
 			return none, budget.ErrBusy
 		}
 		found := make(map[layout.Session]time.Time)
@@ -142,6 +145,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	if err != nil || recentListed {
 		return err
 	}
+	// The recent markers were not listed lately: the cluster may have begun since.
 	if since.IsZero() {
 		since = time.Now()
 	}

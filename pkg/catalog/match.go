@@ -57,7 +57,8 @@ type wordMatch struct {
 	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
 }
 
-// matcher makes a matcher for the sessions of some namespaces; nil: of all.
+// matcher makes a matcher of a filter for the sessions of some namespaces; allowed is nil for all. Users, labels, kinds
+// of findings and submissions are searched like words, because they are lines of the text for searches.
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
 	columns := *f // the conditions that do not become words
@@ -206,8 +207,8 @@ func (m *matcher) addMatching(b *block, found *rowSet) {
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
-			if word.tag {
-				found[i] = b.rowsWithTag(word.word, i*64, found[i])
+			if word.tag { // it occurs, but perhaps behind the tags
+				found[i] = b.rowsWithTag(word.word, i*groupRows, found[i])
 			}
 			left += bits.OnesCount64(found[i])
 		}
@@ -254,13 +255,14 @@ func (b *block) rowsWithTag(line []byte, first int, rows uint64) (has uint64) {
 // fewRows is the number of a group's rows up to which it is faster to search in each row.
 const fewRows = 16
 
-// search adds those of some rows to has in whose name or text a word occurs.
+// search adds those of some rows to has in whose name or text a word occurs. A group in which it is asked for few rows
+// is searched row by row, any other one as one text: then rows may be added that are not in some.
 func (b *block) search(word []byte, some, has *rowSet) {
 	for groups := b.groupsWith(word); groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros32(groups)
 		rows := some[group] &^ has[group]
 		switch {
-		case rows == 0:
+		case rows == 0: // has them all already
 		case bits.OnesCount64(rows) <= fewRows:
 			has[group] |= b.searchRows(word, group*groupRows, rows)
 		default:

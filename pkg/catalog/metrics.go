@@ -6,6 +6,7 @@ type metrics struct {
 	refreshes, looks *prometheus.CounterVec
 }
 
+// newMetrics registers the metrics. The label result is that of resultLabel.
 func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
 	m := metrics{
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{

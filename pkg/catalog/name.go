@@ -79,8 +79,9 @@ func LookupIn(entries []Entry) Lookup {
 	}
 }
 
-// All returns the sessions that have the name, newest first: of a cluster all of them. It is an error if there are
-// none, ErrNoSession, and if a name without a namespace is that of several clusters.
+// All returns the sessions that have the name, newest first: of a cluster all of them. A cluster's name may also be
+// that of the RayJob or RayService that created clusters, if no cluster has it. It is an error if there are none,
+// ErrNoSession, and if a name without a namespace is in several namespaces.
 func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if n.Cluster == "" {
 		found, err := lookup(Filter{Words: []string{n.Session}})
@@ -108,10 +109,10 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if places := distinctTexts(found, place); len(places) > 1 {
 		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), firstNames(places))
 	}
-	cluster := found
+	cluster := found // all of its sessions
 	switch {
 	case n.Session == "":
-	case IsAlias(n.Session):
+	case IsAlias(n.Session): // such as latest
 		found = found[:min(1, len(found))]
 	default:
 		found = slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Ref.Name != n.Session })
@@ -119,7 +120,7 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if len(found) > 0 {
 		return found, nil
 	}
-	if n.Cluster != "" && len(cluster) > 0 {
+	if len(cluster) > 0 {
 		return nil, n.notFound("; it has " + firstNames(distinctTexts(cluster, sessionOf)))
 	}
 	if places := distinctTexts(everywhere, clusterOf); len(places) > 0 {

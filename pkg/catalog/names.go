@@ -29,7 +29,8 @@ type cluster struct {
 	plain uint32
 }
 
-// numberOfText returns the number of a text.
+// numberOfText returns the number of a text. A new text gets the next number, and is added in lower case to what
+// textsWith searches.
 func (n *names) numberOfText(s string) uint32 {
 	if number, ok := n.numbers[s]; ok {
 		return number
@@ -60,7 +61,9 @@ func (n *names) copyText(s string) string {
 // bufferSize is the size of the memory that is allocated for texts at a time, in bytes.
 const bufferSize = 64 << 10
 
-// numberOfCluster returns the number of a session's cluster, and numbers it first if it is new.
+// numberOfCluster returns the number of a session's cluster, and numbers it first if it is new. A cluster whose keys
+// have another form than the plain one, layout V16 without an owner, refers to the number of its plain form, which is
+// made too.
 func (n *names) numberOfCluster(ref layout.Session) uint32 {
 	c := cluster{
 		namespace: n.numberOfText(ref.Namespace), name: n.numberOfText(ref.Cluster),

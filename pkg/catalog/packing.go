@@ -144,7 +144,7 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 
 // mergePackRow merges a row of a pack into the list by the rules of packs.Merge; c.mu must be held. A row that adds
 // nothing to what the list has changes nothing. A session that was removed after the row was written is not listed
-// again.
+// again. Its last write stands for the time of its marker, until a listing finds that.
 func (c *Catalog) mergePackRow(f *packs.Facts) {
 	s, listed := c.table.get(f.Ref)
 	if !listed {
@@ -200,7 +200,8 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		count[day]++
 	}
 	c.mu.Lock()
-	unjoined := c.packed.denied.Holds() || c.packed.unjoined.Holds()
+	unjoined := c.packed.denied.Holds() || c.packed.unjoined.Holds() // packs must not be written, or not be removed
+	// Removed sessions need not be remembered if they cannot be removed from packs, or if their day has no packs.
 	maps.DeleteFunc(c.packed.removed, func(day time.Time, _ map[layout.Session]bool) bool {
 		return unjoined || count[day] == 0
 	})
@@ -222,7 +223,8 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	return nil
 }
 
-// joinPacks joins the n packs of a day if there are many more than it needs, or if sessions of theirs were removed.
+// joinPacks joins the n packs of a day if many of them are not full, or if sessions of theirs were removed. Full packs
+// are those that the last joining left, except its last one.
 func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	c.mu.Lock()
 	removed, full := maps.Clone(c.packed.removed[day]), c.packed.fullPacks[day]
@@ -240,6 +242,7 @@ func (c *Catalog) joinPacks(ctx context.Context, day time.Time, n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.packed.fullPacks[day] = max(0, left-1)
+	// Sessions that were removed meanwhile stay for the next Pack.
 	maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
 	if len(c.packed.removed[day]) == 0 {
 		delete(c.packed.removed, day)
@@ -268,11 +271,12 @@ func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 	return all
 }
 
-// toPack has the facts of an ended session wait to be packed. Those of a session that is not quiet are only kept as
-// fresh, because more of it may be stored; c.mu must be held.
-func (c *Catalog) toPack(f *packs.Facts, quiet bool) {
+// queueForPacking has the facts of an ended session wait to be packed. Those of a session that is not quiet are only
+// kept as fresh, because more of it may be stored; c.mu must be held. Nothing waits if packs cannot be written. If many
+// wait, they are packed before packInterval is over.
+func (c *Catalog) queueForPacking(f *packs.Facts, quiet bool) {
 	switch {
-	case c.opts.Packs == nil || c.packed.disabled || c.packed.denied.Holds():
+	case c.opts.Packs == nil || c.packed.disabled || c.packed.denied.Holds(): // they are not written
 	case !quiet && len(c.packed.fresh) < maxUnpacked:
 		c.packed.fresh[f.Ref] = f
 	case quiet:

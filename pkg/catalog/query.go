@@ -163,7 +163,8 @@ type Tags struct {
 	Findings      []string // kinds
 }
 
-// Tags returns the users, labels and kinds of findings of the newest sessions, at most limit of each.
+// Tags returns the users, labels and kinds of findings of the newest taggedSessions sessions, the most frequent first,
+// at most limit of each.
 func (l Listing) Tags(limit int) (t Tags) {
 	if l.list == nil {
 		return t

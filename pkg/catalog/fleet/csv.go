@@ -28,7 +28,8 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		}
 		_ = out.Write(record) // out.Error returns the error at the end
 	}
-	figures, hourColumns := Figures(r.Currency != ""), ""
+	priced := r.Currency != ""
+	figures, hourColumns := Figures(priced), ""
 	for _, f := range figures {
 		hourColumns += "," + f.csv
 		if _, use := f.Of(&Hours{}); use != nil {
@@ -52,13 +53,13 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		for outcome := range (Counts{}).Each() {
 			head += "," + strings.ReplaceAll(outcome, " ", "_")
 		}
-		if r.Currency != "" {
+		if priced {
 			head += ",cost"
 		}
 		header(head)
 		for _, d := range r.Days {
 			cells := []any{d.Day, d.Sessions, d.Counts}
-			if r.Currency != "" {
+			if priced {
 				cells = append(cells, d.Cost)
 			}
 			write(cells...)
@@ -130,7 +131,7 @@ func cellsOf(v any) []string {
 		return cellsOf(*v)
 	case time.Time:
 		return []string{v.UTC().Format(time.RFC3339)}
-	case []string:
+	case []string: // cells
 		return v
 	case Counts:
 		var cells []string

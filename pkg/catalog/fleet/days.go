@@ -33,7 +33,8 @@ type dayRows map[layout.Session]packs.Facts
 const maxLists = 3
 
 // readDay returns the merged facts of a day's packs, which are listed. Their memory is charged to f.Memory until the
-// caller calls release. If packs are joined meanwhile, it lists and reads them again.
+// caller calls release. If packs are joined meanwhile, it lists and reads them again; if that happens maxLists times,
+// sessions may be missing.
 func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, release func(),
 	err error) {
 	for tries := 1; ; tries++ {
@@ -51,8 +52,9 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack)
 	}
 }
 
-// readPacks reads a day's packs for readDay, or takes their facts from the cache. removed says that one of the packs
-// was removed since it was listed: another pack has its facts, so the rows may be incomplete.
+// readPacks reads a day's packs for readDay, or takes their facts from the cache, whose memory is not charged again.
+// removed says that one of the packs was removed since it was listed: another pack has its facts, so the rows may be
+// incomplete. Such rows are not cached, nor are those without a damaged pack, which the catalog will replace.
 func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool,
 	release func(), err error) {
 	if len(listed) == 0 {

@@ -57,8 +57,8 @@ const concurrentDays = 3
 
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
 // packs. Report.Before is nil if its sessions and the others are together too many for one report. The error is a
-// *TooManyError if the sessions without those are too many, and a *param.Error if
-// the query is by cost and nothing has a price.
+// *TooManyError if the sessions without those are too many, and a *param.Error if the query is by cost and nothing has
+// a price.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
 	if q.By == ByCost && f.Prices == nil {
 		return nil, &param.Error{Name: "by", Value: q.By, Want: "another resource: the server has no --prices"}
@@ -75,7 +75,8 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if f.Unpacked != nil {
 		unpacked.facts = f.Unpacked()
 	}
-	packed, err := f.packsByDay(ctx, len(days)+len(daysBefore) > 0)
+	anyDay := len(days)+len(daysBefore) > 0
+	packed, err := f.packsByDay(ctx, anyDay)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,8 @@ func (p *Prices) check() error {
 	return nil
 }
 
-// Of returns what amounts times hours of nodes with these labels cost; 0 without prices.
+// Of returns what amounts times hours of nodes with these labels cost; 0 without prices. The first of p.Nodes whose
+// labels these are has the price, or else p itself.
 func (p *Prices) Of(labels map[string]string, a packs.Amounts) (cost float64) {
 	if p == nil {
 		return 0
@@ -121,8 +122,8 @@ func (p *Prices) Of(labels map[string]string, a packs.Amounts) (cost float64) {
 		}
 	}
 	hours := a.Each()
-	for i, of := range price.Each() {
-		cost += *of * *hours[i]
+	for i, perHour := range price.Each() { // in the order of hours
+		cost += *perHour * *hours[i]
 	}
 	return cost
 }

@@ -55,7 +55,8 @@ func newSums(q Query, prices *Prices) *sums {
 	}
 }
 
-// add adds a session to the total and, unless totalOnly, to all tables. f has its facts; nil if they are not known.
+// add adds a session to the total and, unless totalOnly, to all tables. f has its facts; nil if they are not known, as
+// those of a running session. Rows for which a table has no space are left out (rowOf).
 func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	outcome := e.Outcome
 	if f != nil {
@@ -72,7 +73,8 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	if !known {
 		s.total.Unmeasured++
 	}
-	s.total.Hours.add(&hours, 1)
+	const whole = 1 // the share of the hours that counts
+	s.total.Hours.add(&hours, whole)
 	if s.totalOnly {
 		return
 	}
@@ -83,16 +85,16 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	s.days[day].add(e.Running, outcome)
 	s.days[day].Cost += hours.Cost
 	if f != nil && len(f.Findings) > 0 {
-		s.addCause(e, &f.Findings[0])
+		s.addCause(e, &f.Findings[0]) // the first error
 	}
 	failed := outcome == catalog.Failed
 	namespace := usageKey{namespace: e.Ref.Namespace}
 	if row := rowOf(s, "namespaces", s.namespaces, namespace, namespace.emptyUsage()); row != nil {
-		row.add(failed, &hours, 1)
+		row.add(failed, &hours, whole)
 	}
 	owner := usageKey{e.Ref.Namespace, e.OwnerKind, e.OwnerName}
 	if row := rowOf(s, "owners", s.owners, owner, owner.emptyUsage()); row != nil {
-		row.add(failed, &hours, 1)
+		row.add(failed, &hours, whole)
 	}
 	if f != nil {
 		s.addJobs(e, f, &hours)
@@ -100,7 +102,8 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 }
 
-// hoursOf returns the hours in facts, which may be nil; false if they are not known or no sane amounts.
+// hoursOf returns the hours in facts, which may be nil; false if they are not known or no sane amounts. What was in use
+// of a resource counts only if it is known: Measured is the part of Offered of which it is.
 func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false
@@ -112,7 +115,7 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	}
 	sum.Node = h.Node
 	for i, r := range sum.resources() {
-		r.Offered = *offered[i+1]
+		r.Offered = *offered[i+1] // offered begins with the hours of nodes
 		if u := h.Used; u != nil && packs.Sane(u.Each()) {
 			r.Measured, r.Used = r.Offered, *u.Each()[i]
 		}
@@ -293,7 +296,8 @@ func (s *sums) totalBefore() *Before {
 }
 
 // report makes the report of what was added: it completes the rows, sorts each table, and cuts it to the requested
-// number of rows.
+// number of rows. A query that names no resource is by GPUs if there were any, else by CPUs. Nothing may be added
+// afterwards.
 func (s *sums) report() *Report {
 	r := &Report{
 		By: s.q.By, Total: s.total, Currency: s.prices.currency(),

@@ -67,7 +67,10 @@ func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 
 // Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key. If it is zero, as
 // after an error, no collector wrote the object, and it does not count: it may be the folder of a console, or a file of
-// a program that mounts the bucket.
+// a program that mounts the bucket. Objects that the server made from others (Derived) do not count either.
+//
+// It notes when objects were stored, of each node too, and the times in their names: when a snapshot was taken, and the
+// hour of events. A snapshot that seems to be stored before it was taken shows how far the head's clock is ahead.
 func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind == 0 || parsed.Derived() {
 		return
@@ -87,7 +90,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
 	}
 	w := f.nodes[parsed.Node]
-	if w == nil && len(f.nodes) >= maxNodes {
+	if w == nil && len(f.nodes) >= maxNodes { // too many nodes: this one counts as none
 		parsed.Node = rayid.Node{}
 		w = f.nodes[parsed.Node]
 	}
@@ -96,7 +99,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.nodes[parsed.Node] = w
 	}
 	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
-	if parsed.Offset > 0 || !joinedByCompaction(parsed.Kind) {
+	if parsed.Offset > 0 || !joinedByCompaction(parsed.Kind) { // not a first chunk, which compaction stores again
 		w.grown = latest(w.grown, o.ModTime)
 	}
 }
@@ -162,7 +165,8 @@ func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key st
 	return f.readMarks(ctx, store, damaged, f.starts)
 }
 
-// ReadLife reads only the objects that Life needs: usually one, the first start or the end.
+// ReadLife reads only the objects that Life needs: usually one, the first start or the end. Those that cannot be parsed
+// are not reported. If only compaction has recorded an end, all starts are needed, because it records no start.
 func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	switch {
 	case f.hasJoined() && len(f.ends) == 0:
@@ -179,7 +183,9 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 	return f.readMarks(ctx, store, nil, f.starts[later:])
 }
 
-// readMarks reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves.
+// readMarks reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves. Objects
+// that were removed since count as empty, and so do those that cannot be parsed, for which damaged is called unless it
+// is nil. Other errors are joined: each object is tried.
 func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error),
 	starts []mark) error {
 	var failed error

@@ -95,7 +95,7 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 		}
 		return life
 	case f.wentOnAfter(end, stored):
-		return life
+		return life // without an end
 	}
 	if end.Before(life.Start) { // the head's clock was behind
 		end = f.LastWrite
@@ -108,8 +108,11 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 const maxZone = 15 * time.Hour
 
 // lifeByNames returns the life that names and metadata show, if the store's times are meaningless: then ok is true.
-// They are meaningless if everything seems to be stored before the session began, as after a copy that gives all
-// objects the same time. Times after now do not count.
+// They are meaningless if everything seems to be stored before the session began by its name, even if the name has
+// the local time of a zone: as after a copy that gives all objects the same time. Times after now do not count.
+//
+// The end is then the latest time in names if no head's end is stored. Otherwise it is what the newest mark of an end
+// recorded or, if none recorded a time that can be true, the latest time in names.
 func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 	named, known := layout.NamedStart(f.ref.Name)
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {

@@ -167,7 +167,8 @@ func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 }
 
 // Change reads the note on a session, lets change modify it, and stores it, as the function Change does: two people who
-// change different parts of a note both keep their change.
+// change different parts of a note both keep their change. It waits at most maxWait for its turn. After ErrBusy the
+// note is stored too.
 func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
 	ctx, done, err := b.changes.Take(ctx, ref.Namespace, maxWait)
 	if err != nil {

@@ -97,7 +97,7 @@ func Change(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if err != nil {
 			return Note{}, err
 		}
-		if n.ID != "" {
+		if n.ID != "" { // it has an earlier version, which this one replaces: After names these, the newest first
 			n.After = slices.Insert(n.After, 0, n.ID)[:min(len(n.After)+1, maxAfter)]
 		}
 		n.ID = rand.Text()

@@ -142,7 +142,8 @@ var PriceLabels = []string{"ray.io/accelerator-type", "ray.io/market-type", "ray
 // PriceLabel says whether a label is one of PriceLabels.
 func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
 
-// AddNode adds the hours of a node with these labels, of which only PriceLabels count.
+// AddNode adds the hours of a node with these labels, of which only PriceLabels count. They are always in the sum; a
+// node without such labels, or of one kind more than maxNodeKinds, is in no part of it.
 func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	h.Amounts.add(a)
 	priced := make(map[string]string)
@@ -287,7 +288,7 @@ func (f *Facts) searchText() string {
 			b.WriteString(tag + "\n")
 		}
 	}
-	b.WriteByte('\n')
+	b.WriteByte('\n') // an empty line ends the tags
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if text != "" && b.Len() < maxSearch {
@@ -345,7 +346,8 @@ func Tags(text string) []string {
 	return strings.Split(tags, "\n")
 }
 
-// memoryBytes returns about how many bytes of memory the facts take.
+// memoryBytes returns about how many bytes of memory the facts take: the numbers are the sizes of structs and of map
+// entries, rounded up.
 func (f *Facts) memoryBytes() int {
 	n := 512 + len(f.Text) + len(f.Cause)
 	for i := range f.Jobs {

@@ -24,7 +24,7 @@ const (
 	maxReadRows   = 4 * maxRows
 	maxText       = 1 << 10  // bytes of a short text
 	maxDetail     = 1 << 20  // bytes of JSON
-	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; for more, see list
+	usualDetail   = 64 << 10 // bytes of JSON that are decoded at once; for more, see readLongList
 	maxNumber     = 1 << 53
 )
 
@@ -36,8 +36,9 @@ var (
 	errVersion  = errors.New("it is of another version")
 )
 
-// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. All rows of a
-// row group share the memory of their texts: callers that keep few of them clone these.
+// decode calls visit with each row of a pack, which is data. Without details, Findings, Jobs, Hours and Labels are nil.
+// All rows of a row group share the memory of their texts: callers that keep few of them clone these. The error is
+// errVersion, errTooLarge, one about damage, or that of visit.
 func decode(data []byte, details bool, visit func(*Facts) error) error {
 	size := int64(len(data))
 	n, err := tablefile.FooterSize(data[max(0, len(data)-tablefile.TailBytes):], size)
@@ -45,7 +46,7 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 		return err
 	}
 	end := size - int64(tablefile.TailBytes)
-	var footer int64
+	var footer int64 // memory that its parts take
 	file, err := tablefile.Parse(data[end-n:end], size, func(n int64) error {
 		if footer += n; footer > maxFooter {
 			return errTooLarge
@@ -73,7 +74,7 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	if file.Rows > maxReadRows {
 		return errTooLarge
 	}
-	var plain int64
+	var plain int64 // bytes of all row groups, uncompressed
 	for g := range file.Groups {
 		group := plainBytes(&file.Groups[g], columns)
 		if plain += group; group > maxGroupBytes || plain > maxPlainBytes {
@@ -167,7 +168,7 @@ func (t *textColumn) at(row int) string {
 }
 
 // setRow fills the facts from a row. text has textColumns, or the first briefTexts of them, and numbers has
-// numberColumns, both in this order.
+// numberColumns, both in this order: so the first text is the key of the session's marker.
 func (f *Facts) setRow(row int, text []textColumn, numbers [][]int64) (err error) {
 	if f.Ref, err = layout.ParseMarker(markerRoot, text[0].at(row)); err != nil {
 		return err
@@ -199,7 +200,8 @@ func (f *Facts) setRow(row int, text []textColumn, numbers [][]int64) (err error
 	return f.setDetails(row, text[briefTexts:])
 }
 
-// setDetails fills what is only read with details, from columns of JSON. Long lists are read by list.
+// setDetails fills what is only read with details, from columns of JSON. Long lists are read by readLongList, one
+// element at a time.
 func (f *Facts) setDetails(row int, text []textColumn) (err error) {
 	for i, into := range []any{&f.Findings, &f.Jobs, &f.Hours, &f.Labels} {
 		body := text[i].at(row)

@@ -98,7 +98,8 @@ func encode(all []Facts) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// rowOf returns the facts of a session as a row of a pack, with lists and maps as JSON.
+// rowOf returns the facts of a session as a row of a pack, with lists and maps as JSON. Layout is the key that the
+// session's marker would have below the root markerRoot: a reader gets the session's name and layout from it.
 func rowOf(f *Facts) (r row, err error) {
 	r = row{
 		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind,
