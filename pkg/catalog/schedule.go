@@ -75,7 +75,9 @@ func (s *schedule) next() (ref layout.Session, ok bool) {
 	return ref, true
 }
 
-// nextDue returns the session whose details should be read next, and marks it as being read; false if none is due.
+// nextDue returns the session whose details should be read next, and marks it as being read; false if none is due. It
+// refills an empty schedule, but not before the markers were listed. Sessions that were removed, are being read or were
+// read since they were scheduled are skipped.
 func (c *Catalog) nextDue() (layout.Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +105,7 @@ func (c *Catalog) plan() {
 	s := &c.schedule
 	l := c.table.list(c.opts.Quiet)
 	now := time.Now()
-	byRead := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
+	byRead := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) } // the longest ago first
 	idle := func(r *row) time.Duration { return time.Duration(r.readAt-r.lastWritten()) * time.Microsecond }
 	byIdle := func(a, b place) int { return cmp.Compare(idle(l.row(a)), idle(l.row(b))) }
 	running := top[place]{limit: maxPlanned, compare: byRead}
@@ -117,7 +119,7 @@ func (c *Catalog) plan() {
 			if ref := l.ref(p); len(s.undescribed) < maxPlanned && !s.reading[ref] && c.isDue(ref, session{}) {
 				s.undescribed = append(s.undescribed, ref)
 			}
-		case age < 0 || idle(r) <= c.opts.Quiet:
+		case age < 0 || idle(r) <= c.opts.Quiet: // it was running when its details were read
 			if age < 0 || age > c.opts.Interval-earlySecond {
 				running.add(p)
 			}
@@ -181,12 +183,12 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 // says why the store could not be listed, or that ctx ended.
 func (c *Catalog) ReadAll(ctx context.Context) (Listing, error) {
 	c.mu.Lock()
-	c.packed.disabled = true
+	c.packed.disabled = true // a command writes no packs
 	c.mu.Unlock()
 	if err := c.Refresh(ctx); err != nil {
 		return Listing{}, err
 	}
-	c.fillFromPacks(ctx)
+	c.fillFromPacks(ctx) // an error is logged: then all sessions are read
 	if c.opts.Packs != nil {
 		// This finds packed sessions that a further head continues. If it fails, they are shown as they were packed.
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin))

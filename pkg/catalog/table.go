@@ -102,7 +102,7 @@ func (t *table) applyChanges() {
 	all := make([]change, 0, 2*len(t.changes))
 	for ref, s := range t.changes {
 		hash := t.hash(ref)
-		if start, ok := t.starts[hash]; ok {
+		if start, ok := t.starts[hash]; ok { // its old row goes, which may have another place
 			all = append(all, change{key: key{start, ref}})
 			delete(t.starts, hash)
 		}

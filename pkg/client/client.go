@@ -111,7 +111,8 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.readData(answer, into)
 }
 
-// readData decodes the data of an answer in the envelope of Ray's State API, and closes its body.
+// readData decodes the data of an answer in the envelope of Ray's State API, and closes its body. The error says why
+// the answer cannot be read or, with result false, what the server says.
 func (c *Client) readData(answer *http.Response, into any) error {
 	defer answer.Body.Close()
 	envelope := struct {
@@ -218,8 +219,9 @@ func (e *Error) Error() string {
 	return text
 }
 
-// refusalError makes the error for an answer that is not what was requested. contentType is the answer's, text its
-// body.
+// refusalError makes the error for an answer that is not what was requested: one with another status than 200, or a
+// page. It advises by what is likely wrong: no history server, a proxy in front of it, an old version, no sign-in. The
+// caller may send the request again after RetryAfter, if that is set. contentType is the answer's, text its body.
 func (c *Client) refusalError(answer *http.Response, contentType string, text []byte) error {
 	server, status := c.Server(), answer.StatusCode
 	said, ours := errorMessage(text)

@@ -78,7 +78,8 @@ func RowOf(e catalog.Entry, now time.Time) Row {
 	return row
 }
 
-// toSession returns the session of a row. An older server may have left fields out.
+// toSession returns the session of a row. An older server may have left fields out; times that it did not send are
+// zero.
 func (r *Row) toSession() Session {
 	at := func(text string) time.Time {
 		t, _ := time.Parse(time.RFC3339Nano, text) // zero if it is not known
@@ -216,8 +217,8 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	return nil, err
 }
 
-// jobOfDriver requests the submission that had a driver; nil if there is none or the request fails. The list of jobs
-// has only the last driver of each submission.
+// jobOfDriver requests the submission that had a driver; nil if there is none. It is nil also if the request fails:
+// then the caller's error, that the list has no such job, is told. The list has only the last driver of a submission.
 func (c *Client) jobOfDriver(ctx context.Context, path string, id rayid.Job) *compare.Job {
 	answer, err := c.Get(ctx, path+"api/jobs/"+id.String(), nil)
 	if err != nil {

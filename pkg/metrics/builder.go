@@ -148,7 +148,8 @@ func (b *builder) Start(targets [][]samples.Label) {
 	}
 }
 
-// addTarget returns the index of a target, which it adds if the builder does not have it; -1 if the reading has failed.
+// addTarget returns the index of a target in b.targets, and adds it if it is new; -1 if the reading has failed, now or
+// before.
 func (b *builder) addTarget(labels []samples.Label) int {
 	id, err := b.names.numberTarget(labels)
 	if err != nil {
@@ -179,19 +180,20 @@ func (b *builder) Wants(name string) bool { return b.err == nil && b.selects(nam
 // Metric implements samples.Visitor.
 func (b *builder) Metric(m samples.Metric) { b.names.describeMetric(m) }
 
-// Series implements samples.Visitor: it adds a series to the table and returns its place there, by which reads name it;
-// -1 if the series is not wanted, if another target has the same one, or if the reading has failed.
+// Series implements samples.Visitor: it adds a series of the table's target to the table, and returns its index there,
+// by which reads name it; -1 if the series is not wanted, if another target has the same one, or if the reading has
+// failed. The memory for it is given back if it is not added.
 func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	t := b.table[target]
 	if b.err != nil || !b.takeMemory(tableSeriesBytes) {
 		return -1
 	}
-	number, taken, err := b.names.numberSeries(b.targets[t.target].id, t.labels, name, labels)
+	number, wanted, err := b.names.numberSeries(b.targets[t.target].id, t.labels, name, labels)
 	if err != nil {
 		b.fail(err)
 		return -1
 	}
-	if !taken {
+	if !wanted {
 		b.giveBack(tableSeriesBytes)
 		return -1
 	}
@@ -215,14 +217,14 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 
 // Read implements samples.Visitor: it adds a read of a target to the block, with the values that have changed and the
 // series that the target exposes no more: those that the lines name, after a failed read all but up, and at the first
-// read of a table all that this read does not have.
+// read of a table all that this read does not have. After an error (b.err) it does nothing.
 func (b *builder) Read(r *samples.Read) {
 	if b.err != nil {
 		return
 	}
 	table := &b.table[r.Target]
 	target := &b.targets[table.target]
-	at := uint16(len(target.times)) // the number of this read
+	at := uint16(len(target.times)) // the number of this read, below maxReads
 	switch {
 	case len(target.times) == maxReads:
 		b.fail(errTooManyReads)
@@ -263,13 +265,14 @@ func (b *builder) exposeSeries(series int32, at uint16, v float64) {
 	b.recordChange(t.place, at, v)
 }
 
-// linkExposed puts a series of the table first in the list of the exposed ones that are the same series: lines may name
-// one series several times, in tables that follow each other. The list is of one period of the target only.
+// linkExposed puts a series of the table first in the list of the exposed ones that are the same series for Prometheus
+// (exposedSeries): the first one gave the value that counts. The list begins with s.exposed and goes on with older. It
+// is of one period of the target only; a list of an earlier period counts as empty.
 func (b *builder) linkExposed(series int32) {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]
 	period := b.targets[s.target].period
-	if t.period == period && s.exposed == series {
+	if t.period == period && s.exposed == series { // it is the first
 		return
 	}
 	b.unlinkExposed(series)
@@ -342,7 +345,7 @@ func (b *builder) recordChange(place int32, at uint16, v float64) {
 		b.changes[s.last].value = v
 	case b.changeMemory.take(changeBytes) != nil:
 		b.fail(errTooManySamples)
-		return
+		return // without the value: the block is not used
 	default:
 		s.last = len(b.changes)
 		b.changes = append(b.changes, change{place, at, v})
@@ -351,7 +354,8 @@ func (b *builder) recordChange(place int32, at uint16, v float64) {
 	b.setCurrent(place, !value.IsStaleNaN(v))
 }
 
-// setCurrent puts a series among its target's current ones, those that have a value, or removes it from them.
+// setCurrent puts a series among its target's current ones, those that have a value, or removes it from them. Their
+// order has no meaning: the last one takes the place of one that is removed.
 func (b *builder) setCurrent(place int32, current bool) {
 	s := &b.series[place]
 	list := &b.targets[s.target].current
@@ -360,7 +364,7 @@ func (b *builder) setCurrent(place int32, current bool) {
 		s.current = int32(len(*list))
 		*list = append(*list, place)
 	case !current && s.current >= 0:
-		last := (*list)[len(*list)-1] // takes its place
+		last := (*list)[len(*list)-1]
 		(*list)[s.current], b.series[last].current = last, s.current
 		*list, s.current = (*list)[:len(*list)-1], -1
 	}

@@ -94,7 +94,7 @@ func (d *Database) lockListing(ctx context.Context) error {
 }
 
 // Hours returns the stored hours, in order of time. They are listed again when the last list is too old, unless nothing
-// more is expected to be stored. The list must not be changed.
+// more is expected to be stored. After a new list the index is looked for again. The list must not be changed.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	if err := d.lockListing(ctx); err != nil {
 		return nil, err
@@ -136,7 +136,8 @@ func (d *Database) markOutdated(ctx context.Context) error {
 const retryIndex = time.Minute
 
 // validIndex returns the index if there is a valid one. Otherwise unfit is why an existing one is not used, nil if
-// there is none.
+// there is none. It looks for an index once after each new list of hours and, if it has found none, again and again
+// after retryIndex.
 func (d *Database) validIndex(ctx context.Context) (index *metricsIndex, unfit, err error) {
 	hours, err := d.Hours(ctx)
 	if err != nil || d.openIndex == nil {
@@ -184,7 +185,8 @@ func unfitIndex(reason error) error {
 }
 
 // Select returns the series of each selection, in no order, and the reasons why some could not be read. The series
-// count in memory. The error is ErrTooMuch, the store's or the context's.
+// count in memory. They are read from the index or, if there is none that can be used, from the hours' chunks. The
+// error is ErrTooMuch, the store's or the context's.
 func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
 	damaged []error,
 	err error) {
@@ -242,22 +244,22 @@ func (d *Database) selectOfHours(ctx context.Context, memory *QueryMemory, selec
 	if err != nil {
 		return nil, damaged, err
 	}
-	// what blocks take that the database does not keep
+	// What the blocks take that the database does not keep. While they were built, a change took changeBytes.
 	own := (limit - changeMemory.left.Load()) * blockChangeBytes / changeBytes
 	err = d.withQueryMemory(memory, func(free *allowance) error {
 		if err := free.take(own); err != nil {
 			return err
 		}
 		if found, err = d.findInBlocks(ctx, blocks, selections, memory.Copies, free); memory.Copies {
-			free.giveBack(own)
+			free.giveBack(own) // copies do not hold the blocks
 		}
 		return err
 	})
 	return found, damaged, err
 }
 
-// findInBlocks returns the series of each selection that blocks have, and takes their memory from free. With copies
-// they do not refer to the blocks.
+// findInBlocks returns the series of each selection that blocks have, and takes their memory from free. They refer to
+// the blocks; if copies is set, they are copies that do not.
 func (d *Database) findInBlocks(ctx context.Context, blocks hourBlocks, selections []Selection, copies bool,
 	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
@@ -310,8 +312,8 @@ func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, erro
 }
 
 // collectSeries collects the parts of the series with a number from the blocks, which are in the order of nodes and
-// times, and puts a part with the end of the series where its target was gone. It leaves out parts without samples from
-// mint to maxt (Unix milliseconds); nil if there are no others.
+// times, and puts a part with the end of the series where its target was gone: not read again in time. It leaves out
+// parts without samples from mint to maxt (Unix milliseconds); nil if there are no others.
 func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int64) *Series {
 	key := d.names.seriesOf(number)
 	s := &Series{labels: key.labels}
@@ -342,7 +344,7 @@ func (d *Database) collectSeries(number uint32, hours hourBlocks, mint, maxt int
 		p.at, p.values = b.block.changesOf(number)
 		// An hour begins with all exposed series: one without a change at its first read is no longer exposed.
 		p.ended = exposed != nil && (len(p.at) == 0 || p.at[0] != 0)
-		if exposed = nil; len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1]) {
+		if exposed = nil; len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1]) { // its last value is no end
 			exposed = target
 		}
 		if len(p.at) > 0 || p.ended {

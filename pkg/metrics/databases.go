@@ -56,11 +56,11 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	defer d.mu.Unlock()
 	key := databaseKey{ref, running}
 	if i := slices.IndexFunc(d.open, func(c *cachedDatabase) bool { return c.key == key }); i >= 0 {
-		found := d.open[i]
+		found := d.open[i] // moves to the front: the order is that of the last use
 		copy(d.open[1:i+1], d.open[:i])
 		d.open[0] = found
 	} else {
-		var fresh time.Duration
+		var fresh time.Duration // 0: the session has ended
 		if running {
 			fresh = refresh
 		}

@@ -49,8 +49,8 @@ func newDictionary(maxBytes int64) *dictionary {
 	}
 }
 
-// numberTarget returns the number of a target, by its labels, which are sorted, and numbers it if it is new. The error
-// says that there is no memory for it.
+// numberTarget returns the number of a target, by its labels, which are sorted, and numbers it if it is new. Its key
+// spells them with a byte between that no UTF-8 has. The error says that there is no memory for it.
 func (d *dictionary) numberTarget(targetLabels []samples.Label) (uint32, error) {
 	var s strings.Builder
 	for _, l := range targetLabels {
@@ -76,11 +76,10 @@ func (d *dictionary) numberTarget(targetLabels []samples.Label) (uint32, error) 
 }
 
 // numberSeries returns the number of a series of a target, by its name and labels, its own and the target's, and
-// numbers it if it is new. taken is false if the dictionary is only for other series. The error says that there is no
-// memory for it.
+// numbers it if it is new. wanted is false if it is none of d.only. The error says that there is no memory for it.
 func (d *dictionary) numberSeries(
 	target uint32, targetLabels []samples.Label, name string, own []samples.Label,
-) (number uint32, taken bool, err error) {
+) (number uint32, wanted bool, err error) {
 	all := make([]labels.Label, 0, 1+len(targetLabels)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
 	for _, l := range mergeLabels(targetLabels, own) {

@@ -47,8 +47,8 @@ func listHardware(ctx context.Context, store blob.Lister, root string, ref layou
 }
 
 // visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them: each node is a target.
-// It reads the hour twice. work is the memory for this; damaged is called for what cannot be read, with its object's
-// key.
+// It reads the hour twice, and reports damage only the second time. work is the memory for this; damaged is called for
+// what cannot be read, with its object's key. More than maxNodes nodes are an error.
 func (h Hour) visitHardware(
 	ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error),
 ) error {
@@ -72,7 +72,8 @@ func (h Hour) visitHardware(
 		targets = append(targets, m.targetLabels(node, h.hardware.ref))
 		return nil
 	})
-	if err := h.passLines(ctx, store, find, maxFigures, work, func(string, error) {}); err != nil {
+	unreported := func(string, error) {}
+	if err := h.passLines(ctx, store, find, maxFigures, work, unreported); err != nil {
 		return err
 	}
 	v.Start(targets)
@@ -125,7 +126,8 @@ type figureSeries struct {
 var errUnknownNode = errors.New("a node that was not there when the figures were read first")
 
 // passSample passes the figures of one sample to the visitor as a read of its node, and tells which figures of the read
-// before are missing now. A sample that is not newer than the node's last one was stored twice and is left out.
+// before are missing now. A sample that is not newer than the node's last one was stored twice and is left out. A
+// figure's series has number -1 if the visitor does not want it, and last 0 while the node does not have it.
 func (t *hardwareSamples) passSample(id rayid.Node, s layout.Sample) error {
 	node := t.nodes[id]
 	if node == nil {

@@ -20,6 +20,9 @@ import (
 // takes memory.
 const hoursAtOnce = 4
 
+// workShare is which part of a database's memory reading one hour may take besides its changes.
+const workShare = 8
+
 // errLargeHour says that what an hour has at one moment does not fit in the memory for reading it.
 var errLargeHour = fmt.Errorf("an hour of a node has too many series, or too long lines: %w", ErrTooMuch)
 
@@ -72,7 +75,7 @@ type hourBlocks struct {
 // loadHours returns the blocks of the hours that may have samples from mint to maxt (Unix milliseconds), in order of
 // node and time, and what of them is damaged. Hours that fit in the database's memory are read whole and stay there for
 // later queries. Of others only the series whose names are wanted are read, for this query; their changes take memory
-// from changeMemory.
+// from changeMemory. Each hour that is read may take an eighth of the database's memory meanwhile.
 func (d *Database) loadHours(
 	ctx context.Context, mint, maxt int64, changeMemory *allowance, wants func(string) bool,
 ) (hours hourBlocks, damaged []error, err error) {
@@ -93,7 +96,7 @@ func (d *Database) loadHours(
 		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
 	})
 	r := &hourReader{Database: d, wants: wants, changeMemory: changeMemory,
-		memory: newReadMemory(d.maxBytes/8, changeMemory)}
+		memory: newReadMemory(d.maxBytes/workShare, changeMemory)}
 	parts := make([]loaded, len(blocks))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
@@ -116,7 +119,7 @@ func (d *Database) loadHours(
 		}
 	}
 	hours.blocks = blocks
-	if d.fresh > 0 { // nodes of a running session store what they read at different times
+	if d.fresh > 0 { // the session runs, and its nodes store what they read at different times
 		hours.until -= lifetime.Idle.Milliseconds()
 	}
 	return hours, damaged, nil
@@ -156,7 +159,7 @@ var errNotKept = errors.New("chunks have changed")
 
 // loadHour returns one hour, from memory if it is there and nothing of it was stored since. It is read once for all
 // that ask at the same time. An hour that does not fit in the database's memory is read for this query alone, see
-// loadHours.
+// loadHours. An hour of which chunks were joined since they were listed is returned, but not kept.
 func (r *hourReader) loadHour(ctx context.Context, h Hour) loaded {
 	if r.large.Load() { // the session's hours do not fit in memory
 		return r.readHour(ctx, h, r.wants, r.changeMemory)
@@ -200,7 +203,8 @@ func (r *hourReader) readHour(ctx context.Context, h Hour, wants func(string) bo
 }
 
 // readBlock reads an hour and makes its block, with the series whose names are wanted. The block's changes take memory
-// from changeMemory, reading it from workMemory, which is given back.
+// from changeMemory, which stays taken for as long as the block is used. Reading it takes memory from workMemory, which
+// is given back. After an error, which is l.err, all is given back.
 func (d *Database) readBlock(
 	ctx context.Context, h Hour, wants func(string) bool, changeMemory, workMemory *allowance,
 ) (l loaded) {
@@ -209,7 +213,7 @@ func (d *Database) readBlock(
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		b := newBuilder(d.names, wants, changeMemory, workMemory)
-		b.stop = stop
+		b.stop = stop // ends the reading at the builder's first error
 		defer func() {
 			if l.block != nil {
 				b.giveBackWorking()

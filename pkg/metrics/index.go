@@ -67,7 +67,7 @@ func (x *metricsIndex) readTables(ctx context.Context, key, fingerprint string) 
 		return err
 	}
 	text, _ := series.Lookup(indexFactsKey)
-	if err := free.take(4 * int64(len(text))); err != nil {
+	if err := free.take(4 * int64(len(text))); err != nil { // about what its JSON takes when it is decoded
 		return err
 	}
 	var facts indexFacts
@@ -108,7 +108,7 @@ func (x *metricsIndex) openTable(ctx context.Context, key string, free *allowanc
 var errIndexForm = errors.New("not the tables of an index of metrics")
 
 // readSeries reads the names and labels of all series, sorted by name, and in which rows of the samples each has its
-// own.
+// own: series i has those from x.rows[i] up to, without, x.rows[i+1].
 func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error {
 	if err := t.ReadAll(ctx); err != nil {
 		return err
@@ -139,7 +139,8 @@ func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error
 }
 
 // checkSamples checks that the table of samples is the one that the table of series belongs to, and notes its columns
-// and the rows of its groups.
+// and the rows of its groups. The columns of times and values must follow each other, and there must be as many rows as
+// the series have.
 func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	f := x.samples
 	if generation, _ := f.Lookup(generationKey); generation != facts.Generation {
@@ -318,7 +319,8 @@ type groupRows struct {
 	values []float64
 }
 
-// groupBytes returns how many bytes of memory reading row group g takes at most.
+// groupBytes returns how many bytes of memory reading row group g takes at most: its rows, and the bytes of both
+// columns as they are stored and uncompressed. Sizes that a damaged file claims count as too large for any memory.
 func (x *metricsIndex) groupBytes(g int) int64 {
 	group := &x.samples.Groups[g]
 	n := int64(group.Rows) * indexedRowBytes
@@ -376,6 +378,7 @@ const timeBytes, indexedChangeBytes = 8, 16
 // addRows adds rows to the current series: those from g.mint to g.maxt, with memory from g.free. Rows that are not in
 // the order of time are errOrder.
 func (g *gatherer) addRows(times []int64, values []float64) error {
+	// If the times are not in order, the loop below finds that out.
 	from := sort.Search(len(times), func(i int) bool { return times[i] >= g.mint })
 	to := sort.Search(len(times), func(i int) bool { return times[i] > g.maxt })
 	if err := g.free.take(timeBytes * int64(max(0, to-from))); err != nil {
@@ -387,7 +390,7 @@ func (g *gatherer) addRows(times []int64, values []float64) error {
 			return errOrder
 		}
 		if n := len(g.values); n == 0 || math.Float64bits(v) != math.Float64bits(g.values[n-1]) ||
-			len(g.times)%maxReads == 0 {
+			len(g.times)%maxReads == 0 { // finishSeries begins a part here, which needs a value
 			if err := g.free.take(indexedChangeBytes); err != nil {
 				return err
 			}

@@ -65,7 +65,8 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 }
 
 // writeOnce makes the index of a session's metrics and stores its two tables, once: Write tries again if objects have
-// changed meanwhile. It writes nothing if there is a valid index, unless force is set, or if there are no metrics.
+// changed meanwhile. It writes nothing if there is a valid index, unless force is set, or if there are no metrics. An
+// existing index that cannot be read is replaced.
 func (w *IndexWriter) writeOnce(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
@@ -137,7 +138,8 @@ type indexPass struct {
 var errTooManyRows = errors.New("too many samples for an index")
 
 // writeSamples writes the table of samples to file, and gathers that of the series. It reads the hours in several
-// passes, each for so many names as fit in memory. A name that has too many samples for one pass is divided into parts.
+// passes, each for so many names as fit in memory. A name that has too many samples for one pass is divided into parts,
+// with a pass for each: twice as many as would do if they were equally large.
 func (p *indexPass) writeSamples(ctx context.Context, file io.Writer) error {
 	if err := p.countChanges(ctx); err != nil {
 		return err
@@ -153,7 +155,7 @@ func (p *indexPass) writeSamples(ctx context.Context, file io.Writer) error {
 		}
 		parts := uint64(changes/maxChanges) + 1
 		if changes > maxChanges {
-			parts *= 2 // they are not equally large
+			parts *= 2
 		}
 		if passes += parts; passes > maxPasses {
 			return errTooManySamples
@@ -168,12 +170,12 @@ func (p *indexPass) writeSamples(ctx context.Context, file io.Writer) error {
 	return out.Close()
 }
 
-// countChanges reads all hours once, and counts the most changes that the series of each name can have. It also gathers
-// what targets say about their metrics.
+// countChanges reads all hours once, several at a time, and counts the most changes that the series of each name can
+// have. It also gathers what targets say about their metrics.
 func (p *indexPass) countChanges(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(hoursAtOnce)
-	memory, found := newReadMemory(p.maxBytes/8, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
+	memory, found := newReadMemory(p.maxBytes/workShare, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
 	for _, h := range p.hours {
 		group.Go(func() error {
 			return memory.runWithMemory(groupCtx, func(work *allowance) error {
@@ -204,7 +206,7 @@ func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowanc
 		stop(damage)
 	})
 	if err != nil {
-		return err
+		return err // also the damage, which has ended ctx
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -313,12 +315,14 @@ func (c *changeCounter) Read(r *samples.Read) {
 }
 
 // writeNames writes the samples of the series with some names, which are sorted, and adds these series to p.series. If
-// parts is more than 1, it does so only for the series of one part, a number below parts.
+// parts is more than 1, it does so only for the series of one part, a number below parts. Damage is an error.
 func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[sampleRow], names []string, part,
 	parts uint64) error {
 	// The bound is for blocks while they are built, which two are at a time: most take what a change takes afterwards.
-	d := NewDatabase(p.store, func(context.Context) ([]Hour, error) { return p.hours, nil }, 0,
-		p.maxBytes*changeBytes/indexedChangeBytes)
+	maxBytes := p.maxBytes * changeBytes / indexedChangeBytes
+	const sessionEnded = 0
+	hours := func(context.Context) ([]Hour, error) { return p.hours, nil }
+	d := NewDatabase(p.store, hours, sessionEnded, maxBytes)
 	d.large.Store(true) // nothing is kept
 	if parts > 1 {
 		d.names.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
@@ -331,7 +335,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	if err != nil || len(damaged) > 0 {
 		return errors.Join(err, errors.Join(damaged...))
 	}
-	rows := make([]sampleRow, 0, 4096)
+	w := &sampleWriter{pass: p, out: out, rows: make([]sampleRow, 0, rowsAtOnce)}
 	for _, name := range names {
 		numbers, err := d.names.findNumbers(ctx, Selection{
 			Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}})
@@ -347,39 +351,58 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 			if s == nil {
 				continue
 			}
-			row := seriesRow{
-				Session: p.session.Name, Cluster: p.session.Cluster, Namespace: p.session.Namespace,
-				Series: int32(len(p.series)), Name: name,
-			}
-			if row.Labels, err = spellLabels(s.labels); err != nil {
+			if err := w.writeSeries(ctx, name, s); err != nil {
 				return err
 			}
-			if err := p.spelled.take(int64(len(name)+len(row.Labels)) + seriesBytes); err != nil {
-				return errTooManySeries
-			}
-			for it := s.Iterator(math.MinInt64+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; row.Samples++ {
-				t, v := it.At()
-				if row.Samples == 0 {
-					row.StartTime = t
-				}
-				if row.EndTime = t; p.rows+row.Samples >= p.maxRows {
-					return errTooManyRows
-				}
-				if rows = append(rows, sampleRow{p.session.Name, row.Series, t, v}); len(rows) == cap(rows) {
-					if _, err := out.Write(rows); err != nil {
-						return err
-					}
-					if rows = rows[:0]; ctx.Err() != nil {
-						return context.Cause(ctx)
-					}
-				}
-			}
-			p.series = append(p.series, row)
-			p.rows += row.Samples
 		}
 	}
-	_, err = out.Write(rows)
+	_, err = out.Write(w.rows)
 	return err
+}
+
+// rowsAtOnce is how many samples are gathered before they are written.
+const rowsAtOnce = 4096
+
+// sampleWriter writes the samples of series to out, and adds the series to those of the pass.
+type sampleWriter struct {
+	pass *indexPass
+	out  *parquet.GenericWriter[sampleRow]
+	rows []sampleRow // not written yet
+}
+
+// writeSeries writes the samples of one series with this name. The last ones stay in w.rows, and are written with those
+// of the next series.
+func (w *sampleWriter) writeSeries(ctx context.Context, name string, s *Series) (err error) {
+	row := seriesRow{
+		Session: w.pass.session.Name, Cluster: w.pass.session.Cluster, Namespace: w.pass.session.Namespace,
+		Series: int32(len(w.pass.series)), Name: name,
+	}
+	if row.Labels, err = spellLabels(s.labels); err != nil {
+		return err
+	}
+	if w.pass.spelled.take(int64(len(name)+len(row.Labels))+seriesBytes) != nil {
+		return errTooManySeries
+	}
+	for it := s.Iterator(math.MinInt64+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; row.Samples++ {
+		t, v := it.At()
+		if row.Samples == 0 {
+			row.StartTime = t
+		}
+		if row.EndTime = t; w.pass.rows+row.Samples >= w.pass.maxRows {
+			return errTooManyRows
+		}
+		if w.rows = append(w.rows, sampleRow{w.pass.session.Name, row.Series, t, v}); len(w.rows) == cap(w.rows) {
+			if _, err := w.out.Write(w.rows); err != nil {
+				return err
+			}
+			if w.rows = w.rows[:0]; ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	w.pass.series = append(w.pass.series, row)
+	w.pass.rows += row.Samples
+	return nil
 }
 
 // spellLabels writes labels without the name as JSON.

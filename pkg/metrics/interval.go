@@ -26,7 +26,8 @@ func (d *Database) KnownInterval() time.Duration {
 
 // Interval returns the usual time between two reads of a node's metrics, as some stored reads show it. It is 0 if they
 // do not show it, or if the session has only hardware figures, whose times between reads vary. It reads once for all
-// that ask. If the reads did not show it, as when the store is slow, it reads again a minute later.
+// that ask, in the largest hour. If the reads did not show it, as when the store is slow, it reads again a minute
+// later.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	if known := d.KnownInterval(); known > 0 {
 		return known, nil
@@ -37,7 +38,7 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
 		return 0, err
 	}
-	key := time.Now().Format("15:04 ") + fingerprintOf(hours) // another one each minute
+	key := time.Now().Format("15:04 ") + fingerprintOf(hours) // another one each minute, under which it reads again
 	return d.interval.GetFor(ctx, key, func(ctx context.Context) (time.Duration, error) {
 		// The largest hour: a short one may have too few reads.
 		return d.intervalOf(ctx, slices.MaxFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Bytes, b.Bytes) }))
@@ -51,7 +52,8 @@ func (d *Database) intervalOf(ctx context.Context, h Hour) (time.Duration, error
 	defer stop()
 	t := &readTimes{enough: stop}
 	err := guard.CatchPanic(h.stream.Key, func() error {
-		return h.visitLines(reading, d.store, t, newAllowance(d.maxBytes/8), func(string, error) {})
+		undamaged := func(string, error) {} // what can be read is enough
+		return h.visitLines(reading, d.store, t, newAllowance(d.maxBytes/workShare), undamaged)
 	})
 	ended := reading.Err() != nil && ctx.Err() == nil // by enough reads, or by the time
 	if err != nil && !ended && !errors.Is(err, errLargeHour) {

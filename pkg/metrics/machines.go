@@ -56,10 +56,10 @@ type machines struct {
 }
 
 // listNodes returns the keys of the stored lists of nodes that are to be read, at most maxSnapshots: the last one
-// first, and then others from all of the session's time.
+// first, and then others from all of the session's time, at equal distances in their number.
 func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
 	var found []layout.Object
-	keyAt := make(map[int64]string)
+	keyAt := make(map[int64]string) // by when the list was taken
 	for object, err := range store.List(ctx, layout.SnapshotKey(root, ref, nodesURL), blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes of session %s: %w", ref, err)
@@ -71,8 +71,9 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 		}
 	}
 	slices.SortFunc(found, func(a, b layout.Object) int { return cmp.Compare(b.Offset, a.Offset) })
-	for i := range min(len(found), maxSnapshots) {
-		keys = append(keys, keyAt[found[i*len(found)/min(len(found), maxSnapshots)].Offset])
+	wanted := min(len(found), maxSnapshots)
+	for i := range wanted {
+		keys = append(keys, keyAt[found[i*len(found)/wanted].Offset])
 	}
 	return keys, nil
 }
@@ -133,7 +134,8 @@ func (d *damagedNodes) Unwrap() error { return d.error }
 // A list that cannot be read to its end is a damagedNodes; what was read of it stays.
 func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine,
 	texts *allowance) error {
-	object, err := store.Get(ctx, key, 0, -1)
+	const toEnd = -1
+	object, err := store.Get(ctx, key, 0, toEnd)
 	if err != nil {
 		return fmt.Errorf("read the stored list of nodes: %w", err)
 	}
@@ -154,7 +156,8 @@ func readNodes(ctx context.Context, store chunks.Store, key string, known map[ra
 	return nil
 }
 
-// addNode adds what a row says of its node to what is known.
+// addNode adds what a row says of its node to what is known. The error says that there are too many nodes, or too much
+// text about them.
 func addNode(row nodeRow, known map[rayid.Node]machine, texts *allowance) error {
 	node, err := rayid.Parse[rayid.Node](row.Raylet.NodeID)
 	if err != nil {

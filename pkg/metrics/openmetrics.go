@@ -56,7 +56,7 @@ type openMetrics struct {
 func (o *openMetrics) writeHours(ctx context.Context, hours []Hour, damaged func(error), done func(Hour)) error {
 	for _, h := range hours {
 		newest := make(map[string]int64)
-		found, err := o.writeHour(ctx, h, someSeries{parts: 1}, newest)
+		found, err := o.writeHour(ctx, h, someSeries{parts: 1}, newest) // all series, if they fit in memory
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,9 @@ type someSeries struct{ parts, part uint64 }
 
 func (s someSeries) has(l labels.Labels) bool { return l.Hash()%s.parts == s.part }
 
-// writeHour writes an hour's samples of some series: in two halves if they do not fit in memory. It returns what is
-// damaged, and adds the time of the last read of each target to newest.
+// writeHour writes an hour's samples of some series: in two halves if they do not fit in memory, each of which is
+// divided again if need be. It returns what is damaged, and adds the time of the last read of each target to newest.
+// Samples up to the target's last read in an earlier hour (o.last) are left out: they were written.
 func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
 	newest map[string]int64) ([]error, error) {
 	d := NewDatabase(o.store, nil, 0, o.memory)
@@ -103,14 +104,14 @@ func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
 	for target, id := range d.names.targets {
 		last, known := o.last[target]
 		if !known {
-			last = math.MinInt64 + 1
+			last = math.MinInt64 + 1 // all of its samples
 		}
 		after[id] = last
 		if t := l.block.targetByID(id); t != nil && len(t.times) > 0 {
 			newest[target] = t.times[len(t.times)-1]
 		}
 	}
-	alone := hourBlocks{blocks: []hourBlock{{h, l.block}}, until: math.MinInt64}
+	alone := hourBlocks{blocks: []hourBlock{{h, l.block}}, until: math.MinInt64} // no target counts as gone
 	for _, number := range l.block.series {
 		s := d.collectSeries(number, alone, math.MinInt64, math.MaxInt64)
 		if s == nil {

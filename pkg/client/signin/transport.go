@@ -65,7 +65,7 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	server := NameOf(t.Server)
 	credentials, err := t.Store.Read(server)
 	if credentials == nil || err != nil || credentials.isFresh() {
-		return credentials.token(), err
+		return credentials.token(), err // "" of nil: nobody has signed in
 	}
 	err = t.Store.withLock(server, func() error {
 		if credentials, err = t.Store.Read(server); err != nil || credentials.isFresh() {
@@ -149,7 +149,8 @@ func (c *Credentials) refresh(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", c.Server, err)
 	}
-	if err := c.readToken(ctx, provider, token, ""); err != nil {
+	const noNonce = "" // only the first token of a sign-in has one
+	if err := c.readToken(ctx, provider, token, noNonce); err != nil {
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", c.Server, err, login)
 	}
 	return nil

@@ -59,7 +59,7 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	if err != nil {
 		return err
 	}
-	names := map[string]int{strings.ToLower(notWhole): 1}
+	names := map[string]int{strings.ToLower(notWhole): 1} // how often each is taken: no log may have this one
 	var failed []string
 	for _, log := range opts.Selected {
 		name := uniqueName(names, safePath(log.Node.String()+"/"+log.Path))

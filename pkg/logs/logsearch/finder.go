@@ -18,8 +18,8 @@ type finder struct {
 
 func newFinder(p *pattern) *finder { return &finder{pattern: p, nextAt: make([]int, len(p.literals))} }
 
-// setBlock sets the block that is searched from now on; for a search without regard to case it makes a copy in small
-// letters.
+// setBlock sets the block that is searched from now on; for a search without regard to case (fold) it makes a copy in
+// small letters. It forgets where literals were found in the block before.
 func (f *finder) setBlock(block []byte) {
 	f.block, f.text = block, block
 	if f.fold {
@@ -35,8 +35,12 @@ func (f *finder) setBlock(block []byte) {
 }
 
 // nextCandidate returns the first place in the block, at or after pos, of a line that may match: at is in that line.
-// size is the match's length in bytes if it is certain that a match begins at at, otherwise 0. ok is false if no line
-// behind pos can match. pos must be the start of a line.
+// size is the match's length in bytes if it is certain that a match begins at at, otherwise 0: then the caller searches
+// the line. ok is false if no line behind pos can match. pos must be the start of a line.
+//
+// Without literals the block is searched by the regular expression in pieces of whole lines, about maxPiece / 2 bytes
+// each, so that the end of ctx is seen in between. If the expression looks at a text's begin or end (perLine), each
+// line is a candidate.
 func (f *finder) nextCandidate(ctx context.Context, pos int) (at, size int, ok bool) {
 	switch {
 	case pos >= len(f.block):
@@ -69,8 +73,8 @@ func (f *finder) nextCandidate(ctx context.Context, pos int) (at, size int, ok b
 func (f *finder) nextLiteral(pos int) (at, size int, ok bool) {
 	at = len(f.block)
 	for i, literal := range f.literals {
-		if f.nextAt[i] < pos {
-			f.nextAt[i] = len(f.block)
+		if f.nextAt[i] < pos { // the place that was found last is behind us
+			f.nextAt[i] = len(f.block) // there is no further one, unless it is found
 			if n := bytes.Index(f.text[pos:], literal); n >= 0 {
 				f.nextAt[i] = pos + n
 			}
@@ -92,9 +96,9 @@ func lowerInto(dst, src []byte) {
 	for len(src) >= 8 {
 		v := binary.LittleEndian.Uint64(src)
 		low := v & (0x7f * ones)
-		// Bit 7 of each byte: it is at least "A", it is more than "Z", it is no ASCII.
+		// By bit 7 of each byte: it is at least "A", not more than "Z", and ASCII.
 		capital := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ v & (0x80 * ones)
-		binary.LittleEndian.PutUint64(dst, v|capital>>2)
+		binary.LittleEndian.PutUint64(dst, v|capital>>2) // bit 5, which capital letters lack
 		src, dst = src[8:], dst[8:]
 	}
 	for i, c := range src {

@@ -43,6 +43,10 @@ type pattern struct {
 
 // compile makes the pattern of a text or of a regular expression (RE2). An empty text matches every line. The error
 // says what to change.
+//
+// An expression is compiled four times: re for whole lines, the others for the first, a middle and the last part of a
+// line that is read in parts. There a character stands for the rest of the line, so that "^" and "$" do not match where
+// the part is cut.
 func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	if len(text) > maxPattern {
 		return nil, fmt.Errorf("the pattern has %d bytes: want at most %d", len(text), maxPattern)
@@ -90,7 +94,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		}
 	}
 	p.setLiterals(tree.Simplify())
-	for _, inst := range program.Inst {
+	for _, inst := range program.Inst { // \A and \z would be those of a block, so lines are searched one by one
 		p.perLine = p.perLine || inst.Op == syntax.InstEmptyWidth &&
 			syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
 	}

@@ -97,7 +97,8 @@ func (*File) record()     {}
 func (*Progress) record() {}
 func (*End) record()      {}
 
-// newMatch makes a record of what was found. It copies the text, which is in the scanner's buffer.
+// newMatch makes a record of what was found. It copies the text, which is in the scanner's buffer. Length and Skipped
+// are only set if the text is a part of a long line.
 func newMatch(f *found) *Match {
 	text := func(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) }
 	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]),

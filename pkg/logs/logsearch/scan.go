@@ -71,8 +71,9 @@ func newScanner(q *Query, block, reach int) *scanner {
 	return &scanner{query: q, finder: newFinder(q.pattern), buf: make([]byte, block), reach: reach}
 }
 
-// scan searches a log from its beginning, block by block, and calls s.report with what matches. Errors are the
-// reader's, the context's, or those of s.read.
+// scan searches a log from its beginning, block by block, and calls s.report with what matches. A match in a line that
+// is longer than the buffer waits as s.pendingLong until the lines after it are read. Errors are the reader's, the
+// context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
 	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(-1)
@@ -100,7 +101,9 @@ func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// fill moves what is still needed to the front of the buffer and reads behind it.
+// fill moves what is still needed to the front of the buffer, which is what is not searched yet and the s.reach bytes
+// before it, and reads behind it until the buffer is full or the log ends. s.read is told of each read. Bytes that are
+// not stored are passed over: s.gap is the first such gap.
 func (s *scanner) fill() error {
 	drop := max(0, s.start-s.reach-1) // one more byte, which tells whether a line begins behind it
 	s.end = copy(s.buf, s.buf[drop:s.end])
@@ -136,7 +139,8 @@ func (s *scanner) wholeLines() int {
 	return s.start + bytes.LastIndexByte(s.buf[s.start:s.end-s.reach], '\n') + 1
 }
 
-// searchLines searches the whole lines of the buffer from s.start to end, which it then sets as s.start.
+// searchLines searches the whole lines of the buffer from s.start to end, which it then sets as s.start. It counts line
+// ends only up to matches, to number these.
 func (s *scanner) searchLines(ctx context.Context, end int) error {
 	block := s.buf[:end]
 	s.finder.setBlock(block)
@@ -156,7 +160,7 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 		}
 		text := bytes.TrimSuffix(block[begin:after], []byte{'\n'})
 		from, to := at-begin, at-begin+size
-		if size == 0 {
+		if size == 0 { // the line may match
 			const hasStart, hasEnd = true, true
 			from, to, ok = s.finder.find(ctx, text, hasStart, hasEnd)
 		}
@@ -314,12 +318,13 @@ func (s *scanner) linesAfter(from int) []string {
 
 // searchLong searches a line that does not fit into the buffer, part by part. Each part begins with the last s.reach
 // bytes of the one before, so that a match across two parts is found. The line's first match, if it passes the filters,
-// is then s.long, and s.start is the line's end.
+// is then s.pendingLong, and s.start is the line's end.
 func (s *scanner) searchLong(ctx context.Context) error {
 	f := found{line: s.line, before: s.linesBefore(s.start)}
 	first := s.buf[s.start:s.end]
-	f.header = s.headerAt(s.start, first, 0)
-	for matches := false; ; {
+	const lineStart = 0
+	f.header = s.headerAt(s.start, first, lineStart)
+	for matches := false; ; { // f.length counts the line's bytes before the part
 		n := bytes.IndexByte(s.buf[s.start:s.end], '\n')
 		closed := n >= 0 || s.eof
 		if n < 0 {

@@ -75,7 +75,7 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 	}
 	switch cause := context.Cause(limited); {
 	case errors.Is(cause, turns.ErrEnded):
-		r.addReason("others")
+		r.addReason("others") // wait for the turn
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(cause, errTime):
@@ -161,7 +161,8 @@ func (r *run) searchSession(ctx context.Context, source *Source) error {
 }
 
 // searchLog searches one log with the scanner s, and sends its matches, and then a record of the log itself if that
-// says something: a log that cannot be read has its problem there.
+// says something: a log that cannot be read has its problem there. Matches beyond the query's limits are only counted.
+// If ctx has ended, nothing more is sent. A log without reported matches gets the last rank, because it is shown last.
 func (r *run) searchLog(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
 	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path,
 		Rank: RankOf(log.Path)}
@@ -210,7 +211,7 @@ func (r *run) searchLog(ctx context.Context, s *scanner, source *Source, log Log
 	}
 }
 
-// readLog searches one log, up to the offset that source.End returns if it is set.
+// readLog searches one log, up to the offset that source.End returns if it is set: at 0 there is nothing to search.
 func (r *run) readLog(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
 	opts := chunks.Options{Prefetcher: prefetcher}
 	if source.End != nil {

@@ -42,7 +42,8 @@ func (s *Selection) Prepare() (err error) {
 	return nil
 }
 
-// Of returns the selected logs of a set, sorted by node and path.
+// Of returns the selected logs of a set, sorted by node and path. A selected job counts instead of the drivers of the
+// selected submission.
 func (s *Selection) Of(logs *sessionlogs.Set) []Log {
 	jobs := map[string]bool{}
 	for _, driver := range s.Drivers {
@@ -123,8 +124,8 @@ const (
 	LastRank   = 5
 )
 
-// RankOf numbers logs in the order in which people look for them, 0 first: logs of drivers, of workers, in folders of
-// libraries and programs, and Ray's own, of which its events are last.
+// RankOf numbers logs in the order in which people look for them, 0 first: logs of drivers (0), of workers (1), in
+// folders of libraries and programs (2), and Ray's own (RanksOfRay), of which its events are last.
 func RankOf(file string) int {
 	switch {
 	case strings.HasPrefix(file, "job-driver-"):

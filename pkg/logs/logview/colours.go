@@ -69,10 +69,10 @@ func (s *style) applySGR(params string) {
 			s.bold = true
 		case n == 22:
 			s.bold = false
-		case n >= 30 && n <= 37:
-			s.colour = n - 29
-		case n >= 90 && n <= 97:
-			s.colour = n - 81
+		case n >= 30 && n <= 37: // colours 1 to 8
+			s.colour = n - 30 + 1
+		case n >= 90 && n <= 97: // the bright ones, 9 to 16
+			s.colour = n - 90 + 9
 		case n == 39:
 			s.colour = 0
 		case n == 38 || n == 48:

@@ -51,8 +51,9 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 	return encoding, err
 }
 
-// lineEndsBefore returns how many line ends there are before the offset step × indexStep. What it counts is kept, also
-// if the context ends meanwhile: the next call goes on from there.
+// lineEndsBefore returns how many line ends there are before the offset step × indexStep. What it counts is kept in
+// x.marks, one for each step, also if the context ends meanwhile: the next call goes on from there. One call at a time
+// counts.
 func (x *Index) lineEndsBefore(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding,
 	step int64) (int64, error) {
 	if x.counting.Acquire(ctx, 1) != nil {
@@ -79,7 +80,8 @@ func (x *Index) lineEndsBefore(ctx context.Context, f *sessionlogs.File, encodin
 	return x.marks[step-1], nil
 }
 
-// Number is the number of the line that begins at an offset, counted from 1.
+// Number is the number of the line that begins at an offset, counted from 1. Behind maxMarks steps, lines are counted
+// again by each call.
 func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -94,7 +96,8 @@ func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (
 	return before + n + 1, err
 }
 
-// Offset is where a line, counted from 1, begins, or where the log ends if it has fewer lines.
+// Offset is where a line, counted from 1, begins, or where the log ends if it has fewer lines. It looks for the step in
+// which the line begins, and then for the line end before it.
 func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (int64, error) {
 	if line <= 1 {
 		return 0, nil
@@ -118,7 +121,7 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	end := lineEnds{encoding: encoding, left: line - 1 - before, offset: step * indexStep}
 	err = f.WriteRuns(ctx, end.writerAt, step*indexStep, f.Size())
 	switch {
-	case end.left == 0:
+	case end.left == 0: // the line end was found, and err is errFound
 		return end.offset, nil
 	case err != nil:
 		return 0, err
@@ -178,7 +181,8 @@ func (e *lineEnds) countBytes(p []byte) {
 	}
 }
 
-// countPairs is countBytes in an encoding in which a line end is two bytes. These may come in two writes.
+// countPairs is countBytes in an encoding in which a line end is two bytes, the first at an even offset. These may come
+// in two writes.
 func (e *lineEnds) countPairs(p []byte) {
 	for _, c := range p {
 		if e.left == 0 {

@@ -57,7 +57,7 @@ func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64,
 	for len(rest) > 0 && len(p.Lines) < lines {
 		first := len(p.Lines) == 0
 		lineEnd, next := encoding.LineEnd(rest)
-		if lineEnd < 0 {
+		if lineEnd < 0 { // the text that was read has no further line end
 			if !reachesEnd && !first {
 				break // the next page begins with this line
 			}
@@ -112,7 +112,8 @@ func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64, line
 }
 
 // LastLines returns the offset at which the last lines before the offset end begin: as many as lines says, fewer if
-// they would have more than limit bytes together. Only a line that is longer by itself is cut.
+// they would have more than limit bytes together. Only a line that is longer by itself is cut. Bytes that are not
+// stored are passed over.
 func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, limit int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {

@@ -99,12 +99,13 @@ const (
 	maxMetadata = 16 << 20
 )
 
-// New makes an API.
+// New makes an API. A query may take half of the timeout if others wait for its slot. The engine, which takes memory,
+// is made by the first query.
 func New(opts Options) *API {
 	p := parser.NewParser(parser.Options{})
 	return &API{
 		opts: opts, parser: p, slots: turns.New(opts.Concurrent, opts.Timeout/2),
-		engine: sync.OnceValue(func() *promql.Engine { // its own statistics take 290 KB
+		engine: sync.OnceValue(func() *promql.Engine { // the statistics that it keeps take 290 KB
 			return promql.NewEngine(promql.EngineOpts{
 				MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
 				EnableAtModifier: true, EnableNegativeOffset: true,
@@ -115,7 +116,8 @@ func New(opts Options) *API {
 }
 
 // Answer answers a request for a path below /api/v1/, such as query or label/job/values, in its turn and within the
-// time for a query. scope says which sessions the caller may query.
+// time for a query, or the shorter one that the request asks for. scope says which sessions are queried. An error of
+// the store is logged, because the client is told only that there is one.
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
 	answer := answererOf(path)
 	if answer == nil {
@@ -164,7 +166,7 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 	defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })()
 	writeResult(ctx, w, result)
 	if result.close != nil {
-		result.close()
+		result.close() // the engine's values are not needed any more
 	}
 }
 

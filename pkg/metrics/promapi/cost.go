@@ -136,8 +136,9 @@ func (c *cost) relabeledCost() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
-// withLabel is the result of a function that writes a label, name, of at most so many bytes. In series that the
-// function's expression does not match, the label stays as it was.
+// withLabel is the cost of the result of a function that writes a label, name, with a value of at most so many bytes.
+// In series that the function's expression does not match, the label stays as it was. Groupings that do not look at the
+// label make the same groups as before. A label that is new can only split groups; otherwise nothing is known of them.
 func (c *cost) withLabel(name string, bytes float64) *cost {
 	result := c.relabeledCost()
 	result.values, result.written = c.values, make(map[string]float64, len(c.written)+1)
@@ -148,7 +149,7 @@ func (c *cost) withLabel(name string, bytes float64) *cost {
 		switch {
 		case !by.groupsBy(name):
 			return c.groupsAtMost(by)
-		case added: // it only splits groups
+		case added:
 			return groups{number: math.Inf(1), largest: c.groupsAtMost(by).largest}
 		}
 		return unknownGroups
@@ -177,7 +178,7 @@ func (c *cost) signatureBytes(m *parser.VectorMatching) float64 {
 	return bytes + c.series*nodeBytes
 }
 
-// unionCost is the result of the operator or: at most the series of both sides.
+// unionCost is the cost of the result of the operator or: at most the series of both sides, with the labels of both.
 func unionCost(left, right *cost) *cost {
 	c := &cost{
 		series: left.series + right.series, stored: left.stored + right.stored,

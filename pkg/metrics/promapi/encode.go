@@ -29,7 +29,7 @@ func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
 	e := &encoder{w: bufio.NewWriterSize(&endingWriter{ctx, w}, 64<<10)}
 	e.writeText(`{"status":"success","data":`)
 	switch data := r.data.(type) {
-	case nil:
+	case nil: // the answer to a query
 		e.writeValue(r.value)
 	case []labels.Labels: // the lists may be long
 		e.writeList(len(data), func(i int) { e.writeJSON(data[i]) })

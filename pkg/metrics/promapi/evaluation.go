@@ -35,7 +35,7 @@ func (m moments) ofSubquery(n *parser.SubqueryExpr) moments {
 }
 
 // costOf returns the cost of evaluating a node at some moments. Operands are evaluated one after the other, and held
-// until the last one is.
+// until the last one is. The samples themselves are not in it: the engine limits these.
 func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	switch n := node.(type) {
 	case *parser.ParenExpr:
@@ -50,7 +50,7 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 		return e.costOf(n.Expr, at.ofSubquery(n))
 	case *parser.UnaryExpr:
 		operand := e.costOf(n.Expr, at)
-		return completeCost(operand.relabeledCost(), 0, 0, operand)
+		return completeCost(operand.relabeledCost(), operandValues, 0, operand)
 	case *parser.AggregateExpr:
 		return e.aggregationCost(n, at)
 	case *parser.Call:
@@ -61,7 +61,7 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	return &cost{} // a number or a text
 }
 
-// selectorCost returns the cost of a selector: that of the series that it found.
+// selectorCost returns the cost of a selector: that of the series that it has found so far.
 func (e *evaluation) selectorCost(n *parser.VectorSelector) *cost {
 	s := e.selected[n]
 	if s == nil {
@@ -75,10 +75,13 @@ func (e *evaluation) selectorCost(n *parser.VectorSelector) *cost {
 	return c
 }
 
+// operandValues is for completeCost's points: the result has the values of an operand, and takes no memory for them.
+const operandValues = 0
+
 // completeCost completes the cost c of a node, of which series and labels are known: it sets peak and size, in bytes.
-// points is how many values memory is allocated for in each series, 0 if the values are an operand's. own are the bytes
-// that the node takes while it is evaluated, besides its operands and its result. operands are in the order in which
-// they are evaluated.
+// points is how many values memory is allocated for in each series, or operandValues. own are the bytes that the node
+// takes while it is evaluated, besides its operands and its result. operands are in the order in which they are
+// evaluated.
 func completeCost(c *cost, points, own float64, operands ...*cost) *cost {
 	held := 0.0 // by the operands that are evaluated
 	for _, o := range operands {
@@ -87,7 +90,7 @@ func completeCost(c *cost, points, own float64, operands ...*cost) *cost {
 	}
 	c.size = c.series*(seriesBytes+min(points, maxRoom)*pointBytes) + c.allLabelBytes()
 	peak := held + c.size + own + c.series*nodeBytes
-	if c.shared { // they are in the operand's
+	if c.shared { // the labels are the operand's, which are counted already
 		peak -= c.allLabelBytes()
 	}
 	c.peak = max(c.peak, peak)
@@ -110,15 +113,15 @@ func (e *evaluation) aggregationCost(n *parser.AggregateExpr, at moments) *cost 
 		return e.countValues(n, operand, steps)
 	}
 	// The other ones, such as sum, make one series of each group.
-	by := grouping{!n.Without, n.Grouping}
+	by := grouping{on: !n.Without, names: n.Grouping}
 	c := &cost{series: operand.groupsAtMost(by).number, written: make(map[string]float64), exact: e.exact}
 	c.groups = func(other grouping) groups {
-		if other.hasAll(by) { // no two series of the result have the same values of these labels
+		if other.hasAll(by) { // no two series of the result have the same values of these labels: a group each
 			return groups{number: math.Inf(1), largest: 1}
 		}
 		return unknownGroups
 	}
-	if n.Without { // their labels are others of the operand's; otherwise those that are named
+	if n.Without { // their labels are those of the operand that are not named, otherwise those that are named
 		c.stored = min(operand.stored, c.series*operand.largestLabels())
 		c.written, c.from = operand.written, operand.from
 	} else {
@@ -127,11 +130,13 @@ func (e *evaluation) aggregationCost(n *parser.AggregateExpr, at moments) *cost 
 	return completeCost(c, steps, operand.series*labelBytes, parameter, operand)
 }
 
-// countValues returns the cost of count_values, which makes a series of each value in a group; a label has the value.
+// countValues returns the cost of count_values, which makes a series of each value in a group, at most as many as there
+// are samples; a label, which its parameter names, has the value.
 func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps float64) *cost {
 	series := min(operand.series*steps, e.maxSamples)
 	if operand.values != nil {
-		series = min(series, operand.groupsAtMost(grouping{!n.Without, n.Grouping}).number*operand.values())
+		by := grouping{on: !n.Without, names: n.Grouping}
+		series = min(series, operand.groupsAtMost(by).number*operand.values())
 	}
 	name := stringLiteral(n.Param)
 	c := &cost{series: series, written: map[string]float64{name: numberBytes}, from: operand.from, exact: e.exact}
@@ -144,7 +149,8 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps f
 }
 
 // callCost returns the cost of a call of a function. Its result usually has the series of the first argument that is a
-// vector, without their names.
+// vector, without their names; of a function without such an argument it is one series. The functions below are those
+// that make other labels, keep them, or warn about each series.
 func (e *evaluation) callCost(n *parser.Call, at moments) *cost {
 	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
@@ -161,16 +167,16 @@ func (e *evaluation) callCost(n *parser.Call, at moments) *cost {
 	c := vector.relabeledCost()
 	own, points := 0.0, steps // as completeCost takes them
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
-		points = 0 // the engine counts their values
+		points = operandValues // the engine counts the values that it reads of ranges
 	}
 	switch n.Func.Name {
 	case "label_replace":
 		if len(n.Args) == 5 {
-			c, points = e.labelReplace(vector, n.Args), 0
+			c, points = e.labelReplace(vector, n.Args), operandValues
 		}
 	case "label_join":
 		if len(n.Args) >= 3 {
-			c, points = labelJoin(vector, n.Args), 0
+			c, points = labelJoin(vector, n.Args), operandValues
 		}
 	case "sort", "sort_desc", "last_over_time", "first_over_time":
 		c = vector.subsetCost()
@@ -205,7 +211,8 @@ func labelJoin(vector *cost, args parser.Expressions) *cost {
 }
 
 // addRange adds the work of a function on one series: at each step it goes through the values of its range, if arg is
-// one.
+// one. How many a stored range has is known exactly only if all series are looked at; otherwise the most that a query
+// may have counts.
 func (e *evaluation) addRange(function string, arg parser.Expr, steps float64) {
 	window := 0.0
 	switch n := arg.(type) {
@@ -284,8 +291,8 @@ func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *co
 }
 
 // manyToOne is the result of an operator with group_left or group_right, which matches each series of the side one with
-// any number of the side many. The result has the labels of many, and of one those that the operator names. pairs is as
-// for oneToOne.
+// any number of the side many: over all steps, of one at most as many as partners says. The result has the labels of
+// many, and of one those that the operator names. pairs is as for oneToOne.
 func manyToOne(m *parser.VectorMatching, many, one *cost, steps float64) (c *cost, pairs float64) {
 	ones := one.partners(m, steps)
 	c = many.relabeledCost()

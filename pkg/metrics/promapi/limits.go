@@ -66,7 +66,8 @@ func checkExpressions(queries ...string) error {
 	return nil
 }
 
-// programSize returns about how many steps the program of a regular expression has, at most limit.
+// programSize returns about how many steps the program of a regular expression has, at most limit: a quarter of one for
+// each letter, and for a repetition those of what it repeats, as often as it does at most.
 func programSize(re *syntax.Regexp, limit int) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

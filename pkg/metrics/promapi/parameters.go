@@ -33,7 +33,8 @@ func badData(parameter string, err error) error {
 	return &apiError{http.StatusBadRequest, "bad_data", fmt.Errorf("invalid parameter %q: %w", parameter, err)}
 }
 
-// asAPIError returns the error with the status and type that Prometheus answers for it.
+// asAPIError returns the error with the status and type that Prometheus answers for it. The text of a store's error is
+// left out, because it may tell callers what they must not know.
 func asAPIError(err error) *apiError {
 	var own *apiError
 	switch {

@@ -42,7 +42,8 @@ func (a *API) newPlan(query string, start, end time.Time, step time.Duration) (*
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
-	// alone: something large may be evaluated before a selector is read. Such a query is refused before it begins.
+	// alone says that something large may be evaluated without a selector, or before one is read. Then the memory is
+	// computed now, and a query that would take more than maxAlone is refused.
 	alone := false
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
