@@ -122,6 +122,10 @@ func KindOfStream(key string) Kind {
 // lies under other keys.
 const AllRows = "?detail=1&limit=10000"
 
+// MaxSnapshot bounds one snapshot in bytes: collectors store no larger one, and servers read none. 10,000 actors in
+// detail, the most rows that Ray gives, are about 20 MB.
+const MaxSnapshot = 64 << 20
+
 // JobBytes is how many bytes of the dashboard's list of jobs are about one job at least (JobDetails in
 // ray/dashboard/modules/job/pydantic_models.py). A stored list that is so much shorter than the one before lacks a job.
 const JobBytes = 300

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 const (
@@ -285,7 +286,7 @@ func TestHostileAnswers(t *testing.T) {
 		"many jobs":       {jobsURL, "[" + strings.TrimSuffix(jobs.String(), ",") + "]", "jobs"},
 		"many nodes": {summaryURL, `{"data":{"summary":[` + strings.TrimSuffix(nodes.String(), ",") + `]}}`,
 			"nodes"},
-		"too long":         {"/events", strings.Repeat("x", answer.MaxBytes+1), "bytes"},
+		"too long":         {"/events", strings.Repeat("x", layout.MaxSnapshot+1), "bytes"},
 		"one long string":  {"/events", `["` + strings.Repeat("x", 3*answer.MaxRow) + `"]`, "row"},
 		"one long number":  {"/events", strings.Repeat("1", 3*answer.MaxRow), "row"},
 		"long white space": {"/events", `[` + strings.Repeat(" ", 3*answer.MaxRow) + `]`, "row"},

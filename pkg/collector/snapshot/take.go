@@ -90,7 +90,7 @@ func failurePause(failures int, interval time.Duration) time.Duration {
 }
 
 // fetchToFile writes an answer to a new file in the session's folder, which the caller closes and removes. Matches of
-// --redact are overwritten. An answer of more than answer.MaxBytes is an *answer.Refusal.
+// --redact are overwritten. An answer of more than layout.MaxSnapshot is an *answer.Refusal.
 func (t *Taker) fetchToFile(ctx context.Context, url string) (*os.File, error) {
 	body, err := t.opts.Client.Get(ctx, url)
 	if err != nil {
@@ -101,9 +101,9 @@ func (t *Taker) fetchToFile(ctx context.Context, url string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := t.opts.Redact.Copy(file, io.LimitReader(body, answer.MaxBytes+1))
-	if err == nil && n > answer.MaxBytes {
-		err = &answer.Refusal{Reason: "bytes", Limit: answer.MaxBytes}
+	n, err := t.opts.Redact.Copy(file, io.LimitReader(body, layout.MaxSnapshot+1))
+	if err == nil && n > layout.MaxSnapshot {
+		err = &answer.Refusal{Reason: "bytes", Limit: layout.MaxSnapshot}
 	}
 	if err != nil {
 		_ = file.Close()

@@ -25,7 +25,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -420,7 +419,7 @@ func TestBackendFails(t *testing.T) {
 
 func TestHugeAnswerIsRefused(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded),
-		"/events": strings.Repeat("x", answer.MaxBytes+1)})
+		"/events": strings.Repeat("x", layout.MaxSnapshot+1)})
 	r.Round(t.Context())
 	if n := r.stored(t, recorded)["/events"]; n != 0 {
 		t.Errorf("stored %d times", n)

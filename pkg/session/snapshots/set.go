@@ -65,8 +65,6 @@ type parsedSnapshot struct {
 var ErrMalformed = errors.New("malformed snapshot")
 
 const (
-	// maxSnapshotBytes bounds one snapshot's body. The collector does not store larger ones.
-	maxSnapshotBytes = 64 << 20
 	// maxCachedBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone. parsedBytes
 	// is what each takes besides its value.
 	maxCachedBytes = 64 << 20
@@ -161,7 +159,7 @@ func (s *Set) LargestOf(path string) (bytes int64) {
 	for url, versions := range s.byURL {
 		if p, _, _ := strings.Cut(url, "?"); p == path {
 			for _, v := range versions {
-				if v.size <= maxSnapshotBytes {
+				if v.size <= layout.MaxSnapshot {
 					bytes = max(bytes, v.size)
 				}
 			}

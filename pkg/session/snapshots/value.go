@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -32,9 +33,9 @@ func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
 // not fit there, or is larger, in the part for large ones. A snapshot that cannot be parsed is no error: its malformed
 // says why, which is kept as a value would be.
 func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) {
-	if snap.size > maxSnapshotBytes {
+	if snap.size > layout.MaxSnapshot {
 		return s.noteRefused(snap,
-			fmt.Errorf("%d bytes are more than the %d allowed", snap.size, maxSnapshotBytes)), nil
+			fmt.Errorf("%d bytes are more than the %d allowed", snap.size, layout.MaxSnapshot)), nil
 	}
 	var p parsedSnapshot
 	err := error(nil)

@@ -10,11 +10,10 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 const (
-	// MaxBytes bounds one answer. 10,000 actors in detail, the most rows that Ray gives, are about 20 MB.
-	MaxBytes = 64 << 20
 	// maxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
 	maxDepth = 100
 	// maxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in
@@ -58,9 +57,9 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{in: in}
 }
 
-// boundedReader ends an answer with an error after MaxBytes. Numbers that only Python has are null.
+// boundedReader ends an answer with an error after layout.MaxSnapshot bytes. Numbers that only Python has are null.
 func boundedReader(r io.Reader) io.Reader {
-	return jsonstream.FromPython(http.MaxBytesReader(nil, io.NopCloser(r), MaxBytes))
+	return jsonstream.FromPython(http.MaxBytesReader(nil, io.NopCloser(r), layout.MaxSnapshot))
 }
 
 // Token returns the next token, as json.Decoder does; numbers are json.Number. The error is a *Refusal if the answer
@@ -104,7 +103,7 @@ func Each[T any](in io.Reader, path []string, what string, max int, do func(T) e
 func asRefusal(err error, what string, max int) error {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return &Refusal{"bytes", MaxBytes}
+		return &Refusal{"bytes", layout.MaxSnapshot}
 	case errors.Is(err, jsonstream.ErrMany):
 		return &Refusal{what, max}
 	case errors.Is(err, jsonstream.ErrLarge):

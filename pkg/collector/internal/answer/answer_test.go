@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestEach: the rows of a list are read whatever stands before it, and an answer without it is an error.
@@ -54,11 +56,11 @@ func TestBounds(t *testing.T) {
 	}{
 		"depth":            {"", "[", "depth", 1 << 20},
 		"objects":          {"", `{"a":`, "depth", 1 << 20},
-		"tokens":           {"[", "{},", "tokens", MaxBytes},
+		"tokens":           {"[", "{},", "tokens", layout.MaxSnapshot},
 		"string":           {`["`, "x", "row", 3 * MaxRow},
 		"number":           {"", "1", "row", 3 * MaxRow},
 		"space":            {"[", " ", "row", 3 * MaxRow},
-		"bytes in strings": {"[", `"` + strings.Repeat("x", 1000) + `",`, "bytes", MaxBytes + 1<<20},
+		"bytes in strings": {"[", `"` + strings.Repeat("x", 1000) + `",`, "bytes", layout.MaxSnapshot + 1<<20},
 	} {
 		e := &endless{text: test.text}
 		r := NewReader(io.MultiReader(strings.NewReader(test.begin), e))
