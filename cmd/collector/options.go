@@ -287,7 +287,7 @@ func (o *options) checkNumbers() error {
 	m.addIf(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
 	m.addIf(o.Ship.Concurrency < 1 || o.Ship.Concurrency > 64, "--upload-concurrency=%d: want 1 to 64",
 		o.Ship.Concurrency)
-	m.addIf(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > 64<<20,
+	m.addIf(o.Ship.MaxChunk < ship.LeastChunk || o.Ship.MaxChunk > layout.MaxChunk,
 		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.Ship.MaxChunk)
 	// A value counts for five minutes in PromQL, and a rate needs two.
 	m.addIf(o.Scrape.Interval != 0 && (o.Scrape.Interval < time.Second || o.Scrape.Interval > 2*time.Minute),

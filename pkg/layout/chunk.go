@@ -14,6 +14,10 @@ const (
 	Zstd
 )
 
+// MaxChunk bounds one chunk in uncompressed bytes: collectors cut at this size at the latest, by default at 8 MiB, and
+// readers take no more from a compressed one.
+const MaxChunk = 64 << 20
+
 // Ext is the compression's ending of a key: "", ".gz" or ".zst".
 func (c Compression) Ext() string { return [...]string{"", ".gz", ".zst"}[c] }
 

@@ -42,7 +42,7 @@ func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset 
 // TestBombs: however much a chunk of a log decodes to, and wherever the next one says that it begins, the tail takes
 // little memory and no more is read of a chunk than one may have.
 func TestBombs(t *testing.T) {
-	zeros := bomb(t, 4*maxChunkBytes)
+	zeros := bomb(t, 4*layout.MaxChunk)
 	for name, offset := range map[string]int64{"alone": 0, "before a gap": 1 << 40,
 		"before the last offset there is": math.MaxInt64} {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestBombs(t *testing.T) {
 			if used > 32<<20 {
 				t.Errorf("%d bytes were allocated", used)
 			}
-			if written > maxChunkBytes+8 {
-				t.Errorf("%d bytes were read of a chunk, want at most %d", written, maxChunkBytes)
+			if written > layout.MaxChunk+8 {
+				t.Errorf("%d bytes were read of a chunk, want at most %d", written, layout.MaxChunk)
 			}
 		})
 	}

@@ -23,8 +23,6 @@ type emptyList struct {
 }
 
 const (
-	// maxListBytes bounds what is read of one list: collectors cut at 64 MiB, if they are told to, and else at 8 MiB.
-	maxListBytes = 64 << 20
 	// lineBytes is the memory of a line while its list is read: its place among all lines, and among the names.
 	lineBytes = 2 * 16
 )
@@ -93,7 +91,7 @@ func (l *Set) listsRead() map[string]emptyList {
 // readFrom reads a list, and calls reserve with the bytes of memory that this takes. A list that was removed stays
 // unread. A last line without its end, and lines that are no path of a log, are left out.
 func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve func(bytes int64) error) error {
-	size := min(e.object.Size, maxListBytes)
+	size := min(e.object.Size, layout.MaxChunk)
 	if err := reserve(size); err != nil {
 		return err
 	}

@@ -29,9 +29,6 @@ type segment struct {
 }
 
 const (
-	// maxChunkBytes bounds the uncompressed size of one compressed chunk: collectors cut at 8 MiB. Bytes beyond it are
-	// not read.
-	maxChunkBytes = 64 << 20
 	// maxRatio is how much a stored byte can become: of the formats, zstd writes 128 KiB of one repeated byte as 4
 	// bytes.
 	maxRatio = 1 << 15
@@ -51,7 +48,7 @@ func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
 			end = nextOffset(chunks[i+1:], c.offset)
-			end = min(end, c.offset+min(maxChunkBytes, min(c.size, maxChunkBytes)*maxRatio))
+			end = min(end, c.offset+min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio))
 			if end < 0 { // it is the last chunk
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
@@ -80,7 +77,7 @@ func nextOffset(chunks []chunk, offset int64) int64 {
 
 func (f *File) uncompressedSize(ctx context.Context, c chunk) (int64, error) {
 	var n byteCounter
-	err := f.copySegment(ctx, &n, c, 0, maxChunkBytes)
+	err := f.copySegment(ctx, &n, c, 0, layout.MaxChunk)
 	return int64(n), err
 }
 
