@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -141,7 +142,7 @@ func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	store.Age(time.Hour)
 	last := entriesOf(fresh(t, c))[0].LastWrite
 	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true,
-		lateWrites - time.Second: true, lateWrites + time.Second: false} {
+		lifetime.LateWrites - time.Second: true, lifetime.LateWrites + time.Second: false} {
 		says.Equal(t, c.Growing(ref, last.Add(since)), want, "read %s after the last write: growing", since)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -43,11 +44,6 @@ const (
 	// maxMissed is how many of these clusters are remembered.
 	maxMissed = 1000
 )
-
-// lateWrites is how long after its last known write an ended session may still be written to: workers store their last
-// seconds after the end, and the list is up to an interval old. It also covers differences between clocks, and stores
-// whose times are whole seconds.
-const lateWrites = time.Minute
 
 // Find finds a session. The store is listed again if the list does not contain it. The error is ErrNoSession if the
 // session is not stored, and layout.ErrForeign if the selector contains an invalid name. Any other error says why the
@@ -131,7 +127,7 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	}
 	c.noteUse(ref, s)
 	e := s.entry(ref, time.Now(), c.opts.Quiet)
-	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
+	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lifetime.LateWrites))
 }
 
 // Earlier returns the sessions that began before another one, of the same cluster and of clusters that the same RayJob

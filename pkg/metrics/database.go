@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -111,13 +112,10 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	return hours, nil
 }
 
-// lateWrites is how long after the newest object of an ended session more may be stored.
-const lateWrites = time.Minute
-
 // isListingFinal says whether the listing has all that will be stored of an ended session. d.listing must be held.
 func (d *Database) isListingFinal() bool {
 	return d.fresh == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
-		return h.stored.Add(lateWrites).After(d.listed)
+		return h.stored.Add(lifetime.LateWrites).After(d.listed)
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -302,7 +303,7 @@ func TestJoined(t *testing.T) {
 		b.hour(node, hour, read(first, map[string]float64{"ray_a": 1}))
 		second := b.hour(node, hour.Add(time.Hour), read(hour.Add(time.Hour), map[string]float64{"ray_a": 2}),
 			read(hour.Add(61*time.Minute), map[string]float64{"ray_a": 3}))
-		b.store.Age(2 * lateWrites)
+		b.store.Age(2 * lifetime.LateWrites)
 		d := b.database(0, maxBytes)
 		samplesUntil := func(maxt time.Time) []string {
 			t.Helper()
@@ -346,7 +347,7 @@ func TestLateWrites(t *testing.T) {
 		}
 		b.hour(rayid.Node{byte(n)}, hour, read(hour, map[string]float64{"ray_a": 1}))
 	}
-	b.store.Age(2 * lateWrites)
+	b.store.Age(2 * lifetime.LateWrites)
 	hours()
 	_, before := b.store.Requests()
 	hours()

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -252,7 +253,7 @@ func TestStaleIndex(t *testing.T) {
 func TestIndexIsLookedForAgain(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 1)))
-	b.store.Age(2 * lateWrites)
+	b.store.Age(2 * lifetime.LateWrites)
 	d := b.kept()
 	want, _ := all(t, d, 0, math.MaxInt64)
 	must.OK(t, b.index(0))

@@ -34,6 +34,11 @@ const late = time.Hour
 // pods of a cluster end within seconds of each other.
 const grace = time.Minute
 
+// LateWrites is how long after its last known write an ended session may still be written to: workers store their last
+// seconds after the end, and a listing is up to an interval old. It also covers differences between clocks, and stores
+// whose times are whole seconds.
+const LateWrites = time.Minute
+
 // Life is what is stored about a session's life.
 type Life struct {
 	// Start is when its first head started; zero: not known. Recorded says that Start comes from metadata. Otherwise it
