@@ -21,7 +21,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -197,8 +196,7 @@ func (b *builder) wentOnAfter(at int64) bool {
 	if at == 0 {
 		return false
 	}
-	const objects = 1 // the session is loaded, so it has some
-	runs, _ := lifetime.State(b.session.Life.End, b.session.LastStored(), objects, time.Now(), lifetime.Idle)
+	runs, _ := b.session.StateAt(time.Now())
 	whole := *b.moment
 	whole.At = 0
 	_, end := whole.Life(b.ctx)

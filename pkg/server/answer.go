@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -63,7 +62,7 @@ func (s *Server) answerRoute(route dashboard.Route) handler {
 // because it has only seen that the session exists.
 func withEndOf(e catalog.Entry, loaded *session.Session) catalog.Entry {
 	if !e.Described {
-		e.Running, e.End = lifetime.State(loaded.Life.End, loaded.LastStored(), 1, time.Now(), lifetime.Idle)
+		e.Running, e.End = loaded.StateAt(time.Now())
 	}
 	return e
 }

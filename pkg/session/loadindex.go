@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -171,6 +172,12 @@ func (s *Session) Ended() bool { return !s.Life.End.IsZero() }
 
 // LastStored is when the newest of the session's objects was stored, of those that were listed.
 func (s *Session) LastStored() time.Time { return s.stored }
+
+// StateAt says whether the session runs at a time of the machine that asks, and when it ended: see lifetime.State.
+func (s *Session) StateAt(now time.Time) (runs bool, ended time.Time) {
+	const objects = 1 // a session that could be loaded has some
+	return lifetime.State(s.Life.End, s.stored, objects, now, lifetime.Idle)
+}
 
 // Verify lists the sources of the session's index, if Load did not. If they have changed, as they do when a store is
 // copied, the session becomes Broken and its index is rejected. Whoever uses the session meanwhile goes on with what

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 )
 
@@ -68,7 +69,6 @@ type Facts struct {
 	Running map[Key]time.Time // clusters that have a running stored session, and when its last object was stored
 	Version string            // tag of the image that collectors should have; "" if any will do
 	Now     time.Time
-	Idle    time.Duration // how long a session without new data counts as running
 }
 
 // Of reports the state of each cluster, and how many have each state.
@@ -96,8 +96,8 @@ func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
 	_, stored := f.Running[Key{c.Namespace, c.Name}]
-	if !stored && c.State == kube.Ready && min(f.Now.Sub(c.Created), f.Now.Sub(c.ReadySince)) >= f.Idle {
-		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", f.Idle)
+	if !stored && c.State == kube.Ready && min(f.Now.Sub(c.Created), f.Now.Sub(c.ReadySince)) >= lifetime.Idle {
+		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", lifetime.Idle)
 	}
 	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 && !c.AddedByKubeRay {
 		return Old, fmt.Sprintf("the collector is %s, want %s", kube.Tag(c.Collectors[i]), f.Version)

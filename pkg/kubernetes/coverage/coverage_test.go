@@ -52,7 +52,7 @@ func TestOf(t *testing.T) {
 		"stores before it is ready": {kube.Cluster{Created: young, Collectors: []string{ours}}, true, Covered},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{Version: "v0.2.0", Now: now, Idle: 10 * time.Minute, Running: map[Key]time.Time{}}
+			f := Facts{Version: "v0.2.0", Now: now, Running: map[Key]time.Time{}}
 			tt.cluster.Namespace, tt.cluster.Name = "team", "lab"
 			if tt.stored {
 				f.Running[Key{"team", "lab"}] = young

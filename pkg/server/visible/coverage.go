@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -57,7 +56,7 @@ func (v Sessions) coverage(ctx context.Context, version string,
 	}
 	now := time.Now()
 	report := coverage.Of(clusters, coverage.Facts{
-		Running: v.lastWrites(clusters, stored, now), Version: version, Now: now, Idle: lifetime.Idle,
+		Running: v.lastWrites(clusters, stored, now), Version: version, Now: now,
 	})
 	switch {
 	case running.Err != nil:
