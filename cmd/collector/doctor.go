@@ -99,7 +99,8 @@ func examineLimit(r *doctor.Report, name string, enough int) {
 	}
 }
 
-// examineRay checks that Ray runs, that its logs can be read and, on a head, that its dashboard answers.
+// examineRay checks that Ray runs, that its logs can be read and, on a head, that its dashboard answers. It first
+// chooses the folder of Ray that further checks use, too.
 func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	if err := o.chooseFolder(); err != nil {
 		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)

@@ -34,7 +34,7 @@ func (o *options) chooseFolder() error {
 	switch {
 	case own == "" && heads == "":
 		return &collector.NoRayError{Folder: o.RayTmpDir + " or " + o.rayHeadTmpDir}
-	case heads > own:
+	case heads > own: // names of sessions are in the order of their times
 		o.useFolder(o.rayHeadTmpDir)
 	}
 	return nil

@@ -36,7 +36,7 @@ type memory struct {
 // planMemory plans how a collector uses the memory of its container while it uploads at most so many chunks at a time,
 // each of at most chunk bytes. limit is the container's limit in bytes; 0 means none. Even without a limit the
 // collector takes no more than it needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory
-// that Go does not count.
+// that Go does not count. With less memory it accepts smaller bodies of events, but at least minEventBody.
 func planMemory(limit int64, uploads int, chunk int64) memory {
 	fixed := baseMemory + int64(uploads)*chunk // what does not depend on the size of event bodies
 	m := memory{eventBody: sink.DefaultMaxBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
@@ -63,7 +63,7 @@ func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int
 	if limit > 0 && limit < m.wanted {
 		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give "+
 			"the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
-			limit>>20, m.wanted>>20+1)
+			limit>>20, m.wanted>>20+1) // rounded up
 	}
 	if !given {
 		debug.SetMemoryLimit(m.soft)

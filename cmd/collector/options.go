@@ -355,7 +355,8 @@ func (o *options) checkNames() error {
 			return fmt.Errorf("--kubernetes-cluster=%w", err)
 		}
 	}
-	ref := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: "session_"}
+	const anySession = "session_" // stands for the name that Ray chooses
+	ref := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: anySession}
 	if err := ref.Check(); err != nil {
 		return fmt.Errorf("--ray-cluster-name=%q: %w", o.Cluster, err)
 	}

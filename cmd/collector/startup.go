@@ -66,12 +66,12 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 			return c, nil
 		}
 		s.standby.Because(err)
-		s.standby.Take(s.servers)
+		s.standby.Take(s.servers) // it answers on the ports that could be opened
 		throttle.Log = s.log
 		retry := rayRetry
 		var noRay *collector.NoRayError
 		switch {
-		case errors.As(err, &noRay):
+		case errors.As(err, &noRay): // no mistake: Ray may start later
 			if !noRayLogged {
 				s.log.Infof("%v: the collector begins when it has", err)
 			}

@@ -86,7 +86,7 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 			"may belong to others in another cluster: run a history server for each of --kubeconfigs, or name "+
 			"the others in --kubernetes-clusters", o.access.Auth)
 	}
-	o.live.Anonymous = o.access.Auth == access.Off
+	o.live.Anonymous = o.access.Auth == access.Off // callers do not say who they are
 	live, err := kube.Open(o.live, log)
 	if err != nil {
 		return nil, nil, err

@@ -24,6 +24,7 @@ import (
 // version is set when the binary is built.
 var version = "unknown"
 
+// main runs the command line until SIGINT or SIGTERM. That no line of a log matches is told by the exit code alone.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

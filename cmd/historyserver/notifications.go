@@ -35,7 +35,8 @@ type sessionReader struct {
 	log         logrus.FieldLogger
 }
 
-// newSender makes the sender of webhooks, which reads sessions with r.
+// newSender makes the sender of webhooks, which reads sessions with r; without --webhooks it has nothing to send. If
+// servers explain ended sessions, it waits explainTime for the findings of one before it finds them itself.
 func (o *serveOptions) newSender(store blob.Store, r sessionReader,
 	registry prometheus.Registerer) (*webhooks.Sender, error) {
 	if r.indexes != nil && o.explain.Requests > 0 {

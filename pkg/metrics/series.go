@@ -72,7 +72,8 @@ type iterator[millis int64] struct {
 	value float64
 }
 
-// Next implements chunkenc.Iterator: it goes to the next sample up to maxt, from part to part.
+// Next implements chunkenc.Iterator: it goes to the next sample up to maxt, read after read and part after part. Behind
+// maxt it ends: no part is left.
 func (i *iterator[millis]) Next() chunkenc.ValueType {
 	for i.part < len(i.parts) {
 		p := &i.parts[i.part]
@@ -92,7 +93,9 @@ func (i *iterator[millis]) Next() chunkenc.ValueType {
 }
 
 // stepPart goes to the next read of a part, or over all at which the series is not exposed. It reports whether there is
-// a sample to return, in i.time and i.value: not if the series is not exposed, or if a part before had one as late.
+// a sample to return, in i.time and i.value: not if the series is not exposed, or if a part before had one as late. A
+// read without a change has the value before. At the first read of a part that has ended the series, that is a stale
+// marker.
 func (i *iterator[millis]) stepPart(p *part) bool {
 	changed := i.next < len(p.at) && int(p.at[i.next]) == i.read
 	switch {
@@ -126,6 +129,7 @@ func (i *iterator[millis]) Seek(t millis) chunkenc.ValueType {
 		if len(p.times) == 0 || p.times[len(p.times)-1] < int64(t) {
 			continue
 		}
+		// The value at that read is that of the last change before it.
 		i.read = max(i.read, sort.Search(len(p.times), func(n int) bool { return p.times[n] >= int64(t) }))
 		i.next = sort.Search(len(p.at), func(n int) bool { return int(p.at[n]) >= i.read })
 		if i.next > 0 {

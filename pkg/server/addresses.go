@@ -82,7 +82,7 @@ func (s *Server) redirectToOwned(kind string, findings bool) handler {
 				Advice:   "Correct the names, or look for the session in the list.",
 				Programs: "Correct the names, or look for the session in the list, at /homepage.",
 			}
-			end := ""
+			end := "" // of the sentence: what there is instead
 			if e, _, _ = s.newestSession(r, catalog.Filter{Owner: name, Kind: kind}); e != nil {
 				found := e.Ref.Namespace
 				end = fmt.Sprintf("; there is %s/%s", found, name)

@@ -101,7 +101,8 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 	if parts == nil {
 		return selector, "", false
 	}
-	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
+	namespace, cluster, session, moment := parts[1], parts[2], parts[3], parts[4]
+	return catalog.Selector{Namespace: namespace, Name: cluster, Session: session}, moment, true
 }
 
 // momentAddress is the relative address of a page of the chosen session, with the moment of ?at= in its path instead of

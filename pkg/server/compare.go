@@ -103,10 +103,11 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
 	wait := s.waitFor(r.Request)
+	waitEach := wait / 2 // for the findings of each of the two
 	report, err := s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 			side := choice{selector: selectorOf(e.Ref)}
-			if e.Ref == q.Session.Ref {
+			if e.Ref == q.Session.Ref { // the other one is compared as it was at its end
 				side.at = chosen.at
 			}
 			found, loaded, release, err := s.load(ctx, side, wait)
@@ -114,7 +115,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 				return nil, nil, err
 			}
 			return s.momentOf(found, loaded, side.at), release, nil
-		}, q, dashboard.FromBrowser(r.Request), wait/2)
+		}, q, dashboard.FromBrowser(r.Request), waitEach)
 	if errors.Is(err, shared.ErrWaited) {
 		err = findingsProblem(q.Session.Ref, chosen.at, "api/history/compare?"+r.URL.RawQuery)
 	}
@@ -134,7 +135,7 @@ func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 
 // comparedWith returns the session that with names: the name of one of the same cluster, or namespace/cluster/session.
 // If with is "", it returns instead the earlier sessions, the newest first: of the same cluster, and of other clusters
-// that the same RayJob or RayService made.
+// that the same RayJob or RayService made. After an error neither counts.
 func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with string) (named *catalog.Entry,
 	earlier []catalog.Entry, err error) {
 	if with == "" {

@@ -109,7 +109,7 @@ func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard st
 		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 			Secure: browser.ByHTTPS(r.Request)}
 		if value == "" {
-			c.MaxAge = -1
+			c.MaxAge = -1 // removes a cookie of an earlier choice
 		}
 		http.SetCookie(w, c)
 	}

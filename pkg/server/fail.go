@@ -18,7 +18,8 @@ import (
 const statusClientGone = 499
 
 // answerError answers a request with what went wrong: browsers get a page, programs JSON. If the client is gone it only
-// records that.
+// records that. While a session is being loaded, browsers get the page that shows the progress. Errors of the server
+// are logged, but not that it is busy or waits (503).
 func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		w.WriteHeader(statusClientGone)

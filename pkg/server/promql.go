@@ -59,6 +59,7 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 	for _, e := range entries {
 		scope.Sessions = append(scope.Sessions, s.queryableSession(e))
 	}
+	// Names begin with the time at which the session began, so the newest comes last.
 	slices.SortFunc(scope.Sessions, func(a, b promapi.Session) int { return cmp.Compare(a.Name, b.Name) })
 	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)
 	return nil

@@ -67,12 +67,13 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	if limit > noLimit {
 		c.Limit = &AxisLabel{Text: write(limit), At: chartBottom - height(limit)}
 	}
-	width := 100 / float64(len(bars))
+	const gap = .1                    // on either side of a bar, as a part of its width
+	width := 100 / float64(len(bars)) // of a bar with its gaps
 	barsPerTick := (len(bars) + maxTicks - 1) / maxTicks
 	for n := range bars {
 		bar := &bars[n]
 		bar.X, bar.Width = roundHundredth(float64(n)*width), roundHundredth(width)
-		bar.PartX, bar.PartWidth = roundHundredth((float64(n)+.1)*width), roundHundredth(.8*width)
+		bar.PartX, bar.PartWidth = roundHundredth((float64(n)+gap)*width), roundHundredth((1-2*gap)*width)
 		bar.TextX = bar.X
 		if n > len(bars)/2 { // a text that began here could be longer than the rest of the chart's width
 			bar.TextX, bar.TextEnds = roundHundredth(bar.X+bar.Width), true
@@ -84,7 +85,7 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 			y -= part.Height
 			part.Y = roundTenth(y)
 		}
-		if n%barsPerTick == 0 {
+		if n%barsPerTick == 0 { // narrow screens leave out every other one
 			c.Ticks = append(c.Ticks, AxisLabel{Text: tick(n), At: bar.X, Minor: n/barsPerTick%2 == 1})
 		}
 	}

@@ -69,7 +69,7 @@ type Suggestion struct {
 }
 
 // Suggested are the comparisons that people ask for first: with the run before, the last one before that succeeded, and
-// the run after.
+// the run after. p.Runs are in the order of their starts.
 func (p Compare) Suggested() (chips []Suggestion) {
 	add := func(name string, run Run) {
 		if run.Ref.Name == catalog.Live {
@@ -175,7 +175,7 @@ type Figure struct {
 
 // Figures are the rows of the table of figures.
 func (p Compare) Figures() []Figure {
-	a, b := p.With, p.Session
+	a, b := p.With, p.Session // the other session, and the page's
 	rows := []Figure{
 		secondsFigure("Duration", a.Seconds, b.Seconds),
 		countFigure("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts),

@@ -106,8 +106,9 @@ func (p Findings) Groups() (groups []FindingsGroup) {
 	return groups
 }
 
-// evidenceTexts prepares the texts of a finding's evidence for the page. The first one and metrics are open. Texts and
-// lines that seen has are left out, and those that are shown are added to it.
+// evidenceTexts prepares the texts of a finding's evidence for the page. The first one and metrics are open; of the
+// others one line is shown until somebody opens them. Texts and lines that seen has are left out, and those that are
+// shown are added to it.
 func evidenceTexts(f *findings.Finding, seen *shownLines) (all []EvidenceText) {
 	for _, e := range f.Evidence {
 		e.Text = output.Printable(e.Text)
@@ -115,7 +116,8 @@ func evidenceTexts(f *findings.Finding, seen *shownLines) (all []EvidenceText) {
 		if !s.Above {
 			s.Parts = seen.partsOf(e.Text)
 		}
-		s.Folded = output.Clip(foldedLine(strings.TrimSpace(e.Text)), 200)
+		const longest = 200
+		s.Folded = output.Clip(foldedLine(strings.TrimSpace(e.Text)), longest)
 		all = append(all, s)
 	}
 	return all
@@ -216,7 +218,9 @@ func jobPage(j *findings.Job) string {
 // of the page with the logs about it. The addresses are "" if there is no such page.
 type About struct{ TypeText, Name, Address, Logs string }
 
-// About returns the things that a finding is about. The dashboard shows placement groups on the pages of their jobs.
+// About returns the things that a finding is about, each with its page in the dashboard, if it has one, and the logs
+// about it. The dashboard shows placement groups on the pages of their jobs. A job is named by its submission's ID or,
+// if it has none, by that of its driver.
 func (p Findings) About(f *findings.Finding) (all []About) {
 	for _, e := range f.Entities {
 		a := About{TypeText: strings.ReplaceAll(e.Type, "_", " "), Name: e.Name}

@@ -205,7 +205,7 @@ type FleetTile struct {
 // Tiles are the hours of each resource, and the cost, of all sessions.
 func (p Fleet) Tiles() (tiles []FleetTile) {
 	for _, f := range p.figures() {
-		now, use := f.Of(&p.Total.Hours)
+		now, use := f.Of(&p.Total.Hours) // use is nil for figures that are not used, such as cost
 		tile := FleetTile{Title: f.Title, Amount: formatHours(f, now)}
 		if f.By == fleet.ByCost {
 			tile.Title += " in " + p.Currency

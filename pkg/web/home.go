@@ -184,6 +184,9 @@ func (q Query) link(sort string, page int) string {
 	return "?" + q.values(sort, page).Encode()
 }
 
+// firstPage is the number of the list's first page.
+const firstPage = 1
+
 // values are the parameters of a page of the list in an order; a parameter that has its default is left out.
 func (q Query) values(sort string, page int) url.Values {
 	v := url.Values{}
@@ -197,7 +200,7 @@ func (q Query) values(sort string, page int) url.Values {
 	if q.Group != "" {
 		v.Set("group", q.Group)
 	}
-	if page > 1 {
+	if page > firstPage {
 		v.Set("page", strconv.Itoa(page))
 	}
 	return v
@@ -227,8 +230,10 @@ func (q Query) Chosen() (chips []Chip) {
 	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
 	for _, set := range paramsOf(q.Filter, names) {
 		chip := q.filterChip(set.Name, set.Value)
-		chip.Name = strings.ReplaceAll(set.Name, "kubernetes_", "Kubernetes ")
-		if set.Name == "finding" {
+		switch set.Name {
+		case "kubernetes_cluster":
+			chip.Name = "Kubernetes cluster"
+		case "finding":
 			chip.Value = kindText(set.Value)
 		}
 		chips = append(chips, chip)
@@ -321,7 +326,7 @@ func (q Query) PageLink(page int) string { return q.link(q.SortParam(), page) }
 
 // GroupLink is the address of the sessions of a group.
 func (q Query) GroupLink(g catalog.Group) string {
-	v := q.values(newestFirst, 1)
+	v := q.values(newestFirst, firstPage)
 	v.Set("namespace", g.Namespace)
 	if q.Group == "owner" {
 		v.Set("owner", g.Name)
@@ -350,7 +355,8 @@ func IsColumn(name string) bool {
 	return false
 }
 
-// Columns are the list's columns in order.
+// Columns are the list's columns in order. The link of a column sorts by it: the other way round if the list is sorted
+// by it already, otherwise numbers and times from the greatest on, and texts from the first on.
 func (q Query) Columns() []Column {
 	columns := []Column{
 		{Name: "cluster", Title: "Cluster"}, {Name: "namespace", Title: "Namespace"},
@@ -386,7 +392,7 @@ func (q Query) Columns() []Column {
 				sort = "-" + c.Name
 			}
 		}
-		c.Link = q.link(sort, 1)
+		c.Link = q.link(sort, firstPage)
 	}
 	return columns
 }

@@ -181,8 +181,9 @@ func (l Log) At(offset int64) string { return l.link("offset", strconv.FormatInt
 // Last is the address of the page with the log's end.
 func (l Log) Last() string { return l.link("end", "1", "#end") }
 
-// Show sets which line the page marks, and the notice: the line with a number, or, if line is 0, the last one if last
-// is set, else the first one of a requested time. beyond says that the requested line or time is behind the log's end.
+// Show sets which line the page marks, and the notice: the last one if last is set, else the line with a number, or, if
+// line is 0, the first one of a requested time. beyond says that the requested line or time is behind the log's end:
+// then the notice says so. Nothing is marked on a page without lines, or with a parameter that is wrong.
 func (l *Log) Show(line int64, beyond, last bool) {
 	lines := l.Page.Lines
 	if len(lines) == 0 || l.Wrong.Name != "" {

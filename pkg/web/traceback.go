@@ -56,7 +56,7 @@ func (s *shownLines) partsOf(text string) (parts []Part) {
 	}
 	// Ray writes some empty lines twice.
 	lines = slices.CompactFunc(lines, func(a, b string) bool { return strings.TrimSpace(a+b) == "" })
-	class, frames := classesOf(lines)
+	class, beginsFrame := classesOf(lines)
 	s.markRepeated(lines, class)
 	for from := 0; from < len(lines); {
 		to := from + 1
@@ -69,8 +69,8 @@ func (s *shownLines) partsOf(text string) (parts []Part) {
 			parts = append(parts, Part{Note: fmt.Sprintf("%d lines as above", len(block))})
 		case foreignLine:
 			n := 0
-			for _, first := range frames[from:to] {
-				n += boolToInt(first)
+			for _, begins := range beginsFrame[from:to] {
+				n += boolToInt(begins)
 			}
 			parts = append(parts, Part{Text: strings.Join(block, ""),
 				Folded: fmt.Sprintf("%d %s of Ray and libraries", n, pluralize(n, "frame"))})
@@ -126,7 +126,8 @@ func appendPlain(parts []Part, lines []string) []Part {
 			parts = appendText(parts, line[to:])
 		}
 	}
-	if cut := len(lines) - firstShown - lastShown; cut > 2 {
+	const fewLines = 2 // so few are not worth folding
+	if cut := len(lines) - firstShown - lastShown; cut > fewLines {
 		show(lines[:firstShown])
 		parts = append(parts, Part{Text: strings.Join(lines[firstShown:firstShown+cut], ""),
 			Folded: fmt.Sprintf("%d lines", cut)})

@@ -43,7 +43,8 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// Arguments has a command, and those below it, return a UsageError for wrong flags and arguments.
+// Arguments has a command, and those below it, return a UsageError for wrong flags and arguments. The error of the
+// program's own command names an unknown command, so it stays as it is.
 func Arguments(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return UsageError(settings.FlagError(err, cmd.Flags(), cmd.CommandPath()))

@@ -50,10 +50,10 @@ func exportCommand(o *operator) command {
 
 // exportTo writes the archive of a session to w, and shows the progress on stderr.
 func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer) error {
-	const sessions = 1
+	const sessions, first = 1, 0
 	bar := progress.NewBar(os.Stderr, sessions)
 	defer bar.Close()
-	bar.Begin(0, ref.String())
+	bar.Begin(first, ref.String())
 	var done progress.Counter
 	stop := bar.Follow("exporting", &done)
 	err := archive.Export(ctx, o.store, o.storage.Root, ref, w, &done)

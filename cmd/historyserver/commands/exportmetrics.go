@@ -33,11 +33,11 @@ func exportMetricsCommand(o *operator) command {
 			return fmt.Errorf("%s has no metrics: its collectors ran with --metrics=off, or with --metrics=auto and "+
 				"a Ray older than 2.57", e.Ref)
 		}
-		const sessions = 1
+		const sessions, first = 1, 0
 		bar := progress.NewBar(os.Stderr, sessions)
-		bar.Begin(0, e.Ref.String())
+		bar.Begin(first, e.Ref.String())
 		defer bar.Close()
-		var done progress.Counter
+		var done progress.Counter // of hours and their bytes
 		for _, h := range hours {
 			done.Expect(1, h.Bytes)
 		}

@@ -144,7 +144,8 @@ func (f *fleetWriter) totals() {
 			writeRow(f.w, change...)
 		}
 	}
-	f.beginTable(1, "HOURS", f.hourHeads())
+	const oneRow = 1
+	f.beginTable(oneRow, "HOURS", f.hourHeads())
 	writeRow(f.w, "all", f.hours(t.Hours))
 }
 
@@ -165,7 +166,7 @@ func (f *fleetWriter) days() {
 }
 
 // causes writes what failed first, and how often. If the terminal is too narrow, it shortens the name of the latest
-// session before the cause.
+// session, down to 24 characters, before the cause, down to 40.
 func (f *fleetWriter) causes() {
 	const latest, cause = 2, 3
 	rows := [][]any{{"SESSIONS", "LAST (UTC)", "LATEST", "WHAT FAILED FIRST"}}
@@ -183,14 +184,10 @@ func (f *fleetWriter) causes() {
 // namespaces writes what each namespace used and, in a second table, what those with a budget cost.
 func (f *fleetWriter) namespaces() {
 	f.usage(f.r.Namespaces, "NAMESPACE", "SESSIONS", func(u fleet.Usage) string { return u.Namespace })
-	hasBudget := func(u fleet.Usage) bool { return u.Budget > 0 }
-	if slices.ContainsFunc(f.r.Namespaces, hasBudget) {
-		f.beginTable(1, "NAMESPACE", "COST ("+f.r.Currency+")", "BUDGET")
-	}
-	for _, u := range f.r.Namespaces {
-		if hasBudget(u) {
-			writeRow(f.w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
-		}
+	withBudget := slices.DeleteFunc(slices.Clone(f.r.Namespaces), func(u fleet.Usage) bool { return u.Budget <= 0 })
+	f.beginTable(len(withBudget), "NAMESPACE", "COST ("+f.r.Currency+")", "BUDGET")
+	for _, u := range withBudget {
+		writeRow(f.w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
 	}
 }
 

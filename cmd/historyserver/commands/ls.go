@@ -181,7 +181,7 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 			rows = append(rows, cells)
 		}
 		if !wide { // names of sessions are shortened first, down to their dates: session_2026-11-20…
-			const session, cause = 2, 6
+			const session, cause = 2, 6 // columns
 			o.terminal.fitColumns(rows, shrink{session, 19}, shrink{cause, 40}, shrink{session, 1}, shrink{cause, 16})
 		}
 		for _, cells := range rows {

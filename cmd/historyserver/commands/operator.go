@@ -108,7 +108,7 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 			return UsageError(err)
 		}
 	}
-	o.storage.Unchecked = true
+	o.storage.Unchecked = true // without a request of its own: the command's first one says what is wrong
 	o.history = storeHistory{o}
 	if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
 		return UsageError(err) // Open sends no request, so the settings are wrong

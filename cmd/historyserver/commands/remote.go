@@ -24,7 +24,7 @@ import (
 // serverHistory is the history that a server shows to the user. history.go says what its methods return.
 type serverHistory struct{ *client.Client }
 
-// sessions implements history.
+// sessions implements history. The server filters, but does not know the forms of names: these are looked up here.
 func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	if len(names) == 0 {
 		return s.Entries(ctx, f)
@@ -49,7 +49,7 @@ func (s serverHistory) stored(ctx context.Context, name string) (e catalog.Entry
 	return e, summary, err
 }
 
-// findings implements history.
+// findings implements history. It looks up the session, and the job by any of its names, and then asks for the report.
 func (s serverHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s serverHistory) findings(ctx context.Context, name, job string) (layout.S
 	return ref, &report, err
 }
 
-// status implements history.
+// status implements history. The moment at becomes a part of the session's address.
 func (s serverHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
@@ -79,11 +79,12 @@ func (s serverHistory) status(ctx context.Context, name, at string) (layout.Sess
 		path = "at/" + url.PathEscape(at) + "/" + path
 	}
 	var status clusterStatus
-	err = s.Data(ctx, ref.Path()+path, url.Values{"format": {"1"}}, &status)
+	asText := url.Values{"format": {"1"}}
+	err = s.Data(ctx, ref.Path()+path, asText, &status)
 	return ref, status.Text, err
 }
 
-// compare implements history.
+// compare implements history. If c.with is "", the server finds the session before.
 func (s serverHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	ref, err := s.Find(ctx, c.session)
 	if err != nil {
@@ -110,7 +111,9 @@ func (s serverHistory) fleet(ctx context.Context, q fleet.Query, prices string) 
 	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)
 }
 
-// search implements history.
+// search implements history. It asks for one session's logs or, if the name is a cluster's, for those of all of its
+// sessions. A name that is that of sessions of several clusters is an error. Only a record of the end says that the
+// search was not cut off.
 func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 	emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
@@ -164,7 +167,7 @@ func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 // maxRecord bounds a record of a search, in bytes: a line and the lines around it have some kilobytes each.
 const maxRecord = 1 << 20
 
-// notes implements history.
+// notes implements history. The server sends notes with its list of sessions, so one request is enough.
 func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, error) {
 	all, err := s.Sessions(ctx, nil)
 	if err != nil {
@@ -187,7 +190,7 @@ func (s serverHistory) notes(ctx context.Context, names []string) ([]noted, erro
 	return found, nil
 }
 
-// annotate implements history.
+// annotate implements history. After an error the notes on earlier sessions are changed already.
 func (s serverHistory) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
 	entries, err := catalog.SelectSessions(s.Lookup(ctx), names)
 	if err != nil {

@@ -69,7 +69,8 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	var due []catalog.Entry
 	now := time.Now()
 	for _, e := range entries {
-		if r.byName() && !retention.Due(e, 0, now) {
+		const anyAge = 0
+		if r.byName() && !retention.Due(e, anyAge, now) {
 			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait "+
 				"for --quiet=%s", e.Ref, o.quiet)
 		}
@@ -127,7 +128,8 @@ type removed struct {
 }
 
 // remove removes a session, or with --dry-run says what would be removed. It keeps a pinned session, which is an error
-// if the session was named. retention.Remove refuses a session of which something was stored since it expired.
+// if the session was named. retention.Remove refuses a session of which something was stored since it expired: within
+// the time for which the rules or --older-than keep it, none if it was only named.
 func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time,
 	bar *progress.Bar) (sessionReport, error) {
 	size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))

@@ -96,7 +96,7 @@ func (o storeHistory) loadMoment(ctx context.Context, from *dashboard.Dashboard,
 	return m, nil
 }
 
-// findings implements history.
+// findings implements history. It loads the session; findings that are kept with its index are not computed again.
 func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (o storeHistory) findings(ctx context.Context, name, job string) (layout.Se
 	return e.Ref, report, err
 }
 
-// status implements history.
+// status implements history: it loads the session, and looks at it at the moment.
 func (o storeHistory) status(ctx context.Context, name, at string) (layout.Session, string, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
@@ -139,7 +139,8 @@ func (o storeHistory) status(ctx context.Context, name, at string) (layout.Sessi
 	return e.Ref, text, err
 }
 
-// compare implements history.
+// compare implements history: it loads both sessions, one after the other. All sessions are listed, to find the one
+// before if c.with is "".
 func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	q := compare.Question{Asked: c.Asked}
 	entries, err := o.describedSessions(ctx, nil)
@@ -159,14 +160,14 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 	}
 	answers := o.newDashboard()
-	const fromBrowser = false
+	const fromBrowser, unlimited = false, 0 // the wait for findings is not limited
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 		m, err := o.loadMoment(ctx, answers, e)
 		return m, func() {}, err
-	}, q, fromBrowser, 0)
+	}, q, fromBrowser, unlimited)
 }
 
-// fleet implements history.
+// fleet implements history: it reads the packs of the query's days, and of as many days before, with prices of a file.
 func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
@@ -250,7 +251,8 @@ func (o storeHistory) notesOn(ctx context.Context, entries []catalog.Entry) (all
 	return all, nil
 }
 
-// annotate implements history.
+// annotate implements history. The author is the user of this machine. After an error the notes on earlier sessions are
+// changed already.
 func (o storeHistory) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
 	entries, err := o.namedSessions(ctx, names)
 	if err != nil {

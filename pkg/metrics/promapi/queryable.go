@@ -50,8 +50,9 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	return set
 }
 
-// readSets reads the series of all sets that were selected so far, at once, and counts their memory. An error, or what
-// is damaged, is what the sets then return.
+// readSets reads the series of all sets that were selected so far, at once, and counts their memory, and what the
+// engine will take for them if there is a plan. An error, or what is damaged, is what the sets then return; of what is
+// damaged the first set alone warns.
 func (q *querier) readSets(ctx context.Context) {
 	sets := q.selected
 	q.selected = nil
@@ -63,7 +64,7 @@ func (q *querier) readSets(ctx context.Context) {
 	found, damaged, err := database.Select(ctx, q.memory, selections...)
 	err = ofStore(ctx, err)
 	for i, set := range sets {
-		set.querier = nil
+		set.querier = nil // it is read
 		if err == nil {
 			err = q.setSeries(ctx, database, set, found[i])
 		}
@@ -286,7 +287,8 @@ type queryable struct {
 const maxSessions = 100
 
 // Querier implements storage.Queryable: a querier for the time from mint to maxt (Unix milliseconds), of the sessions
-// that ran in it. Several sessions are merged, and their series get the label of their session.
+// that ran in it. Several sessions are merged, and their series get the label of their session. A session's series end
+// when the next one of the cluster began, so that the old values do not count beside the new ones.
 func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier

@@ -24,7 +24,8 @@ func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, a
 		return err
 	}
 	defer done()
-	plan, err := s.API.newPlan(expression, at, at, 0)
+	const once = 0 // no steps
+	plan, err := s.API.newPlan(expression, at, at, once)
 	if err != nil {
 		return fmt.Errorf("query %q: %w", expression, err)
 	}

@@ -133,14 +133,16 @@ type Access struct {
 // maxAnswers bounds the answers that are kept: some hundred bytes each.
 const maxAnswers = 100_000
 
-// New checks the configuration. The client is needed where Config.AsksKubernetes.
+// New checks the configuration, and makes the access control that it describes. It sends no requests. The client may be
+// nil unless Config.AsksKubernetes.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	c.Auth = cmp.Or(c.Auth, Off)
 	if err := c.check(cl != nil); err != nil {
 		return nil, err
 	}
 	a := &Access{
-		config: c, client: cl, turns: turns.New(maxReviews, 0), log: log, otherClusters: map[string]*otherCluster{},
+		config: c, client: cl, log: log, otherClusters: map[string]*otherCluster{},
+		turns: turns.New(maxReviews, 0), // 0: a review takes no longer than askTimeout anyway
 		users: newAnswers[Identity](c.CacheFor, maxAnswers), rights: newAnswers[bool](c.CacheFor, maxAnswers),
 		validTokens: cache.New[string, struct{}](maxAnswers, knownFor, nil),
 		otherTokens: rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce),
@@ -328,7 +330,7 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	} else if token, err = cookieToken(r); err == nil {
 		id, err = a.identify(r.Context(), token)
 	}
-	id.SignedIn = err == nil
+	id.SignedIn = err == nil // by a cookie, from which people can sign out
 	return id, err
 }
 
@@ -397,7 +399,8 @@ func (a *Access) proxyIdentity(r *http.Request) (id Identity, ok bool, err error
 			}
 		}
 	}
-	if ofKubernetes(user) || slices.ContainsFunc(id.Groups[1:], ofKubernetes) {
+	named := id.Groups[1:] // without the first group, which withAuthenticatedGroup has added
+	if ofKubernetes(user) || slices.ContainsFunc(named, ofKubernetes) {
 		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)",
 			ErrUnauthenticated)
 	}

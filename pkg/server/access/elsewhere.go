@@ -109,7 +109,8 @@ func (a *Access) allowedByOther(ctx context.Context, cluster string, id Identity
 	if err != nil {
 		return err
 	}
-	err = a.askRights(ctx, e.turns, there.User, there.cacheKey()+cluster+".", namespace,
+	key := there.cacheKey() + cluster + "." // no name of a cluster has a dot, so no two clusters share answers
+	err = a.askRights(ctx, e.turns, there.User, key, namespace,
 		"namespace "+namespace+" of Kubernetes cluster "+cluster,
 		func(ctx context.Context, ns string) (bool, error) { return e.mayAccess(ctx, there, ns) })
 	if errors.Is(err, ErrUnavailable) {

@@ -78,8 +78,8 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // logUnavailable logs the error that kept a caller from being authenticated, and tells the client when to try again. It
 // returns the error to show, which has no more than strangers may see.
 func (a *Access) logUnavailable(w http.ResponseWriter, err error) error {
-	w.Header().Set("Retry-After", "5")
-	if errors.Is(err, errFlooded) { // the log is throttled: a line for each request would fill it
+	w.Header().Set("Retry-After", "5") // seconds
+	if errors.Is(err, errFlooded) {    // the log is throttled: a line for each request would fill it
 		a.flooded.Warn(time.Now(), "callers are refused because too many requests have unknown tokens: "+
 			"find out who sends them", nil)
 		return errFlooded

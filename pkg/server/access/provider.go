@@ -93,7 +93,7 @@ func (p *provider) connect(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if wait.Errors()%20 == 0 { // once in five minutes at most
+		if wait.Errors()%20 == 0 { // one of 20 errors, which are five minutes once the pauses have their full length
 			p.log.WithError(err).Error("the OpenID provider does not answer correctly: nobody can sign in until it " +
 				"does; check --oidc-issuer-url and --oidc-ca-file. The server tries again")
 		}
@@ -132,7 +132,8 @@ func (p *provider) ownerOf(ctx context.Context, token string) (Identity, error) 
 	return p.identity(verified)
 }
 
-// verify checks an ID token, and that it was made for one of the audiences.
+// verify checks an ID token, and that it was made for one of the audiences. The error is errNoProvider if the provider
+// has not answered yet, errNoKeys if its keys cannot be read, and otherwise ErrUnauthenticated.
 func (p *provider) verify(ctx context.Context, token string, audiences []string) (*oidc.IDToken, error) {
 	found := p.found.Load()
 	if found == nil {

@@ -109,7 +109,7 @@ func (a *Access) askRights(ctx context.Context, slots *turns.Slots, user, key, n
 	for _, ns := range []string{"", namespace} { // "" is all: who may see all needs no review for each namespace
 		sum := sha256.Sum256([]byte(key + ns)) // a request may name a namespace of any length
 		ok, err := a.rights.get(ctx, string(sum[:]), func(ctx context.Context) (bool, error) {
-			ctx, done, err := slots.Take(ctx, user, askTimeout/2)
+			ctx, done, err := slots.Take(ctx, user, askTimeout/2) // the other half is left for the review
 			if err != nil {
 				return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 			}

@@ -28,7 +28,8 @@ type Builds struct {
 // scanInterval is how long the folder's listing is kept: builds may be added while the server runs.
 const scanInterval = 5 * time.Second
 
-// Versions lists the versions that there are builds of, newest first. A folder that does not exist has none.
+// Versions lists the versions that there are builds of, newest first. A folder that does not exist has none. It reads
+// the folder again when the last reading is older than scanInterval.
 func (f *Builds) Versions() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -61,7 +61,7 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	_ = out.WriteByte('[') // a bufio.Writer returns its first error again at the next writes
 	separator, n := "", 0
 	for e := range entries {
-		if n < len(completed) {
+		if n < len(completed) { // the first ones have got their outcomes
 			e = completed[n]
 		}
 		n++
@@ -102,8 +102,8 @@ func (h *Handlers) clusterRow(e catalog.Entry, now time.Time) client.Row {
 const maxPart = 10_000
 
 // listPart returns the sessions of a list that the query v selects, newest first, by the parameters of
-// catalog.ParseFilter, limit and continue. Without limit and continue it returns all of them. next is the relative
-// address of the rest, "" if there is none.
+// catalog.ParseFilter, limit and continue. Without limit (0) and continue it returns all of them, otherwise at most
+// maxPart. next is the relative address of the rest, "" if there is none.
 func listPart(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
 	form := param.Form{Values: v}
 	limit := form.Number("limit", 1, math.MaxInt64)

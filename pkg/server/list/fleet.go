@@ -46,7 +46,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if form.Err != nil {
 		return form.Err
 	}
-	if format == "csv" && form.Get("top") == "" {
+	if format == "csv" && form.Get("top") == "" { // a table to be saved has all rows that there can be
 		form.Set("top", strconv.Itoa(fleet.MaxTop))
 	}
 	const whole = true // a program would take the totals of a part of the sessions for those of all
@@ -118,7 +118,8 @@ func (h *Handlers) fleetReport(r *http.Request, form url.Values, whole bool) (*f
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()
-	ctx, done, err := h.reports.Take(ctx, access.CallerOf(r), 0)
+	const untilEndOfCtx = 0
+	ctx, done, err := h.reports.Take(ctx, access.CallerOf(r), untilEndOfCtx)
 	if err != nil {
 		return nil, l, err
 	}

@@ -35,24 +35,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	l := h.opts.Sessions.List(ctx)
 	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.webQuery(), At: l.At,
 		Beginning: l.Beginning}
-	status := http.StatusOK
-	switch {
-	case l.Err == nil:
-	case l.At.IsZero() && errors.Is(l.Err, shared.ErrWaited):
-		status, page.Waiting = http.StatusServiceUnavailable, true
-	case l.At.IsZero():
-		status = problem.Of(l.Err, h.opts.Storage).Status
-		fallthrough
-	default:
-		p := problem.Of(l.Err, h.opts.Storage)
-		page.Title, page.Trouble, page.Advice = p.Title, p.Detail, p.Advice
-	}
-	if l.LiveErr != nil {
-		page.LiveTrouble = problem.Sentence(l.LiveErr)
-	}
-	if l.AccessErr != nil {
-		page.AccessTrouble = problem.Sentence(l.AccessErr)
-	}
+	status := h.addTrouble(&page, l)
 	page.Totals, page.Versions, page.DashboardDir = l.Totals(now), h.opts.Frontends.Versions(), h.opts.Frontends.Dir
 	var wrong *param.Error
 	if errors.As(wrongErr, &wrong) {
@@ -77,14 +60,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 			Runs: runsOf(g.Newest, now)})
 	}
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
-		// These are the newest runs of the cluster or owner that was chosen by name. The other filters of the rows,
-		// such as their time, do not count.
-		f := q.Filter
-		newest := catalog.First(l.Matching(catalog.Filter{KubernetesCluster: f.KubernetesCluster,
-			Namespace: f.Namespace, Cluster: f.Cluster, Owner: f.Owner, Kind: f.Kind, User: f.User,
-			Labels: f.Labels, Finding: f.Finding}, now), maxRuns)
-		h.readOutcomes(r.Context(), newest)
-		page.Runs = runsOf(newest, now)
+		page.Runs = h.runsOfChosen(r.Context(), l, q.Filter, now)
 	}
 	for i, e := range part.Entries {
 		row := h.homepageRow(e, now, loads)
@@ -94,6 +70,41 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.Write(w, status, page)
 	return nil
+}
+
+// addTrouble says on a page why its list may be old or lack something, and returns the status of the answer: that is
+// 200 unless there is no list yet, because the first listing failed or has not ended.
+func (h *Handlers) addTrouble(page *web.Home, l visible.Listing) (status int) {
+	status = http.StatusOK
+	noList := l.At.IsZero()
+	switch {
+	case l.Err == nil:
+	case noList && errors.Is(l.Err, shared.ErrWaited):
+		status, page.Waiting = http.StatusServiceUnavailable, true
+	default:
+		p := problem.Of(l.Err, h.opts.Storage)
+		page.Title, page.Trouble, page.Advice = p.Title, p.Detail, p.Advice
+		if noList {
+			status = p.Status
+		}
+	}
+	if l.LiveErr != nil {
+		page.LiveTrouble = problem.Sentence(l.LiveErr)
+	}
+	if l.AccessErr != nil {
+		page.AccessTrouble = problem.Sentence(l.AccessErr)
+	}
+	return status
+}
+
+// runsOfChosen returns the newest runs of what a filter names, such as a cluster, an owner or a user. The filter's
+// other conditions, such as a time, do not count.
+func (h *Handlers) runsOfChosen(ctx context.Context, l visible.Listing, f catalog.Filter, now time.Time) []web.Run {
+	named := catalog.Filter{KubernetesCluster: f.KubernetesCluster, Namespace: f.Namespace, Cluster: f.Cluster,
+		Owner: f.Owner, Kind: f.Kind, User: f.User, Labels: f.Labels, Finding: f.Finding}
+	newest := catalog.First(l.Matching(named, now), maxRuns)
+	h.readOutcomes(ctx, newest)
+	return runsOf(newest, now)
 }
 
 // maxNamespaces is how many namespaces the list offers to choose from.

@@ -30,7 +30,8 @@ func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *
 	}
 }
 
-// archive answers with the selected logs in one file.
+// archive answers with the selected logs in one file, as they were at the moment shown. It takes turns with other
+// archives. If it cannot be sent completely, the answer is cut off, so that the client sees that.
 func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Session, format logarchive.Format) error {
 	selected := selectionOf(r.URL.Query())
 	if err := selected.Prepare(); err != nil {
@@ -58,12 +59,12 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Sessi
 	if err := out.takeTurn(turnWait); err != nil {
 		return err
 	}
-	defer func() { out.done() }() // of the last turn
+	defer func() { out.done() }() // that of the last turn: Write may have taken further ones
 	w.Header().Set("Content-Type", format.Type)
 	// The names need no quoting: package layout has checked them.
 	w.Header().Set("Content-Disposition", `attachment; filename="`+session.Entry.Ref.Cluster+"-"+
 		session.Entry.Ref.Name+"-logs"+format.Suffix+`"`)
-	w.Header().Set(gzhttp.HeaderNoCompression, "1")
+	w.Header().Set(gzhttp.HeaderNoCompression, "1") // an archive is compressed
 	if r.Method == http.MethodHead {
 		return nil
 	}

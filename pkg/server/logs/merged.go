@@ -141,7 +141,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 		return nil, err
 	}
 	p := param.Form{Values: form}
-	at, backwards := p.Time("time", times), p.Bool("before")
+	at, backwards := p.Time("time", times), p.Bool("before") // at is 0 if no time is requested
 	var offsets []string
 	if form.Get("offset") != "" {
 		if offsets = strings.Split(form.Get("offset"), ","); len(offsets) != len(names) {
@@ -166,16 +166,11 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 			}
 			s.start = min(s.start, s.end)
 		} else if at != 0 {
-			// The part begins where the log ended just before that time. LogEnd finds this also in what workers print
-			// without times, by the tasks that they ran.
-			justBefore := *session.Moment
-			justBefore.At = at - 1
-			if s.start, err = dashboard.LogEnd(ctx, &justBefore, log.node, log.name); err != nil {
+			if err := s.startAt(ctx, session, at); err != nil {
 				return nil, err
 			}
-			s.start = min(s.start, s.end)
 		}
-		if backwards {
+		if backwards { // the page ends at that place, and begins a page before it
 			s.end = s.start
 			if s.start, err = log.index.Before(ctx, log.file, s.end, logview.PageLines); err != nil {
 				return nil, err
@@ -184,7 +179,7 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 		if err := s.read(ctx, &clock); err != nil {
 			return nil, err
 		}
-		if s.undated {
+		if s.undated { // such lines have no place between those of other logs: a few are enough
 			s.keepLines(undatedLines, backwards)
 		}
 		m.logs = append(m.logs, s)
@@ -193,9 +188,22 @@ func (h *Handlers) readMerged(ctx context.Context, session Session, form url.Val
 	return m, nil
 }
 
-// read reads the lines between start and end, at most a page of them, and their times. A line without a time gets that
-// of the line before it, and those before the first line with a time get that one's. Times never go back: a line whose
-// time is earlier than that of a line before it gets the latter.
+// startAt has the part begin at a time (Unix ns): where the log ended just before it. LogEnd finds this also in what
+// workers print without times, by the tasks that they ran.
+func (s *logPart) startAt(ctx context.Context, session Session, at int64) (err error) {
+	justBefore := *session.Moment
+	justBefore.At = at - 1
+	if s.start, err = dashboard.LogEnd(ctx, &justBefore, s.node, s.name); err != nil {
+		return err
+	}
+	s.start = min(s.start, s.end)
+	return nil
+}
+
+// read reads the lines between start and end, at most a page of them, and their times; end is then where they end. A
+// line without a time gets that of the line before it, and those before the first line with a time get that one's.
+// Times never go back: a line whose time is earlier than that of a line before it gets the latter. Of a log without any
+// time (undated) all times are 0.
 func (s *logPart) read(ctx context.Context, clock *logline.Clock) error {
 	page, err := s.index.Read(ctx, s.file, s.start, s.end, logview.PageLines)
 	if err != nil {
@@ -239,7 +247,7 @@ func (s *logPart) keepLines(n int, fromEnd bool) {
 
 // merge makes the rows of the lines in the order of their times: at most a page of the first lines or, backwards, of
 // the last ones. It ends where the lines that were read of a log end before the log does: those that follow may belong
-// between lines of other logs.
+// between lines of other logs. Logs without times do not end it, because their lines belong nowhere.
 func (m *mergedLogs) merge(backwards bool, zone *time.Location) {
 	if backwards {
 		for _, s := range m.logs {

@@ -39,7 +39,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 	page := web.Log{
 		Frame: visible.SessionFrame(r, session.Entry, "search"), Node: webNode(nodes, log.node),
 		File: log.name, Size: log.size,
-		Previous: -1, Form: form, Shown: -1,
+		Previous: -1, Form: form, Shown: -1, // -1: there is no page before, no line is marked
 	}
 	status := http.StatusOK
 	begin, err := pageStart(r.Context(), session, log, form)
@@ -49,7 +49,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 	}
 	if err == nil && begin.beyond {
 		begin.last = true
-		begin.offset, err = log.index.Before(r.Context(), log.file, log.size, begin.lines)
+		begin.offset, err = log.index.Before(r.Context(), log.file, log.size, begin.lines) // its last lines
 	}
 	if err != nil {
 		return err
@@ -132,8 +132,9 @@ type pageBegin struct {
 	beyond bool  // the requested line or time is behind the log's end
 }
 
-// pageStart finds where the page begins that a request asks for. A parameter that cannot be read is a *param.Error; the
-// page is the log's first one then.
+// pageStart finds where the page begins that a request asks for, by the first of these parameters that it has: line,
+// time, end, until, near, offset. A parameter that cannot be read is a *param.Error; the page is the log's first one
+// then.
 func pageStart(ctx context.Context, session Session, log openedLog, form url.Values) (begin pageBegin,
 	err error) {
 	p := param.Form{Values: form}
@@ -164,7 +165,8 @@ func pageStart(ctx context.Context, session Session, log openedLog, form url.Val
 		begin.end = min(until, log.size)
 		begin.offset, err = log.index.Before(ctx, log.file, begin.end, begin.lines)
 	case near > 0:
-		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), 1) // the line that near is in
+		const oneLine = 1 // that which near is in
+		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), oneLine)
 	default:
 		begin.offset = offset
 	}
@@ -178,8 +180,8 @@ const (
 	bytesBefore = 64 << 10
 )
 
-// lineStart returns where the page begins that shows a line, counted from 1: some lines before it. beyond says that the
-// log has no such line.
+// lineStart returns where the page begins that shows a line, counted from 1: linesBefore lines before it or, if these
+// have more than bytesBefore bytes, at the line itself. beyond says that the log has no such line.
 func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, beyond bool, err error) {
 	at, err := lineOffset(ctx, log, line)
 	if err != nil {

@@ -199,7 +199,8 @@ type listSessions struct {
 	Limit int `json:"limit,omitempty" jsonschema:"at most so many, 20 if not given, 200 at most"`
 }
 
-// listSessions is the tool list_sessions. It requests one session more than it lists, to know whether there are more.
+// listSessions is the tool list_sessions: 20 sessions, or as many as are asked for, at most 200. It requests one more
+// than it lists, to know whether there are more.
 func (t *tools) listSessions(ctx context.Context, in listSessions) (string, error) {
 	limit := limitOr(in.Limit, 20, 200)
 	query := in.form()
@@ -297,7 +298,7 @@ type comparison struct {
 }
 
 // compare is the tool compare. It looks the other session up, unless it is given by its name alone: then it is one of
-// the same cluster, which the server finds.
+// the same cluster, which the server finds. Tables have 20 rows, or as many as are asked for, at most 100.
 func (t *tools) compare(ctx context.Context, in comparison) (string, error) {
 	if in.With != "" && strings.Contains(in.With, "/") {
 		with, err := t.Find(ctx, in.With)
@@ -322,7 +323,7 @@ type listEntities struct {
 var kinds = []string{"jobs", "tasks", "actors", "nodes", "workers", "placement_groups", "objects", "runtime_envs",
 	"cluster_events"}
 
-// listEntities is the tool list_entities.
+// listEntities is the tool list_entities: 20 rows, or as many as are asked for, at most 1000.
 func (t *tools) listEntities(ctx context.Context, in listEntities) (string, error) {
 	if !slices.Contains(kinds, in.Kind) {
 		return "", fmt.Errorf("kind %.*q: want %s", maxShown, in.Kind, human.Or(kinds))
@@ -418,7 +419,8 @@ type readLog struct {
 	Bytes  int    `json:"bytes,omitempty" jsonschema:"at most so many bytes, 24576 if not given, 49152 at most"`
 }
 
-// readLog is the tool read_log. Without a place it reads the log's end.
+// readLog is the tool read_log. Without a place it reads the log's end. It reads 200 lines and 24 KiB, or as many as
+// are asked for, at most 2000 and 48 KiB: an answer must fit into maxAnswer.
 func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
 	query := url.Values{
 		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(limitOr(in.Lines, 200, 2000))},

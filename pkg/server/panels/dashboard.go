@@ -123,7 +123,8 @@ type row struct {
 	panels    []*panel
 }
 
-// rows returns the dashboard's panels by row.
+// rows returns the dashboard's panels by row. Panels before the first row are in one without a title. A collapsed row
+// holds its panels itself; those of an open one follow it.
 func (d *dashboard) rows() []row {
 	rows := []row{{}}
 	for _, p := range d.Panels {
@@ -193,7 +194,7 @@ func (p *panel) draw(values *values) drawing {
 	}
 	for _, t := range p.Targets {
 		if strings.TrimSpace(t.Expr) != "" {
-			expr := noFilters.ReplaceAllString(t.Expr, "$1")
+			expr := noFilters.ReplaceAllString(t.Expr, "$1") // without the comma that Ray left
 			d.Queries = append(d.Queries, query{values.replace(expr), t.LegendFormat})
 		}
 	}

@@ -91,7 +91,8 @@ func (d *dashboards) ofRay(ctx context.Context, namespace, name, rayVersion stri
 func (d *dashboards) load(ctx context.Context, namespace, key string,
 	read func(context.Context) ([]byte, error)) (*dashboard, error) {
 	kept, err := d.kept.Load(ctx, key, func(ctx context.Context) (kept keptDashboard, err error) {
-		ctx, done, err := d.reading.Take(ctx, namespace, 0)
+		const untilEndOfCtx = 0
+		ctx, done, err := d.reading.Take(ctx, namespace, untilEndOfCtx)
 		if err != nil {
 			return kept, err
 		}
@@ -117,9 +118,11 @@ func (d *dashboards) hasStored(ctx context.Context, ref layout.Session) (bool, e
 	return false, nil
 }
 
-// read returns a stored dashboard's text. What cannot be decompressed is errDamaged.
+// read returns a stored dashboard's text. What cannot be decompressed is errDamaged: also what has more than
+// maxDashboard bytes, which is cut off, or becomes more.
 func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
-	object, err := d.store.Get(ctx, key, 0, -1)
+	const toEnd = -1
+	object, err := d.store.Get(ctx, key, 0, toEnd)
 	if err != nil {
 		return nil, err
 	}

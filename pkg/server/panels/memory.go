@@ -25,7 +25,8 @@ const (
 // A stored dashboard may make a page of tens of megabytes, which is in memory for as long as its client reads it. build
 // may be called twice.
 func (p *Panels) buildReserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
-	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, 0)
+	const untilEndOfCtx = 0
+	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, untilEndOfCtx)
 	if err != nil {
 		return page, nil, err
 	}
@@ -37,7 +38,7 @@ func (p *Panels) buildReserved(r *dash.Request, build func() web.Panels) (page w
 	}
 	// While it waits for memory, the page must not take any, and others may be built. It is built again afterwards.
 	page = web.Panels{}
-	done()
+	done() // the deferred call then does nothing
 	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
 		return page, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
 	}

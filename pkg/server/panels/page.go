@@ -200,7 +200,7 @@ func (p *Panels) intervalOf(r *dash.Request) time.Duration {
 	if err != nil {
 		r.Log.WithError(err).Debug("how often a session's metrics were read is not known")
 	}
-	return max(interval, samples.Interval)
+	return max(interval, samples.Interval) // 0 after an error
 }
 
 // dashboardFor returns the dashboard of a page, or the sentence that says why there is none: the session's own if it is

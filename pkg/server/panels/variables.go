@@ -129,7 +129,8 @@ var (
 )
 
 // formField is the variable's field of the page's form. It offers the values that the dashboard lists and those that
-// are chosen; the page's script adds those that the query finds.
+// are chosen; the page's script adds those that the query finds: values of the label Label, of the series that Match
+// selects or, for a query_result, that the expression Expr has. Queries of other forms are left out.
 func (v *variable) formField(chosen []string, values *values) web.PanelVariable {
 	c := web.PanelVariable{Name: v.Name, Title: cmp.Or(v.Label, v.Name), Chosen: make(map[string]bool),
 		All: v.IncludeAll, Values: v.listedValues()}
@@ -168,12 +169,13 @@ const maxQueries = 8 << 20
 // reference is a variable in a query: $name, ${name}, [[name]], the latter two also with a format as in ${name:csv}.
 var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w+)?\]\]`)
 
-// replace replaces the variables in an expression by their values, and counts the result's length. Unknown variables
-// stay, such as the $1 of label_replace.
+// replace replaces the variables in an expression by their values, and takes the result's length from v.remaining. Once
+// that is below 0, it replaces nothing more. Unknown variables stay, such as the $1 of label_replace.
 func (v *values) replace(expr string) string {
 	v.remaining -= len(expr)
 	return reference.ReplaceAllStringFunc(expr, func(found string) string {
-		value, ok := v.of[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]
+		withoutFormat, _, _ := strings.Cut(found, ":") // as in ${name:csv}
+		value, ok := v.of[strings.Trim(withoutFormat, "${}[]")]
 		if ok {
 			v.remaining -= len(value)
 		}
@@ -187,7 +189,7 @@ func (v *values) replace(expr string) string {
 // valuesOf returns the texts of the dashboard's variables, and of Grafana's own for a range of time (span), the time
 // between two points (step), and the time between two reads of the metrics (interval).
 func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duration) *values {
-	rate := max(step+interval, 4*interval)
+	rate := max(step+interval, 4*interval) // as Grafana computes it
 	v := map[string]string{
 		"__interval": promSeconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()),
 		"__rate_interval": promSeconds(rate),

@@ -33,7 +33,7 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 		for _, g := range groupsNamed(all, sel.Name, group) {
 			query := url.Values{"namespace": {g.Namespace}, group: {g.Name}}
 			way := web.Link{Title: "Sessions of " + g.Name, Address: "homepage?" + query.Encode()}
-			if group == "cluster" && g.Namespace == sel.Namespace && isSession {
+			if group == "cluster" && g.Namespace == sel.Namespace && isSession { // the cluster is right
 				return problem.NotStored(cause, fmt.Sprintf("The %s has no session %.200s.", cluster, sel.Session),
 					[]web.Link{way})
 			}

@@ -96,7 +96,7 @@ func (v Sessions) onlyAllowed(ctx context.Context, l Listing) Listing {
 }
 
 // Find looks up a stored session, if the caller may see it. The error about one that is not stored says what is stored
-// instead.
+// instead or, of a running cluster (catalog.Live), why requests for it are not forwarded either.
 func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry, error) {
 	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
 		return catalog.Entry{}, err

@@ -104,8 +104,10 @@ var upgradeHeaders = map[string]bool{
 	"Sec-Websocket-Protocol": true,
 }
 
-// FilterClusterHeaders removes from the headers of a running cluster's answer those that a client must not get. Of a
-// header that is there several times it leaves the first, and it replaces a Content-Type that browsers could execute.
+// FilterClusterHeaders removes from the headers of a running cluster's answer those that a client must not get: all
+// that are not known to be harmless, or are spelled in an unusual way. Of a header that is there several times it
+// leaves the first, and it replaces a Content-Type that browsers could execute. Upgrades to a WebSocket keep the
+// headers that they need.
 func FilterClusterHeaders(h http.Header, status int) {
 	upgrades := status == http.StatusSwitchingProtocols
 	for name, values := range h {
