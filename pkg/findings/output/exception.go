@@ -338,6 +338,10 @@ func (r *exceptionReader) addRest() {
 // that of a KeyError.
 const udfNote = `\nFailed to apply UDF `
 
+// reasonField matches the member of a service's answer that says why something failed, as Python or JSON show it:
+// "'reason': 'no such index'".
+var reasonField = lazyregexp.New(`['"](?:reason|message|error_?[mM]essage|error_description|detail)['"]: (?:'[^'\n]{8,200}'|"[^"\n]{8,200}")`)
+
 // libraryFolders matches the folders of a file of a library.
 var libraryFolders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
 
@@ -349,6 +353,13 @@ func shortened(message string) string {
 	}
 	if len(message) <= MaxMessage {
 		return Clip(message, MaxMessage)
+	}
+	if all := reasonField().FindAllStringIndex(message[:min(len(message), 4*MaxText)], -1); all != nil {
+		from, to := all[len(all)-1][0], all[len(all)-1][1] // the innermost reason in the answer of a service
+		if from <= MaxMessage/2 {
+			return Clip(message[:to], MaxMessage)
+		}
+		return Clip(message, MaxMessage/2) + Clip(message[from:to], MaxMessage/2)
 	}
 	return Clip(message, MaxMessage/2) + strings.ToValidUTF8(message[len(message)-MaxMessage/2:], "")
 }
@@ -378,9 +389,9 @@ var (
 	// fieldErrorsBelow matches what pydantic says before it names a field and what is wrong with it: "2 validation
 	// errors for Config".
 	fieldErrorsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
-	// lacksReason matches what YAML's parser and clients of HTTP ("(404)") say before the reason, pip before the
-	// package, Ray of a lost object, and the beginning of an object: "{".
-	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+	// lacksReason matches what YAML's parser, numba and clients of HTTP ("(404)") say before the reason, pip before
+	// the package, Ray of a lost object, and the beginning of an object: "{".
+	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed in \w+ mode pipeline \(step: [^)]*\)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 	// continuation matches a line that goes on with a message ("but got 3"), or the field of omegaconf's that says
 	// which key it is about.
 	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: |with errorcode )`)

@@ -273,3 +273,67 @@ func TestRefusedRequest(t *testing.T) {
 		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
 	}
 }
+
+// TestOtherLanguages: an error counts before other last lines, whatever its language, and a count of none is no error.
+func TestOtherLanguages(t *testing.T) {
+	for said, closing := range map[string]string{
+		"Die Datei /daten/4711.csv konnte nicht geöffnet werden": "0 Fehler in den Stammdaten",
+		"./lauf.sh: Zeile 3: /opt/rechne: Keine Berechtigung":    "Ende",
+		"Błąd: brak kolumny cena":                                "Koniec pracy",
+		"Nie można otworzyć pliku dane.csv":                      "Sprzątam katalog tymczasowy",
+		"오류: 열 '가격'이 없습니다":                                       "종료합니다",
+		"입력 파일을 찾을 수 없습니다: /data/in.csv":                         "임시 파일을 정리합니다",
+		"ファイル /data/in.csv が見つかりません":                             "終了します",
+		"无法连接数据库 10.0.0.9:5432":                                  "正在清理临时文件",
+		"No se pudo abrir /datos/in.csv":                         "Fin del proceso",
+		"Não foi possível ler a tabela precos":                   "Fim",
+		"Impossible d'ouvrir le fichier in.csv":                  "Fin du traitement",
+		"Impossibile aprire il file in.csv":                      "Fine",
+		"Kan kolom prijs niet lezen: bestand niet gevonden":      "Klaar",
+		"не удалось открыть файл in.csv":                         "Работа завершена",
+		"Hata: girdi.csv açılamadı":                              "Bitti",
+	} {
+		says.Equal(t, LastWords(said+"\n"+closing+"\n"), said, "%s", closing)
+	}
+}
+
+// TestReasonOfService: of a long message that has the answer of a service the innermost reason is told.
+func TestReasonOfService(t *testing.T) {
+	long := strings.Repeat("0.0131, ", 40)
+	for message, want := range map[string]string{
+		`('77 failed.', [{'index': {'_id': '67c5', 'error': {'reason': "failed to parse field [v] of '9'", 'data': [` + long + `], 'caused_by': {'reason': 'Expected: 1536, Given: 1024'}}, 'vector': [` + long + `]}}])`: "'reason': 'Expected: 1536, Given: 1024'",
+		`400 {"error": {"code": 3, "details": [` + long + `], "message": "no such table: prices"}, "vector": [` + long + `]}`:                                                                                             `"message": "no such table: prices"`,
+		`Error code: 429 - {'error': {'message': 'You exceeded your current quota', 'type': 'quota', 'vector': [` + long + `]}}`:                                                                                          "Error code: 429 - {'error': {'message': 'You exceeded your current quota'",
+		`bad batch: [` + long + `], 'detail': 'short', last`: "1, 0.0131, ], 'detail': 'short', last",
+	} {
+		got := ExceptionOf("Traceback (most recent call last):\n  File \"a.py\", line 1\nacme.SendError: " + message + "\n").Message
+		if !strings.HasSuffix(got, want) || len(got) > MaxMessage+len("…") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestStepsOfNumba: what numba says of the step that failed needs the reason below it.
+func TestStepsOfNumba(t *testing.T) {
+	for step, below := range map[string]string{
+		"nopython mode pipeline (step: nopython frontend)": "No implementation of function setitem found for signature:",
+		"nopython mode pipeline (step: native lowering)":   "expecting int64 but got float64",
+		"object mode pipeline (step: analyzing bytecode)":  "Use of unsupported opcode (LOAD_BUILD_CLASS) found",
+	} {
+		e := ExceptionOf("Traceback (most recent call last):\n  File \"a.py\", line 1\nnumba.TypingError: Failed in " + step + "\n" + below + "\n \n >>> x[0]\n")
+		says.Equal(t, e.String(), "TypingError: Failed in "+step+" "+below, "%s", step)
+	}
+}
+
+// TestRecordsOfKafka: what librdkafka logs is told without its header, and that no broker is left says nothing.
+func TestRecordsOfKafka(t *testing.T) {
+	const down = "%3|1795342550.415|ERROR|c-1| [thrd:c-1]: 1/1 brokers are down\n"
+	for record, want := range map[string]string{
+		"%3|1795342520.412|FAIL|c-1| [thrd:kafka:9092/bootstrap]: kafka:9092/bootstrap: Connect to ipv4#10.0.9.4:9092 failed: Connection refused": "kafka:9092/bootstrap: Connect to ipv4#10.0.9.4:9092 failed: Connection refused",
+		"%3|1795342520.412|FAIL|c-1| [thrd:ssl://kafka:9093/1]: ssl://kafka:9093/1: SSL handshake failed: certificate verify failed":              "ssl://kafka:9093/1: SSL handshake failed: certificate verify failed",
+		"%3|1795342520.412|FAIL|p-2| [thrd:sasl://kafka:9094/1]: sasl://kafka:9094/1: SASL authentication error: no such user":                    "sasl://kafka:9094/1: SASL authentication error: no such user",
+		"%4|1795342520.412|FAIL|p-2| [thrd:kafka:9092/1]: kafka:9092/1: Failed to resolve 'kafka:9092': Name or service not known":                "kafka:9092/1: Failed to resolve 'kafka:9092': Name or service not known",
+	} {
+		says.Equal(t, ErrorBefore(record+"\n"+down, "Job a failed"), want, "%s", record)
+	}
+}

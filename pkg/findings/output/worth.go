@@ -22,7 +22,10 @@ var (
 		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
-		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
+		`fehler\b|fehlgeschlagen|(?:kann|konnte|können|konnten) nicht\b|nicht (?:gefunden|lesbar|möglich|vorhanden)|keine berechtigung|verweigert|ungültig|erreur|échec|échoué|introuvable|impossible (?:d|à|\bto\b)|` +
+		`errore\b|impossibile|non (?:trovat|riuscit)|\berro\b|\bfalha|não (?:foi possível|encontrad|existe)|\bfallo\b|\bfalló|no se (?:pud|puede|encontr)|` +
+		`\bfout\b|niet gevonden|mislukt|błąd|nie (?:znaleziono|można|udało)|nenalezen|nelze\b|hittades inte|misslyckades|\bhata\b|bulunamadı|başarısız|` +
+		`ошибк|не (?:найден|удалось|знайдено|вдалося)|помилк|エラー|失敗|例外|見つかりません|できません|错误|失败|錯誤|无法|未找到|找不到|不存在|無法|오류|실패|찾을 수 없`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
 	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
@@ -31,12 +34,12 @@ var (
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
 	// from, and no more.
 	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
-	// closingLine matches what programs, asyncio, Maven, pip, ninja, Perl and compilers print at any level after their
-	// last error, and says no more.
+	// closingLine matches what programs, asyncio, Maven, pip, ninja, Perl, librdkafka and compilers print at any level
+	// after their last error, and says no more.
 	closingLine = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
-		`Some NCCL operations have failed\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|^exit status \d+$|` + closingOfPip)
+		`Some NCCL operations have failed\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^exit status \d+$|` + closingOfPip)
 	// progressBar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
 	progressBar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
 	// errorCountLine matches the line in which tools for tests and checks only count what they have told before:
@@ -46,7 +49,7 @@ var (
 		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
 	// noErrorWords matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
-	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed|invalid|rejected|missing)\b|` +
+	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no|keine) (?:errors?|failures?|failed|invalid|rejected|missing|fehler)\b|` +
 		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
 		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
 	// refusal matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
@@ -59,6 +62,8 @@ var (
 	warningsModule = lazyregexp.New(`\.py:\d+: \w*Warning: `)
 	pageAddress    = lazyregexp.New(`\w://\S+`) // the words in "https://docs/error" tell nothing
 	anyLetter      = lazyregexp.New(`\pL`)
+	// kafkaHeader matches how librdkafka begins its records: "%3|1795342520.412|FAIL|c-1| [thrd:kafka:9092]: ".
+	kafkaHeader = lazyregexp.New(`^%\d\|[\d.]+\|\w+\|[^|]{0,100}\| (?:\[thrd:[^\]]{0,200}\]: )?`)
 	// cudaAdvice matches what torch says below an error of CUDA, which vLLM logs as errors of its own.
 	cudaAdvice = lazyregexp.New(`(?i)^(?:CUDA kernel errors might|for debugging consider|compile with)\b`)
 	// cppPlace matches records of code in C++ ("core.cc:71"). Its threads also report errors after an exception has
@@ -112,7 +117,8 @@ const (
 // worthOf returns what a line is worth as a program's last one, and what it says: without its header, its colours and a
 // progress bar.
 func worthOf(line string) (worth, string) {
-	said := cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
+	said := cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "),
+		kafkaHeader().ReplaceAllString(line, ""))
 	switch behindBar := strings.TrimSpace(progressBar().ReplaceAllString(said, "")); {
 	case anyLetter().MatchString(behindBar):
 		said = behindBar

@@ -283,6 +283,14 @@ func TestExpand(t *testing.T) {
 		`{"asctime":"2026-11-29 03:18:32,996","levelname":"W","message":"a\nb","filename":"x.cc","lineno":1,"n":12}`: "[2026-11-29 03:18:32,996 W 0 0] x.cc:1: a\nb n=12",
 		`{"asctime":"2026-11-29 03:18:32,996","levelname":"I","message":"ok"}`:                                       "[2026-11-29 03:18:32,996 I 0 0] :0: ok",
 		`{"asctime":"2026-11-29 03:18:32,996","levelname":"I","message":"cut off","node_id":"ab`:                     "",
+		`{"log.level":"error","message":"m","error":{"type":"OSError","message":"torn","stack_trace":"  File \"/a.py\", line 3, in f\n    g()\n"}}`: "ERROR  m\n" +
+			"Traceback (most recent call last):\n  File \"/a.py\", line 3, in f\n    g()\nOSError: torn",
+		`{"log.level":"error","message":"m","error":{"type":"java.io.IOException","message":"torn","stack_trace":"java.io.IOException: torn\n\tat a.b(c.java:1)\n"}}`: "ERROR  m\n" +
+			"java.io.IOException: torn\n\tat a.b(c.java:1)",
+		`{"level":"error","msg":"m","error":{"type":"OSError","message":"torn"}}`: "ERROR  m\nOSError: torn",
+		`{"level":"error","msg":"m","error":"torn"}`:                              "",
+		`{"level":"error","event":"m","exception":[{"exc_type":"Torn","exc_value":"7","is_cause":false,"frames":[{"filename":"/a.py","lineno":3,"name":"<module>"},{"filename":"/b.py","lineno":8,"name":"f","locals":{"x":"1"}}]}]}`: "ERROR  m\n" +
+			"Traceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n  File \"/b.py\", line 8, in f\nTorn: 7",
 	} {
 		if got := string(Expand([]byte(line))); got != want {
 			t.Errorf("%s becomes\n%q, want\n%q", line, got, want)

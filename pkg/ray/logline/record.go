@@ -37,9 +37,14 @@ func Expand(line []byte) []byte {
 		ComponentName string `json:"component_name"`
 		ComponentID   string `json:"component_id"`
 		Run           string `json:"run_name"` // of Train, which writes only JSON
+		// Of the Elastic Common Schema, whose stack_trace may have only the frames.
+		Error struct{ Type, Message scalar } `json:"error"`
 	}
 	exception := f.exceptionText()
 	_ = json.Unmarshal(line, &own) // fields that another library has of the same name may have other types
+	if raised := string(own.Error.Message); own.Error.Type != "" && !strings.Contains(exception, raised) {
+		exception = withTraceback(exception, string(own.Error.Type+": ")+raised)
+	}
 	message := textOfValue(f.message)
 	said := message
 	if exception != "" && !strings.Contains(message, exception) {
@@ -136,16 +141,31 @@ func textOfValue(value []byte) (text string) {
 			Type    scalar `json:"exc_type"`
 			Value   scalar `json:"exc_value"`
 			IsCause bool   `json:"is_cause"` // of the one before
+			Frames  []struct {
+				Filename, Lineno, Name scalar
+			}
 		}
 		_ = json.Unmarshal(value, &raised)
 		for i, e := range raised {
 			if i > 0 && !e.IsCause {
 				break
 			}
-			text = strings.TrimSuffix(string(e.Type+": "+e.Value), ": ")
+			frames := ""
+			for _, at := range e.Frames {
+				frames += fmt.Sprintf("  File %q, line %s, in %s\n", at.Filename, at.Lineno, at.Name)
+			}
+			text = withTraceback(frames, strings.TrimSuffix(string(e.Type+": "+e.Value), ": "))
 		}
 	}
 	return text
+}
+
+// withTraceback returns an exception below its frames as Python prints them; only the exception if there are no frames.
+func withTraceback(frames, exception string) string {
+	if frames = strings.TrimRight(frames, "\n"); frames == "" {
+		return exception
+	}
+	return "Traceback (most recent call last):\n" + frames + "\n" + exception
 }
 
 // scalar is a string or a number as text; "" if it is another value.
