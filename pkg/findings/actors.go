@@ -11,7 +11,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
-	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
@@ -69,7 +68,7 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
 		all = append(all, last) // it ended before another one was ready
 	}
-	for _, m := range b.restartLines() {
+	for _, m := range b.loggedByHead("gcs_server.out", failedOn()) {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
 		if err == nil && !known && m.groups[3] == a.ID.String() && worker != state.Worker {
@@ -188,69 +187,64 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	b.actors[a.ID] = f
 }
 
-// callsFailed adds the finding about calls of an actor that failed because the actor was gone. name is the method's,
-// kind and text are the type and the message of Ray's error, and evident is the attempt as evidence.
-func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
-	id := actorIDOf(row)
+// callsFailed adds the finding about calls of an actor that failed because the actor was gone.
+func (b *builder) callsFailed(a *failedAttempt) {
+	id := actorIDOf(a.row)
 	died := b.actors[id]
 	var f *finding
 	if died != nil {
-		died.addName(name)
-		died.addEvidence(evident)
-		f = b.findOrAdd(TaskFailed, callerJob(row).String()+name+kind+died.Title)
+		died.addName(a.name)
+		died.addEvidence(a.evident)
+		f = b.findOrAdd(TaskFailed, a.job.String()+a.name+a.kind+died.Title)
 		f.helpName = withItsActor
-		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
-		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
-			f.Title = fmt.Sprintf("Calls of %s failed because the actor was not created", name)
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", a.name)
+		if a.kind == "ACTOR_UNSCHEDULABLE_ERROR" {
+			f.Title = fmt.Sprintf("Calls of %s failed because the actor was not created", a.name)
 			f.intended = died.intended
 		}
 		f.causedBy(died)
 	} else {
-		f = b.callsOfGoneActor(row, name, kind, text)
+		f = b.callsOfGoneActor(a)
 	}
-	f.add(occurrence{
-		at: failedAt(row), job: callerJob(row), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
-		evidence: []Evidence{evident},
-	})
-	b.addFailure(row, f)
+	f.add(occurrence{at: failedAt(a.row), job: a.job, name: a.name, entity: a.entity, evidence: []Evidence{a.evident}})
+	b.addFailure(a.row, f)
 	if died != nil {
 		return
 	}
 	state, _ := b.actorState(id)
 	if lost := b.lostNodes[state.Node]; !f.intended && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
-		lost.describe(occurrence{job: callerJob(row), name: name})
+		lost.describe(occurrence{job: a.job, name: a.name})
 	}
 	if !id.Nil() {
-		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
+		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: a.name, Link: b.link("#/actors/%s", id)})
 	}
 }
 
 // callsOfGoneActor returns the finding about calls of an actor that was gone, if no finding is about the actor's death:
-// it then says what Ray's message tells of that, and which job had made the actor. The parameters are those of
-// callsFailed.
-func (b *builder) callsOfGoneActor(row tasktable.Row, name, kind, text string) (f *finding) {
-	raised, title := output.ExceptionOf(text), fmt.Sprintf("Calls of %s failed because the actor was gone", name)
-	key := "calls " + callerJob(row).String() + name + kind
-	if _, detail, ended := strings.Cut(text, processDead); ended && raised.Type == "" && row.Worker() != nil {
-		f = b.processDied(ActorDied, key, title, idOf[rayid.Worker](row.Worker()), death{detail: detail})
+// it then says what Ray's message tells of that, and which job had made the actor.
+func (b *builder) callsOfGoneActor(a *failedAttempt) (f *finding) {
+	raised, title := output.ExceptionOf(a.text), fmt.Sprintf("Calls of %s failed because the actor was gone", a.name)
+	key := "calls " + a.job.String() + a.name + a.kind
+	if _, detail, ended := strings.Cut(a.text, processDead); ended && raised.Type == "" && a.row.Worker() != nil {
+		f = b.processDied(ActorDied, key, title, a.worker, death{detail: detail})
 	} else {
 		f = b.findOrAdd(ActorDied, key+output.Normalised(raised.String()))
-		f.Title = title + ": " + cmp.Or(raised.String(), deathSentence(text))
+		f.Title = title + ": " + cmp.Or(raised.String(), deathSentence(a.text))
 	}
 	f.raised = raised
-	maker, who, a := b.jobOfID(row.Job()), "an actor", b.session.Actor(actorIDOf(row))
-	if a != nil {
-		who = "actor " + actorName(a)
+	maker, who, actor := b.jobOfID(a.row.Job()), "an actor", b.session.Actor(actorIDOf(a.row))
+	if actor != nil {
+		who = "actor " + actorName(actor)
 	}
-	if foreign := callerJob(row) != row.Job(); foreign && maker != nil {
+	if foreign := a.job != a.row.Job(); foreign && maker != nil {
 		f.appendTitle(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
 	} else if !foreign {
-		if a != nil && a.Name != "" {
+		if actor != nil && actor.Name != "" {
 			f.appendTitle("; it was " + who)
 		}
 		f.intended = f.intended || slices.ContainsFunc(wantedEnds,
-			func(said string) bool { return strings.Contains(text, said) })
+			func(said string) bool { return strings.Contains(a.text, said) })
 	}
 	return f
 }

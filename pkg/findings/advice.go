@@ -84,7 +84,7 @@ func (f *finding) help() help {
 	if f.helpName != "" {
 		return helps().Instead[f.helpName]
 	}
-	if f.jobEnd && len(f.because) > 0 { // what the job failed of has its own help
+	if f.ended != nil && len(f.because) > 0 { // what the job failed of has its own help
 		return helps().Instead[consequence]
 	}
 	for _, s := range helps().Said {

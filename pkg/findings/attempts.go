@@ -18,7 +18,15 @@ type attempt struct {
 	row   tasktable.Row
 	state string // its last state before that
 	since int64  // Unix ns
+	// it ended because its driver did; otherwise it had not ended when the session did
+	abandoned bool
 }
+
+// isTask reports whether the attempt is neither a call of an actor nor the creation of one.
+func (a attempt) isTask() bool { return string(a.row.Type()) == eventjson.TypeNormal }
+
+// isConstructor reports whether the attempt is the creation of an actor, which runs the actor's constructor.
+func (a attempt) isConstructor() bool { return string(a.row.Type()) == eventjson.TypeActorCreation }
 
 // name returns the name that the attempt's task was given. For a trial of Tune it is "Tune trial" and the name of the
 // user's function, if that is known.
@@ -38,6 +46,11 @@ func (b *builder) attemptEvidence(a attempt) Evidence {
 			timestamp(a.since)),
 		Link: b.link("#/tasks/%s", a.row.ID()),
 	}
+}
+
+// isRunningConstructor reports whether the attempt is an actor's constructor that was running.
+func (a attempt) isRunningConstructor() bool {
+	return a.isConstructor() && a.state == tasktable.StateRunning
 }
 
 // namesOf returns the names of attempts, each once.
@@ -84,9 +97,24 @@ func (a attempt) ranBehind(first attempt) bool {
 // sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
 const sentToWorker = "SUBMITTED_TO_WORKER"
 
-// attemptsOfJob returns the attempts of a job that were in a state. It filters all in place.
-func attemptsOfJob(all []attempt, j *job, state string) []attempt {
-	return slices.DeleteFunc(all, func(a attempt) bool { return !j.hasDriver(callerJob(a.row)) || a.state != state })
+// unendedOf returns the unended attempts of a job in a state for which is returns true, without calls of Ray's own
+// actors, the longest in their state first.
+func (b *builder) unendedOf(j *job, state string, is func(a attempt) bool) (all []attempt) {
+	for _, a := range b.unended {
+		if a.state == state && is(a) && j.hasDriver(callerJob(a.row)) {
+			all = append(all, a)
+		}
+	}
+	return b.withoutRaysOwn(all)
+}
+
+// addUnended adds to unended the attempts that were in a state when the session ended, at most maxPending.
+func (b *builder) addUnended(state string) {
+	for _, a := range b.selectAttempts("state", state, maxPending) {
+		if a.state == state { // else its worker said that it had ended
+			b.unended = append(b.unended, a)
+		}
+	}
 }
 
 // innermostCalls returns the attempts that started none of the others: the ends of the chains of calls. It filters all
@@ -125,22 +153,11 @@ func byDriver(row tasktable.Row) bool {
 // parent's actor, the attempt must not be older than the parent.
 func startedBy(row, parent tasktable.Row) bool {
 	at := slices.Index(parentIDs(parent), string(row.Parent()))
-	return at == 0 || at > 0 && firstStateAt(row) >= firstStateAt(parent)
+	return at == 0 || at > 0 && row.FirstStateAt() >= parent.FirstStateAt()
 }
 
 // finished reports whether the attempt succeeded.
 func (a attempt) finished() bool { return a.state == tasktable.StateFinished }
-
-// firstStateAt returns when an attempt entered its first state, Unix ns; 0 if no time is known.
-func firstStateAt(row tasktable.Row) (at int64) {
-	var buf [8]tasktable.StateTime
-	for _, s := range row.States(buf[:0]) {
-		if at == 0 || s.Time < at {
-			at = s.Time
-		}
-	}
-	return at
-}
 
 // driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its
 // job, filled up.
@@ -180,28 +197,21 @@ func (b *builder) endedWithDriver(row tasktable.Row, kind string, text []byte, a
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
 const withDriver = 5e8
 
-// addAbandoned remembers an attempt that ended because its driver did, with the state that it was in until then. It
-// leaves out one whose function had returned, and all beyond maxPending.
+// addAbandoned adds to unended an attempt that ended because its driver did, with the state that it was in until then.
+// It leaves out one whose function had returned, or that waited for its arguments, and all beyond maxPending.
 func (b *builder) addAbandoned(row tasktable.Row) {
-	end, _ := (attempt{row: row}).unreportedEnd()
-	if end != 0 || len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
+	end, _ := unreportedEnd(row)
+	if end != 0 || len(b.unended) >= maxPending {
 		return
 	}
 	var buf [8]tasktable.StateTime
-	a := attempt{row: row}
+	a := attempt{row: row, abandoned: true}
 	for _, s := range row.States(buf[:0]) {
 		if s.State != tasktable.StateFailed {
 			a.state, a.since = s.State, s.Time
 		}
 	}
-	switch kind := string(row.Type()); {
-	case kind == eventjson.TypeNormal:
-		b.abandoned = append(b.abandoned, a)
-	case kind == eventjson.TypeActorCreation:
-		if a.state == tasktable.StateRunning {
-			b.constructors = append(b.constructors, a)
-		}
-	case a.state == tasktable.StateRunning || a.state == sentToWorker:
-		b.calls = append(b.calls, a)
+	if a.state == tasktable.StateRunning || a.state == sentToWorker || a.state == notScheduledYet {
+		b.unended = append(b.unended, a)
 	}
 }

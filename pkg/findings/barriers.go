@@ -14,12 +14,9 @@ var barrier = lazyregexp.New(`\((SplitCoordinator|SynchronizationActor)( pid=\d+
 	`The workers have been waiting for [^\n]{1,40} for the following ranks to join the [^\n]{1,100}: \[[\d, ]{1,200}\])`)
 
 // tellBarrier adds to the title about a wait which readers or ranks had not come to where the others waited, as the
-// job's log tells last. log is nil if none is stored.
+// job's log tells last.
 func (f *finding) tellBarrier(log *logText) {
-	if log == nil || f.Kind != Timeout && f.Kind != Unended {
-		return
-	}
-	if who, said := waitsAtBarrier(log.text); who != "" {
+	if who, said := waitsAtBarrier(log.text); who != "" && (f.Kind == Timeout || f.Kind == Unended) {
 		f.appendTitle("; " + who + " printed: " + output.Clip(said, output.MaxMessage))
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // Reader reads sessions' findings.
@@ -92,21 +93,15 @@ type builder struct {
 	deaths                map[rayid.Worker]death    // how the processes of workers and drivers ended
 	lostNodes             map[rayid.Node]*finding   // the findings about nodes that died, by the nodes
 	gcsFinding            func() *finding           // gcsEnded, which looks once
-	restartLines          func() []match            // lines of the GCS's log about actors, read once
-	drainLines            func() map[string]match   // readDrains, once
-	sentCalls             func() []attempt          // calls of which no answer is stored, read once
-	trainJobs             func() map[rayid.Job]bool // readTraining, once
-	jobsWithNamedActors   func() map[rayid.Job]bool // readSharing, once
-	rankErrors            func() []rankError        // readRankErrors, once
+	readSent              func()                    // adds to unended the calls of which no answer is stored, once
+	trainJobs             func() map[rayid.Job]bool // those with a controller of a Train run, read once
+	jobsWithNamedActors   func() map[rayid.Job]bool // those whose actors other jobs can find, read once
+	rankErrors            func() []trainRecord      // readRankErrors, once
 	childRows             func() map[string][]int   // readChildren, once all waits are known
 	submitted             map[rayid.Job]int64       // see lastSubmitted
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
-	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
-	constructors          []attempt // constructors of actors that were running when their driver or the session ended
-	calls                 []attempt // calls of actors that were running when their driver ended
-	runningAtEnd          []attempt // tasks that were running when the session ended
-	unscheduled           []attempt // tasks that had not been scheduled when it did, and calls whose actors had not
+	unended               []attempt // attempts that had not ended when their driver or the session did
 	waits                 []wait
 	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
@@ -120,7 +115,7 @@ type builder struct {
 	examinedWorkers       map[rayid.Worker]bool          // workers whose own logs were read
 	signals               map[string]string              // signals that ended workers, by what ran in them
 	processNames          map[string]string              // what ran in workers, by their IDs
-	demandMatches         map[*regexp.Regexp][]match     // lines of the autoscaler's log about what waited
+	headMatches           map[*regexp.Regexp][]match     // what loggedByHead returned
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	logWork               int64                   // what reading logs took, as digest.work
@@ -130,8 +125,6 @@ type builder struct {
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts
-	refused               []refusal
-	deletions             []deletion // of applications of Serve
 }
 
 // build computes the report of a session at a moment. Before it reads logs, it reserves the memory that they may take:
@@ -153,9 +146,8 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	// Each step may use what the steps before it found.
 	for _, step := range []func(){
-		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups,
-		b.readPending,
-		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
+		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readGroups, b.readPending,
+		b.readConstructors, b.readWaits, b.readEvents, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
 		b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
 		if step(); b.stopOn(context.Cause(ctx)) {
@@ -174,22 +166,36 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
 		unreadLogs: map[moment.LogFile]bool{},
 		archived:   map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
-		processNames: map[string]string{}, demandMatches: map[*regexp.Regexp][]match{},
+		processNames: map[string]string{}, headMatches: map[*regexp.Regexp][]match{},
 		base: "/" + r.Session.Ref.Path(), running: running,
 	}
 	b.gcsFinding = sync.OnceValue(b.gcsEnded)
-	b.restartLines = sync.OnceValue(func() []match { return b.loggedByHead("gcs_server.out", failedOn()) })
-	b.drainLines = sync.OnceValue(b.readDrains)
-	b.trainJobs, b.jobsWithNamedActors = sync.OnceValue(b.readTraining), sync.OnceValue(b.jobsWithNames)
+	b.trainJobs = b.jobsWith(func(a *entities.Actor) bool { return a.Class == trainController })
+	b.jobsWithNamedActors = b.jobsWith(func(a *entities.Actor) bool { return a.Name != "" })
 	b.rankErrors = sync.OnceValue(b.readRankErrors)
 	b.childRows = sync.OnceValue(b.readChildren)
-	b.sentCalls = sync.OnceValue(func() []attempt {
-		return b.selectAttempts("state", sentToWorker, maxPending, b.moment.At)
-	})
+	b.readSent = sync.OnceFunc(func() { b.addUnended(sentToWorker) })
 	b.goesOn = b.wentOnAfter(r.At)
 	b.zone, err = r.Zone(ctx)
 	return b, err
 }
+
+// jobsWith returns a function that returns the jobs with an actor for which is returns true. It looks once.
+func (b *builder) jobsWith(is func(a *entities.Actor) bool) func() map[rayid.Job]bool {
+	return sync.OnceValue(func() map[rayid.Job]bool {
+		found := map[rayid.Job]bool{}
+		for i := range b.session.Actors {
+			if a := &b.session.Actors[i]; is(a) {
+				found[a.Job] = true
+			}
+		}
+		return found
+	})
+}
+
+// isOpen reports whether the session runs, or an earlier moment than its end was requested: then what has not ended may
+// still do so.
+func (b *builder) isOpen() bool { return b.running || b.moment.At != 0 }
 
 // wentOnAfter reports whether the session still runs, or ended after a moment (Unix ns; 0 is the session's end).
 func (b *builder) wentOnAfter(at int64) bool {
@@ -210,6 +216,11 @@ func (b *builder) stopOn(err error) bool {
 		b.err = err
 	}
 	return b.err != nil
+}
+
+// noteMissing adds a sentence about what is known to be lost.
+func (b *builder) noteMissing(format string, args ...any) {
+	b.missing = append(b.missing, fmt.Sprintf(format, args...))
 }
 
 // requestErr returns why the request for the report has ended; nil while it goes on. Loops over many tasks check it.

@@ -32,7 +32,12 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 			f.Title = strings.Replace(f.Title, f.raised.String(), f.raised.Type+": "+reason, 1)
 		}
 	}
-	b.completeCauses(f, e)
+	for _, c := range f.because { // the driver's traceback is often the only one that Ray did not shorten
+		if e.traceAt >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
+			c.addEvidence(b.tracebackEvidence(e))
+			c.takeException(f.raised)
+		}
+	}
 }
 
 // endedOtherwise reports whether a driver handled the exception in its log and went on after all causes of the
@@ -45,17 +50,6 @@ func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 		return !wentOn
 	}
 	return e.wasHandled() && !slices.ContainsFunc(f.because, endedBy)
-}
-
-// completeCauses adds to the causes of a driver's end what only the driver's log has of them: the whole traceback.
-func (b *builder) completeCauses(f *finding, e *driverEnd) {
-	for _, c := range f.because {
-		// the driver's traceback is often the only one that Ray did not shorten
-		if e.traceAt >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
-			c.addEvidence(b.tracebackEvidence(e))
-			c.takeException(f.raised)
-		}
-	}
 }
 
 // linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before it
@@ -83,7 +77,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 func (b *builder) linkCauses(f *finding, j *job, traceback string) {
 	var failures []*finding
 	for _, other := range b.findings {
-		if other != f && !other.jobEnd && other.unrecovered > 0 && (j.hasDriver(other.job) || other.job.Nil()) &&
+		if other != f && other.ended == nil && other.unrecovered > 0 && (j.hasDriver(other.job) || other.job.Nil()) &&
 			!j.beganAfter(other) {
 			failures = append(failures, other)
 		}
@@ -141,7 +135,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said, forAnyReason := e.message(), genericType().MatchString(e.raised.Type)
+	said, forAnyReason := e.message(), isGeneric(e.raised)
 	ofOthers := tellsOfOthers(e.raised, said) && e.raised.Type != "OutOfMemoryError" // the driver speaks of failures
 	waited := e.raised.Function == "" && (forAnyReason || isTimeout(e.raised) || notReady().MatchString(said))
 	// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of
@@ -162,7 +156,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 }
 
 // mayEndJob reports whether a finding is about a failure that nothing repaired, and on which a job may depend. log is
-// what the job's driver printed; nil if that is not stored.
+// what the job's driver printed.
 func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
 	// a finding about a run of a library without an exception only repeats what the run's tasks raised
 	repeats := (failure.Kind == Data || failure.Kind == Train) && failure.raised.Type == ""
@@ -212,7 +206,7 @@ func (f *finding) reportedIn(said string) bool {
 // isNamedIn reports whether a text names the deployment that the finding is about, what failed, or the type of
 // exception that it raised.
 func (f *finding) isNamedIn(text string) bool {
-	return f.namedIn(text) || !genericType().MatchString(f.raised.Type) && mentions(text, f.raised.Type) ||
+	return f.namedIn(text) || !isGeneric(f.raised) && mentions(text, f.raised.Type) ||
 		f.anyNameIn(text)
 }
 
@@ -250,24 +244,20 @@ func (f *finding) tellsOfFailure(child *finding) bool {
 		return len(f.because) == 0 && (child.Kind == Timeout || f.raised.Type != "GetTimeoutError")
 	}
 	return f.Kind == TaskFailed && !ownBugs[f.raised.Type] &&
-		(genericType().MatchString(f.raised.Type) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
+		(isGeneric(f.raised) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
 }
 
 // linkJobs links the failure of a job to that of another job which its last words name and which failed while it ran:
 // it may have started that job.
 func (b *builder) linkJobs() {
 	for _, f := range b.findings {
-		if f.Kind != JobFailed || len(f.because) > 0 || !genericType().MatchString(f.raised.Type) {
-			continue
-		}
-		j := b.jobOfEnd(f)
-		if j == nil {
+		if f.Kind != JobFailed || len(f.because) > 0 || !isGeneric(f.raised) {
 			continue
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
 		for _, other := range b.findings {
-			if other.jobEnd && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
-				other.last >= j.Start && namesJob(said, other.SubmissionID) {
+			if other.ended != nil && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
+				other.last >= f.ended.Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}
 		}
@@ -313,7 +303,7 @@ func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 	}
 	for _, a := range b.submittedBy(driver) {
 		if a.row.Attempt() == 0 && !tidying[string(a.row.GivenName())] {
-			last = max(last, firstStateAt(a.row))
+			last = max(last, a.row.FirstStateAt())
 		}
 	}
 	b.submitted[driver] = last
@@ -326,7 +316,7 @@ func (b *builder) submittedBy(driver rayid.Job) []attempt {
 		return nil
 	}
 	driverTask := strings.Repeat("f", 40) + driver.String() // Ray's ID of the task that the driver itself is
-	return b.selectAttempts("parent_task_id", driverTask, maxChildren, b.moment.At)
+	return b.selectAttempts("parent_task_id", driverTask, maxChildren)
 }
 
 // succeededLater reports whether, after the last failure, a task of one of the functions that had failed was submitted
@@ -339,7 +329,7 @@ func (b *builder) succeededLater(f *finding) bool {
 func (b *builder) succeededNext(f *finding) bool {
 	later := b.triedAfter(f)
 	return len(later) > 0 && slices.MinFunc(later, func(x, y attempt) int {
-		return cmp.Compare(firstStateAt(x.row), firstStateAt(y.row))
+		return cmp.Compare(x.row.FirstStateAt(), y.row.FirstStateAt())
 	}).finished()
 }
 
@@ -350,8 +340,8 @@ func (b *builder) triedAfter(f *finding) (later []attempt) {
 		return nil
 	}
 	for _, name := range f.names {
-		for _, a := range b.selectAttempts("name", name, maxChildren, b.moment.At) {
-			if callerJob(a.row) == f.job && firstStateAt(a.row) > f.last {
+		for _, a := range b.selectAttempts("name", name, maxChildren) {
+			if callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last {
 				later = append(later, a)
 			}
 		}

@@ -46,7 +46,7 @@ func (e *driverEnd) takeEnvException() {
 // words. It returns -1 if the driver ended for another reason: the last traceback must either contain the words, or be
 // the agent's, right behind them.
 func (e *driverEnd) envWords(words string) (said string, at int) {
-	if e.log == nil || e.traceAt < 0 {
+	if e.traceAt < 0 {
 		return "", -1
 	}
 	at = strings.LastIndex(e.log.text, words)

@@ -71,8 +71,8 @@ func (b *builder) applicationEntity(app string) Entity {
 func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
 	f := b.findOrAdd(Serve, app+"#"+deployment+stillStarting)
 	how := "had not started when the session ended"
-	if b.running || b.moment.At != 0 {
-		how = "has not started"
+	if f.Severity = Error; b.isOpen() {
+		how, f.Severity = "has not started", Warning
 	}
 	said := output.FirstSentence(message)
 	if _, after, found := strings.Cut(said, "' has "); found {
@@ -83,9 +83,6 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	f.lastUntil(at)
 	e.Time = timestamp(at)
 	f.addEvidence(e)
-	if f.Severity = Error; b.running || b.moment.At != 0 {
-		f.Severity = Warning
-	}
 }
 
 // stillStarting ends the keys of findings about deployments that were still starting.
@@ -131,12 +128,12 @@ var (
 func (c *controllerLog) applicationsUnbuilt() {
 	b := c.b
 	later := b.matches(c.log, aboutApp())
-	for log := range b.logsOfNodes(maxReplicaLogs, pathBegins("serve/controller_build_")) {
+	for log := range b.logsOfNodes(pathBegins("serve/controller_build_")) {
 		all := b.matches(log, importing())
 		if len(all) == 0 {
 			continue
 		}
-		m, until := all[len(all)-1], min(b.sessionEnd(nil), b.end)
+		m, until := all[len(all)-1], min(b.sessionEnd(), b.end)
 		app, took := m.groups[1], time.Duration(until-m.at)
 		mentioned := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
 		if took < longConstructor || slices.ContainsFunc(later, mentioned) {
@@ -162,7 +159,7 @@ func (f *finding) isStarting() bool {
 // error if the job failed because of it, or if the session still runs; otherwise an error.
 func (b *builder) severityAlone() string {
 	ended := func(j job) bool { return jobstatus.Ended(j.Status) }
-	if b.running || b.moment.At != 0 || slices.ContainsFunc(b.jobs, ended) {
+	if b.isOpen() || slices.ContainsFunc(b.jobs, ended) {
 		return Warning
 	}
 	return Error
@@ -262,9 +259,9 @@ const deployed = "Sent deploy request successfully"
 
 // servesJob reports whether a job may depend on the application of Serve that the finding is about: the job is the only
 // one (only), its driver deployed a file, or its log names the application. A job without a driver that connected to
-// Ray depends on it only for the latter two reasons. log is nil if none is stored.
+// Ray depends on it only for the latter two reasons.
 func (f *finding) servesJob(j *job, log *logText, only bool) bool {
-	if f.Kind != Serve || log == nil {
+	if f.Kind != Serve || log.text == "" {
 		return false
 	}
 	own := output.OwnLines(log.text)

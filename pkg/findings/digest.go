@@ -36,10 +36,8 @@ type digest struct {
 	markers [][]byte // a line with one of these tells of a failure
 	// workers are the IDs of the processes whose lines Ray may have copied to the log of a driver; nil for other logs
 	workers    map[string]bool
-	line       []byte // the line that is not whole yet, in its last state
+	line       []byte // the line that is not whole yet; of a long one without states that were overwritten
 	wasRedrawn bool   // the line had earlier states, which were overwritten
-	endsWithCR bool   // the line ends with a carriage return, so the next text that is not blank overwrites it
-	blank      []byte // the blank text that followed such a carriage return
 	next       int    // the line's number, from 1
 
 	text         []byte
@@ -95,19 +93,25 @@ const plainBlock = 16 << 10
 func (d *digest) addPlainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	begins := func(c byte) bool { return lines[0] == c || bytes.Contains(lines, []byte{'\n', c}) }
-	if len(d.line) > 0 || d.endsWithCR || len(lines) == 0 || begins('{') ||
+	if len(d.line) > 0 || len(lines) == 0 || begins('{') ||
 		d.workers != nil && (begins('(') || output.MarkWithin(lines) > 0) ||
 		bytes.Contains(lines, colouredFrame) || bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 ||
 		!utf8.Valid(lines) {
 		return 0
 	}
-	if len(d.marks) == 0 || d.marks[len(d.marks)-1].record {
+	if d.needsMark() {
 		d.marks = append(d.marks, mark{offset: len(d.text), line: d.next})
 	}
 	d.text = append(d.text, lines...)
 	d.next += bytes.Count(lines, []byte{'\n'})
 	d.shortenIfLong(len(lines))
 	return len(lines)
+}
+
+// needsMark reports whether the next line's number cannot be counted from the last mark, or only through much text.
+func (d *digest) needsMark() bool {
+	n := len(d.marks)
+	return n == 0 || d.marks[n-1].record || len(d.text)-d.marks[n-1].offset > plainBlock
 }
 
 // shortenIfLong counts the work for bytes that were just added to the text, and shortens the text if it is too long.
@@ -118,52 +122,28 @@ func (d *digest) shortenIfLong(added int) {
 	}
 }
 
-// extendLine adds a part of a line, without its line end, to the line that is being read. Where a carriage return
-// begins a new state of the line, the earlier state is dropped, unless the new one is blank.
+// extendLine adds a part of a line, without its line end, to the line that is being read.
 func (d *digest) extendLine(part []byte) {
 	if bytes.IndexByte(part, 0) >= 0 {
 		part = bytes.ReplaceAll(part, []byte{0}, nil) // a program printed UTF-16 to a log of other text
 	}
-	first, _, redrawn := bytes.Cut(part, []byte{'\r'})
-	if !redrawn {
-		d.extendState(part)
+	if d.line = append(d.line, part...); len(d.line) > maxLine {
+		d.dropOverwritten()
+		d.line = cutMiddle(d.line)
+	}
+}
+
+// dropOverwritten drops the states of the line before the last one that is not blank: each began behind a carriage
+// return. An exception that has no line end, which a bar would hide, becomes a line of its own.
+func (d *digest) dropOverwritten() {
+	at := cap(d.line) - cap(logline.Visible(d.line)) // where that state begins: it is a slice of the line
+	if at == 0 {
 		return
 	}
-	d.extendState(first)
-	state := logline.Visible(part) // a slice of part, without a copy
-	ofFirst := len(state) > 0 && &state[0] == &part[0]
-	if len(bytes.TrimSpace(state)) > 0 && !ofFirst {
-		d.overwriteLine(state)
+	if first, _, _ := bytes.Cut(d.line, []byte{'\r'}); !d.wasRedrawn && output.NamesException(first) {
+		d.addPartAsLine(first)
 	}
-	last := part[bytes.LastIndexByte(part, '\r')+1:]
-	if d.endsWithCR = len(bytes.TrimSpace(last)) == 0; d.endsWithCR {
-		d.blank = append(d.blank[:0], last...)
-	} else {
-		d.blank = d.blank[:0]
-	}
-	d.line = cutMiddle(d.line)
-}
-
-// extendState adds a text without carriage returns to the line's last state. If that state ended with a carriage
-// return, the text overwrites it as soon as it is not blank.
-func (d *digest) extendState(text []byte) {
-	if d.endsWithCR {
-		if d.blank = append(d.blank, text...); len(bytes.TrimSpace(d.blank)) > 0 {
-			d.overwriteLine(d.blank)
-			d.blank, d.endsWithCR = d.blank[:0], false
-		}
-	} else {
-		d.line = append(d.line, text...)
-	}
-	d.line, d.blank = cutMiddle(d.line), cutMiddle(d.blank)
-}
-
-// overwriteLine replaces the line by its next state. An exception that has no line end, which a bar would hide, stays.
-func (d *digest) overwriteLine(state []byte) {
-	if !d.wasRedrawn && output.NamesException(d.line) {
-		d.addPartAsLine(d.line)
-	}
-	d.line, d.wasRedrawn = append(d.line[:0], state...), true
+	d.line, d.wasRedrawn = append(d.line[:0], d.line[at:]...), true
 }
 
 // addPartAsLine adds a part of the line that is being read as a line of its own to the text.
@@ -186,7 +166,9 @@ var colouredFrame = []byte("  File \x1b[")
 // finishLine adds the line that was read to the text, and begins the next one. A record in JSON becomes lines of text
 // if logline.Expand knows its form; a line that was redrawn begins with a carriage return.
 func (d *digest) finishLine() {
-	line := logline.UTF8(d.line)
+	d.dropOverwritten()
+	shown := logline.Visible(d.line)
+	size, line := len(shown)+1, logline.UTF8(shown)
 	if at := output.MarkWithin(line); d.workers != nil && at > 0 { // the driver had not ended its line
 		if d.wasRedrawn {
 			d.text = append(d.text, '\r')
@@ -198,8 +180,7 @@ func (d *digest) finishLine() {
 	if !d.raw && len(line) > 0 && line[0] == '{' {
 		record = logline.Expand(line)
 	}
-	notCounted := len(d.marks) == 0 || d.marks[len(d.marks)-1].record // no mark from which this line can be counted
-	if notCounted || record != nil {
+	if record != nil || d.needsMark() {
 		d.marks = append(d.marks, mark{len(d.text), d.next, record != nil})
 	}
 	if d.wasRedrawn && record == nil {
@@ -214,8 +195,7 @@ func (d *digest) finishLine() {
 		line = output.ColourMark(line, d.workers)
 	}
 	d.text = append(append(d.text, line...), '\n')
-	size := len(d.line) + 1
-	d.line, d.blank, d.wasRedrawn, d.endsWithCR = d.line[:0], d.blank[:0], false, false
+	d.line, d.wasRedrawn = d.line[:0], false
 	d.next++
 	d.shortenIfLong(size)
 }
@@ -251,40 +231,34 @@ func (d *digest) shorten() {
 		d.head = lineEnd(d.text, headBytes)
 		d.recent = d.head
 	}
-	kept := digest{text: make([]byte, 0, len(d.text)), head: d.head}
-	lines := countedLines{of: d}
 	oldPlaces := d.head // where the places of earlier calls begin that are kept
 	if over := d.recent - d.head - placeBytes; over > 0 {
 		oldPlaces, d.leftOut = lineEnd(d.text[:d.recent], d.head+over), true
 	}
-	kept.copyLines(d, &lines, 0, d.head)
-	kept.copyLines(d, &lines, oldPlaces, d.recent)
-	for _, place := range d.failurePlaces(d.recent, tail) {
-		kept.copyLines(d, &lines, place[0], place[1])
+	kept := digest{text: make([]byte, 0, len(d.text))}
+	copied := 0 // up to where
+	for _, part := range slices.Concat([][2]int{{0, d.head}, {oldPlaces, d.recent}}, d.failurePlaces(d.recent, tail),
+		[][2]int{{tail, len(d.text)}}) {
+		if kept.recent = len(kept.text); part[0] < part[1] {
+			kept.copyLines(d, part[0], part[1], part[0] > copied)
+			copied = part[1]
+		}
 	}
-	kept.recent = len(kept.text)
-	kept.copyLines(d, &lines, tail, len(d.text))
 	d.text, d.marks, d.recent = kept.text, kept.marks, kept.recent
 }
 
 // skipped is a line that stands for what is left out, so that texts around it do not seem to belong together.
 const skipped = "\n"
 
-// copyLines appends the lines between two offsets of another digest's text, with their marks, and the line skipped
-// before them if lines in front of them were left out. lines counts the lines of the other text, so copies must be made
-// in the order of the text.
-func (d *digest) copyLines(other *digest, lines *countedLines, from, to int) {
-	if from >= to {
-		return
-	}
-	at := lines.markAt(from)
-	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.copiedTo { // something was left out
+// copyLines appends the lines between two offsets of another digest's text, with their marks. leftOut says that lines
+// in front of them were left out: then the line skipped stands before them.
+func (d *digest) copyLines(other *digest, from, to int, leftOut bool) {
+	at := countedMark(other.text, other.marks, from)
+	if n := len(d.text); n > 0 && leftOut {
 		d.marks = append(d.marks, mark{offset: n, line: at.line, record: true}) // one line, whatever was there
 		d.text = append(d.text, skipped...)
 	}
-	lines.copiedTo = to
-	at.offset = len(d.text)
-	d.marks = append(d.marks, at)
+	d.marks = append(d.marks, mark{len(d.text), at.line, at.record})
 	for _, m := range other.marks {
 		if m.offset > from && m.offset < to {
 			d.marks = append(d.marks, mark{len(d.text) + m.offset - from, m.line, m.record})
@@ -368,45 +342,22 @@ func linesForward(text []byte, at, n int) int {
 	return at
 }
 
-// countedLines counts the lines of a digest's text, from its beginning to its end.
-type countedLines struct {
-	of       *digest
-	offset   int  // lines are counted up to here
-	at       mark // of the line at offset
-	next     int  // the index of the first mark behind offset
-	copiedTo int  // copyLines has copied or left out all up to here
-}
-
-// markAt returns the mark of the line that begins at an offset. Offsets must not become smaller from call to call.
-func (c *countedLines) markAt(offset int) mark {
-	for c.next < len(c.of.marks) && c.of.marks[c.next].offset <= offset {
-		c.at = c.of.marks[c.next]
-		c.offset = c.at.offset
-		c.next++
-	}
-	if !c.at.record {
-		c.at.line += bytes.Count(c.of.text[c.offset:offset], []byte{'\n'})
-	}
-	c.offset = offset
-	return mark{offset, c.at.line, c.at.record}
-}
-
 // lineNumber returns the number, from 1, of the log's line that an offset of a text is in; 0 if it is not known.
 func lineNumber(text string, marks []mark, offset int) int {
-	m, found := markAt(marks, offset)
-	if !found || m.record {
-		return m.line
-	}
-	return max(0, m.line+strings.Count(text[m.offset:offset], "\n"))
+	return max(0, countedMark(text, marks, offset).line)
 }
 
-// markAt returns the last mark at or before an offset; found is false if there is none.
-func markAt(marks []mark, offset int) (m mark, found bool) {
+// countedMark returns the last mark at or before an offset, with the number of the line that the offset is in; the zero
+// mark if there is none.
+func countedMark[T string | []byte](text T, marks []mark, offset int) (m mark) {
 	after, _ := slices.BinarySearchFunc(marks, offset+1, func(m mark, at int) int { return m.offset - at })
 	if after == 0 {
-		return m, false
+		return m
 	}
-	return marks[after-1], true
+	if m = marks[after-1]; !m.record {
+		m.line += strings.Count(string(text[m.offset:offset]), "\n")
+	}
+	return m
 }
 
 // failureMarkers returns the texts by which lines about a failure are recognised in the log at a path.

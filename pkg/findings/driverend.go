@@ -25,14 +25,14 @@ type driverEnd struct {
 	exited bool   // code is known
 	signal string // by which it ended; "" if by none
 
-	log     *logText         // nil if there is none
+	log     *logText
 	traceAt int              // where the log's last traceback begins, -1 if there is none
 	trace   string           // the traceback
 	raised  output.Exception // the exception of the traceback
 	// the driver's own exception, if raised is of a process that the driver ran: it only says that the process failed
-	outer   output.Exception
-	rank    string // if what was raised in a worker of Train: its rank
-	ranksAt int    // where the log tells of the ranks that failed
+	outer output.Exception
+	// if what was raised in a worker of Train: its rank, and what Train says of it
+	rank, rankReason string
 
 	aftermath  aftermath
 	laterError string // the error that it printed after the exception; "" if none
@@ -57,27 +57,20 @@ const (
 // dumpedLater matches what faulthandler.dump_traceback_later prints before its stacks.
 var dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
 
-// driverEndOf reads how a driver ended from its exit code and its log, which is nil if none is stored. The last
-// traceback or exception group in the log counts. A dump of faulthandler behind it counts only if the driver ended with
-// the dump's exit code.
-func driverEndOf(j *job, log *logText) (e driverEnd) {
-	e = driverEnd{log: log, traceAt: -1}
+// driverEndOf reads how a driver ended from its exit code and its log. The last traceback in the log counts.
+// A dump of faulthandler behind it counts only if the driver ended with the dump's exit code.
+func (b *builder) driverEndOf(j *job, log *logText) (e driverEnd) {
+	e = driverEnd{log: log}
 	if e.exited = j.ExitCode != nil; e.exited {
 		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
 	}
 	e.signal = signalOf(e.code)
-	if log == nil {
-		return e
-	}
 	e.trace, e.traceAt = output.LastTraceback(log.text)
 	e.trace = output.OwnLines(e.trace)
 	e.raised = output.ExceptionOf(e.trace)
 	e.takeProcessException()
-	e.takeRankException()
+	e.takeRankException(b.loggedBy(j.id, "", j.End))
 	e.takeEnvException()
-	if group, from := output.LastGroup(log.text); from > e.traceAt {
-		e.raised, e.traceAt, e.trace = group, from, log.text[from:]
-	}
 	e.readLater()
 	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.traceAt && e.exited &&
 		e.code == uncaught {
@@ -114,34 +107,25 @@ func (e *driverEnd) takeProcessException() {
 
 // takeRankException replaces an exception that Train raised over those of its workers by the one of the rank whose
 // failure is the cause of the others. It does nothing if the traceback begins in the driver's module and names no rank:
-// then the exception is the driver's own.
-func (e *driverEnd) takeRankException() {
+// then the exception is the driver's own. logged is as for firstRankFailure.
+func (e *driverEnd) takeRankException(logged func(rank string) output.Exception) {
 	if e.traceAt < 0 || output.FromModule(e.trace) && !strings.Contains(e.trace, ofRanks) {
 		return
 	}
-	e.ranksAt = max(0, e.traceAt-(1<<10))
+	from := max(0, e.traceAt-(1<<10)) // where the log tells of the ranks that failed
 	if all := strings.LastIndex(e.log.text[:e.traceAt], "Training failed due to worker errors:"); all >= 0 &&
 		e.traceAt-all <= maxBetween {
-		e.ranksAt = all
+		from = all
 	}
-	e.setRank(firstRankFailure(e.log.text[e.ranksAt:], noRankLog))
-}
-
-// setRank sets the rank that failed first, and takes its exception unless that is only a wrapper.
-func (e *driverEnd) setRank(r rankFailure) {
-	e.rank = r.rank
-	if r.rank != "" && r.raised.Type != "" && !wrappers[r.raised.Type] {
-		e.raised = r.raised
+	first := firstRankFailure(e.log.text[from:], logged)
+	e.rank, e.rankReason = first.rank, first.reason()
+	if first.rank != "" && first.raised.Type != "" && !wrappers[first.raised.Type] {
+		e.raised = first.raised
 	}
 }
 
 // lastWords returns the line of the log that says best why the entrypoint ended; "" if the log has none.
-func (e *driverEnd) lastWords() string {
-	if e.log == nil {
-		return ""
-	}
-	return output.LastWords(e.log.text)
-}
+func (e *driverEnd) lastWords() string { return output.LastWords(e.log.text) }
 
 // message returns what the program said about its end: its exception's message, or without an exception its last words.
 func (e *driverEnd) message() string {
@@ -208,7 +192,7 @@ func (e *driverEnd) wasHandled() bool { return e.aftermath >= wentOn }
 // exception that ended another program of the entrypoint, as in a pipe, is returned in any case.
 func (e *driverEnd) earlierError(title string) string {
 	switch {
-	case e.log == nil || !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted),
+	case !e.exited || e.signal != "" && !strings.Contains(title, lastPrinted),
 		e.code == notExecutable, e.code == commandNotFound: // what a shell does not find is missing from the machine
 		return ""
 	case e.signal != "":
@@ -229,7 +213,7 @@ func (e *driverEnd) earlierError(title string) string {
 		return other.String()
 	}
 	onlyStatus := output.OnlyStatus(e.raised.String())
-	saysLittle := ownBugs[e.raised.Type] || genericType().MatchString(e.raised.Type) ||
+	saysLittle := ownBugs[e.raised.Type] || isGeneric(e.raised) ||
 		tellsOfOthers(e.raised, e.message()) || toldElsewhere().MatchString(e.raised.String()) || onlyStatus
 	if saysLittle || output.CleaningFailed(e.trace) {
 		handled := output.Handled(e.trace)

@@ -13,24 +13,22 @@ import (
 )
 
 // driverFailed adds the finding about a failed submission, with the end of its log, and links it to its causes. log is
-// what its driver printed; nil if that is not stored.
+// what its driver printed.
 func (b *builder) driverFailed(j *job, log *logText) {
 	stored := j
 	if !jobstatus.Ended(j.Status) { // the head was lost before it could record the end
 		ended := *j
-		ended.Status, ended.End = jobstatus.Failed, cmp.Or(j.End, b.sessionEnd(log))
+		ended.Status, ended.End = jobstatus.Failed, cmp.Or(j.End, b.lastSign(log))
 		j = &ended
 	}
-	e := driverEndOf(j, log)
-	b.completeRank(j, &e)
+	e := b.driverEndOf(j, log)
 	if j.Message == moment.EndNotRecorded && e.outer.Type == "" && output.LogsError(output.Behind(e.trace, e.raised)) {
 		e = driverEnd{log: log, traceAt: -1} // it went on after the exception: its last words made it a failure
 	}
 	f, waited := b.driverFinding(j, &e) // may clear e, see supervisorFailed
 	f.earlierError, f.silent = e.earlierError(f.Title), e.message() == ""
 	b.showEnd(f, &e)
-	logShown := len(f.Evidence) > 0
-	b.showStatus(f, stored, logShown)
+	b.showStatus(f, stored, log)
 	b.linkDriver(f, j, &e)
 	// With a node's raylet end its servers, and whoever records how its drivers end.
 	if lost := b.lostNodes[j.Node]; len(f.because) == 0 && !jobstatus.Ended(stored.Status) && b.endedWith(lost, &e) {
@@ -54,7 +52,7 @@ var connection = lazyregexp.New(`^(?:\w*Connect(?:ion\w*|or)?Error|ConnectionClo
 // endedWith reports whether a driver, whose end nobody recorded, ended because its connection to a lost node broke. Its
 // log must have no line from long after the loss. lost is nil if no node was lost.
 func (b *builder) endedWith(lost *finding, e *driverEnd) bool {
-	if lost == nil || e.log == nil || !connection().MatchString(e.raised.String()) {
+	if lost == nil || !connection().MatchString(e.raised.String()) {
 		return false
 	}
 	last, _, _ := b.lastTime(e.log)
@@ -153,10 +151,8 @@ func envFailure(j *job, log *logText) string {
 	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, begins) {
 		return j.Message
 	}
-	if log != nil {
-		if at := strings.Index(log.text, "\n"+begins); at >= 0 {
-			return log.text[at:]
-		}
+	if at := strings.Index(log.text, "\n"+begins); at >= 0 {
+		return log.text[at:]
 	}
 	return ""
 }
@@ -166,19 +162,17 @@ func envFailure(j *job, log *logText) string {
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal,
 		e.code)
-	if e.log != nil {
-		if said, at := output.Crash(e.log.text); said != "" && at > e.traceAt {
-			f.Title += ": " + said
-		} else if said = e.lastPrinted(); said != "" {
-			f.Title += lastPrinted + said
-		}
-		if signal, at := output.Signal(e.log.text); signal != "" {
-			from, to := e.log.lineBounds(at)
-			f.addEvidence(b.evidence(e.log, from, to))
-		}
-		if e.hasException() && output.FromModule(e.trace) && slices.Contains(ofCrashes, e.signal) {
-			f.appendTitle(beforeThat + "it raised " + e.raised.String())
-		}
+	if said, at := output.Crash(e.log.text); said != "" && at > e.traceAt {
+		f.Title += ": " + said
+	} else if said = e.lastPrinted(); said != "" {
+		f.Title += lastPrinted + said
+	}
+	if signal, at := output.Signal(e.log.text); signal != "" {
+		from, to := e.log.lineBounds(at)
+		f.addEvidence(b.evidence(e.log, from, to))
+	}
+	if e.hasException() && output.FromModule(e.trace) && slices.Contains(ofCrashes, e.signal) {
+		f.appendTitle(beforeThat + "it raised " + e.raised.String())
 	}
 	return f
 }
@@ -235,7 +229,7 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 		f.addEvidence(b.evidence(e.log, from, len(e.log.text)))
 	case e.traceAt >= 0:
 		f.addEvidence(b.tracebackEvidence(e))
-	case e.log != nil && e.log.text != "":
+	case e.log.text != "":
 		if said, at := output.Crash(e.log.text); said != "" && at < e.log.lastLinesStart(driverTail) {
 			f.addEvidence(b.evidence(e.log, at, len(e.log.text)))
 			return
@@ -244,11 +238,11 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 	}
 }
 
-// showStatus adds what Ray says about a job to the evidence. If the job's log is shown already (logShown), the lines of
-// it in Ray's message are left out.
-func (b *builder) showStatus(f *finding, j *job, logShown bool) {
+// showStatus adds what Ray says about a job to the evidence. If the job's log is stored, which is shown already, the
+// lines of it in Ray's message are left out.
+func (b *builder) showStatus(f *finding, j *job, log *logText) {
 	message := j.Message
-	if logShown {
+	if log.text != "" {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.addEvidence(b.jobEvidence(j, message))

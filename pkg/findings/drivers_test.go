@@ -25,7 +25,7 @@ func TestOfProcess(t *testing.T) {
 		"ConnectionResetError: [Errno 104] Connection reset by peer":                                  "",
 	} {
 		log := &logText{text: trace + handled + "\nretrying\n" + trace + raised + "\n"}
-		e := driverEndOf(&job{}, log)
+		e := (&builder{}).driverEndOf(&job{}, log)
 		if want = cmp.Or(want, output.ExceptionOf(trace+raised).String()); e.raised.String() != want {
 			t.Errorf("%s: %q, want %q", raised, e.raised, want)
 		}
@@ -157,8 +157,8 @@ func TestUnsharedJobs(t *testing.T) {
 		Actors: []entities.Actor{
 			{Job: rayid.Job{1}, Name: "own"}, {Job: rayid.Job{2}}, {Job: rayid.Job{3}, Name: "of another"},
 		}}}}
-	b.jobsWithNamedActors = b.jobsWithNames
-	end := &finding{job: rayid.Job{1}, jobEnd: true, last: 9}
+	b.jobsWithNamedActors = b.jobsWith(func(a *entities.Actor) bool { return a.Name != "" })
+	end := &finding{job: rayid.Job{1}, ended: &job{}, last: 9}
 	end.raised.Type = "SystemExit"
 	says.Equal(t, b.failureElsewhere(end, end), "")
 }

@@ -20,77 +20,54 @@ const beforeThat = "; before that "
 // says so for sure, so the title tells both.
 func (b *builder) addEarlierFailures() {
 	for _, end := range b.findings {
-		if !end.jobEnd || end.intended || end.Kind == RuntimeEnv {
-			continue
-		}
 		root := end.rootCause()
-		if strings.Contains(root.Title, beforeThat) {
+		if end.ended == nil || end.intended || end.Kind == RuntimeEnv || strings.Contains(root.Title, beforeThat) {
 			continue
 		}
-		if cut := b.requestCut(end, root); cut != "" {
-			root.tellEarlier(cut)
-			continue
+		// each says what came before the root; "" if it knows of nothing
+		sources := []func(end, root *finding) string{b.requestCut, b.earlierFailure}
+		switch {
+		case end.Kind == Entrypoint: // nothing ran yet that could have failed, but what should have brought the script
+			sources = []func(end, root *finding) string{func(end, _ *finding) string { return end.earlierError }}
+		case root.mayFollowOthers(end):
+			sources = append(sources, b.applicationDeleted, b.printedInJob, b.failureElsewhere, b.cancelledUnseen)
 		}
-		earlier := ""
-		if end.Kind == Entrypoint { // nothing ran yet that could have failed, but what should have brought the script
-			earlier = end.earlierError
-		} else if before := b.earlierFailure(end, root); before != nil {
-			earlier = before.Title
-			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
-				root.addEvidence(e)
-			}
-		} else if root.mayFollowOthers(end) {
-			earlier = cmp.Or(b.applicationDeleted(end, root), b.printedInJob(end, root))
-			if earlier == "" {
-				earlier = b.failureElsewhere(end, root)
-			}
-			if earlier == "" && root == end && end.hasOwnWords() {
-				earlier = b.cancelledUnseen(end)
+		for _, before := range append(sources, b.requestLost, b.warnedBefore) {
+			if said := before(end, root); said != "" {
+				root.tellEarlier(said)
+				break
 			}
 		}
-		if earlier == "" {
-			earlier = cmp.Or(b.requestLost(end, root), b.warnedBefore(end, root))
-		}
-		root.tellEarlierIfAny(earlier)
 	}
 }
 
 // warnedBefore returns what Python had warned of in a job's log that explains the exception of the root of the job's
 // end, such as a driver of GPUs that is too old; "" if nothing did.
 func (b *builder) warnedBefore(end, root *finding) string {
-	j := b.jobOfEnd(end)
-	if j == nil || root.raised.Type == "" {
+	if root.raised.Type == "" {
 		return ""
 	}
-	log := b.driverLog(j)
-	if log == nil {
-		return ""
-	}
-	return encloseIfAny("Python warned: ", output.WarningAbout(log.text, root.raised), "")
+	return encloseIfAny("Python warned: ", output.WarningAbout(b.driverLog(end.ended).text, root.raised), "")
 }
 
-// tellEarlier adds to a title, behind beforeThat, what had failed before.
+// tellEarlier adds to a title, behind beforeThat, what had failed before; nothing for "".
 func (f *finding) tellEarlier(earlier string) {
+	if earlier == "" {
+		return
+	}
 	earlier = beforeThat + output.Clip(earlier, output.MaxTitle)
 	f.Title = output.Clip(f.Title, 2*output.MaxTitle-len(earlier))
 	f.appendTitle(earlier)
 }
 
-// tellEarlierIfAny does what tellEarlier does, if there is anything to tell.
-func (f *finding) tellEarlierIfAny(earlier string) {
-	if earlier != "" {
-		f.tellEarlier(earlier)
-	}
-}
-
-// earlierFailure returns a failure in a job that came before the root of the job's end and is neither its cause nor its
-// consequence; nil if there is none. Failures that have to do with the root are preferred, then those after which the
-// driver submitted nothing more, then the others; of each kind the first. If the root explains itself (see
-// mayFollowOthers), only failures that have to do with it count.
-func (b *builder) earlierFailure(end, root *finding) *finding {
+// earlierFailure returns the title of a failure in a job that came before the root of the job's end and is neither its
+// cause nor its consequence, and adds its first evidence to the root; "" if there is none. Failures that have to do
+// with the root are preferred, then those after which the driver submitted nothing more, then the others; of each kind
+// the first. If the root explains itself (see mayFollowOthers), only failures that have to do with it count.
+func (b *builder) earlierFailure(end, root *finding) string {
 	j := b.jobOfID(end.job)
 	if j == nil {
-		return nil
+		return ""
 	}
 	calledByRoot := map[*finding]bool{} // failures of tasks that a task of the root had called
 	for _, failed := range b.failures {
@@ -126,10 +103,14 @@ func (b *builder) earlierFailure(end, root *finding) *finding {
 	for _, f := range candidates {
 		// What succeeded later is repaired, unless the driver's exception is about it.
 		if f == end.repaired || !b.succeededLater(f) {
-			return b.beginOfCallChain(f, cameBefore).rootCause()
+			before := b.beginOfCallChain(f, cameBefore).rootCause()
+			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
+				root.addEvidence(e)
+			}
+			return before.Title
 		}
 	}
-	return nil
+	return ""
 }
 
 // beginOfCallChain returns the failure with which a chain of failures that ends with f began. Each failure in the chain
@@ -205,7 +186,7 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 // before may be the reason: the root is only a symptom, or the driver's own end, but no call's exception of a telling
 // type.
 func (f *finding) mayFollowOthers(end *finding) bool {
-	ownEnd := f == end && (f.raised.Function == "" || genericType().MatchString(f.raised.Type))
+	ownEnd := f == end && (f.raised.Function == "" || isGeneric(f.raised))
 	return ownEnd || f.isSymptom()
 }
 
@@ -217,7 +198,7 @@ func (f *finding) isSymptom() bool {
 		raised.Type == "BrokenBarrierError"
 	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message) ||
 		notLetIn().MatchString(raised.Message)
-	toldBefore := genericType().MatchString(raised.Type) && tellsOfOthers(raised, raised.Message) ||
+	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore
 }
@@ -237,7 +218,7 @@ func (f *finding) missesResultOf(other *finding) bool {
 // cancelled shortly before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had
 // called.
 func (b *builder) failureElsewhere(end, root *finding) (how string) {
-	anyReason, ownWords := genericType().MatchString(end.raised.Type), end.hasOwnWords()
+	anyReason, ownWords := isGeneric(end.raised), inOwnWords(end.raised)
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
@@ -258,14 +239,13 @@ func (b *builder) failureElsewhere(end, root *finding) (how string) {
 	return how
 }
 
-// hasOwnWords reports whether what ended a driver is in words of its program: an exception that the program itself
-// raised, or of a type that may have any reason.
-func (f *finding) hasOwnWords() bool { return f.raised.Own || genericType().MatchString(f.raised.Type) }
-
-// cancelledUnseen says which call of a driver was cancelled shortly before the driver's end, as only the call's worker
-// tells; "" if none was. To Ray a call that ray.cancel interrupted has finished, and the driver did not show the
-// exception that it got.
-func (b *builder) cancelledUnseen(end *finding) string {
+// cancelledUnseen says which call of a driver was cancelled shortly before the driver ended with words of its own, as
+// only the call's worker tells; "" if none was. To Ray a call that ray.cancel interrupted has finished, and the driver
+// did not show the exception that it got.
+func (b *builder) cancelledUnseen(end, root *finding) string {
+	if root != end || !inOwnWords(end.raised) {
+		return ""
+	}
 	for _, a := range b.submittedBy(end.job) {
 		ended, trace := executionEnd(a.row)
 		if a.finished() && end.last-ended <= atTheEnd && output.ExceptionOf(trace).Type == interrupted {
@@ -274,17 +254,6 @@ func (b *builder) cancelledUnseen(end *finding) string {
 		}
 	}
 	return ""
-}
-
-// jobsWithNames returns the jobs that made actors with names, because other jobs can find only these.
-func (b *builder) jobsWithNames() map[rayid.Job]bool {
-	sharing := map[rayid.Job]bool{}
-	for i := range b.session.Actors {
-		if a := &b.session.Actors[i]; a.Name != "" {
-			sharing[a.Job] = true
-		}
-	}
-	return sharing
 }
 
 // jobsCalledBy returns the other jobs whose actors a driver called.
@@ -310,14 +279,8 @@ func (b *builder) printedInJob(end, root *finding) string {
 	if root == end {
 		byEntrypoint = end.earlierError
 	}
-	j := b.jobOfEnd(end)
-	if j == nil {
-		return byEntrypoint
-	}
+	j := end.ended
 	log := b.driverLog(j)
-	if log == nil {
-		return byEntrypoint
-	}
 	hasNothing := root.silent || foundNothing(root.raised)
 	waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
 	saysWhyNotBegun := func(line string) bool { // "bind: address already in use"
@@ -355,7 +318,7 @@ func (f *finding) gotTooFew() bool {
 		_, said, _ = strings.Cut(f.Title, ": ")
 	}
 	numbers := number().FindAllString(said, 3)
-	return genericType().MatchString(f.raised.Type) && len(numbers) == 2 && numbers[0] != numbers[1] &&
+	return isGeneric(f.raised) && len(numbers) == 2 && numbers[0] != numbers[1] &&
 		!strings.Contains(numbers[0]+numbers[1], ".")
 }
 

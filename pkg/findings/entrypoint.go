@@ -25,11 +25,11 @@ func (e *driverEnd) couldNotRun() bool {
 	if !e.exited {
 		return false
 	}
-	if e.code == commandNotFound && e.log != nil && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
+	if e.code == commandNotFound && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
 		return false // a shell also ends with it for others of its own errors, such as a variable that is not set
 	}
 	const maxBelow = 5 // lines from the one that says so to the end of the log
-	return e.code == commandNotFound || e.code == notExecutable || e.traceAt < 0 && e.log != nil &&
+	return e.code == commandNotFound || e.code == notExecutable || e.traceAt < 0 &&
 		noScript().MatchString(e.log.text[e.log.lastLinesStart(maxBelow):])
 }
 
@@ -37,12 +37,10 @@ func (e *driverEnd) couldNotRun() bool {
 // that says so, or else the entrypoint.
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	said, shown := j.Entrypoint, Evidence{}
-	if e.log != nil {
-		for _, m := range slices.Backward(notFound().FindAllStringIndex(e.log.text, -1)) {
-			if line := e.log.text[m[0]:m[1]]; output.OwnLines(line) != "" {
-				said, shown = strings.TrimSpace(line), b.evidence(e.log, m[0], m[1])
-				break
-			}
+	for _, m := range slices.Backward(notFound().FindAllStringIndex(e.log.text, -1)) {
+		if line := e.log.text[m[0]:m[1]]; output.OwnLines(line) != "" {
+			said, shown = strings.TrimSpace(line), b.evidence(e.log, m[0], m[1])
+			break
 		}
 	}
 	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code,

@@ -24,13 +24,13 @@ const longEnv = int64(5 * time.Second) // how long making an environment takes b
 
 // envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns);
 // nil if there was none, or only for a short time. Before its driver runs a job waits for the environment of its
-// supervisor, later for those of its own tasks and actors. log is what the driver printed; nil if that is not stored.
+// supervisor, later for those of its own tasks and actors. log is what the driver printed.
 func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
-	notStarted := log != nil && !strings.Contains(log.text, entrypointRuns)
+	notStarted := log.text != "" && !strings.Contains(log.text, entrypointRuns)
 	if j.id.Nil() && !notStarted {
 		return nil
 	}
-	for agent := range b.logsOfNodes(maxRaylets, pathIs(moment.RuntimeEnvAgent)) {
+	for agent := range b.logsOfNodes(pathIs(moment.RuntimeEnvAgent)) {
 		setup := b.setupLog(agent.file, j)
 		begun, env := b.unfinishedEnv(agent, until)
 		if setup == "" || env == nil || until-begun.at < longEnv {

@@ -14,6 +14,13 @@ import (
 // is, or that nothing came out of a queue or no more went into it; also "", as of an end without an exception.
 var genericType = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
+// isGeneric reports whether an exception is of such a type.
+func isGeneric(raised output.Exception) bool { return genericType().MatchString(raised.Type) }
+
+// inOwnWords reports whether an exception is in words of its program: the program itself raised it, or it is of a type
+// that may have any reason.
+func inOwnWords(raised output.Exception) bool { return raised.Own || isGeneric(raised) }
+
 // ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
 // not end because tasks had failed.
 var ownBugs = map[string]bool{
@@ -38,7 +45,7 @@ var (
 // tellsOfOthers reports whether a program speaks of failures of others in said, its words as it raised an exception or
 // ended. An exception that a library raised speaks of its own error, unless it says how many of how many failed.
 func tellsOfOthers(raised output.Exception, said string) bool {
-	if genericType().MatchString(raised.Type) {
+	if isGeneric(raised) {
 		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
 	}
 	return aboutFailures().MatchString(said) && (!raised.Library || howManyOf().MatchString(said))
@@ -86,7 +93,7 @@ var notReady = lazyregexp.New(
 // wordless reports whether an exception that programs raise for any reason has no word about the reason, such as
 // SystemExit with a status. Who raised it often printed why.
 func wordless(raised output.Exception) bool {
-	return raised.Type != "" && genericType().MatchString(raised.Type) &&
+	return raised.Type != "" && isGeneric(raised) &&
 		strings.IndexFunc(raised.Message, unicode.IsLetter) < 0
 }
 

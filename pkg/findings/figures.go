@@ -126,7 +126,7 @@ func (b *builder) showFigures(metrics moment.Metrics, ordered []*finding) error 
 				if err != nil {
 					b.moment.Log.WithError(err).WithField("session", b.session.Ref.String()).Warn(
 						"cannot read the metrics of the time of a failure")
-					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be "+
+					b.noteMissing("What the nodes' stored metrics said when it failed could not be " +
 						"read; the history server's log says why.")
 					b.partial = true
 					return nil

@@ -29,12 +29,11 @@ type finding struct {
 	demand       string           // the resources that were asked for; "" if the finding is not about resources
 	names        []string         // of functions, actors and nodes that failed, in the order they were seen
 	actors       []string         // the names that people gave to the actors that failed
-	entityKeys   map[string]bool  // the entities, by type and ID
 	shownTexts   map[string]bool  // the texts of the evidence, without what differs between occurrences
 	places       []place
 	helpName     string // the name in help.json of what is said instead of its kind's help; "": nothing
 	raiserShown  bool   // its first evidence is of a task that raised the exception itself
-	jobEnd       bool   // the finding is about a job's own end
+	ended        *job   // the job whose own end the finding is about; nil: it is about something else
 	silent       bool   // a job's end of which its program said nothing
 	intended     bool   // somebody wanted it
 	ignored      bool   // its program said that it may fail
@@ -118,15 +117,14 @@ func (f *finding) addJob(job rayid.Job) {
 
 // addEntity adds a thing that the finding is about, unless the finding has it already or has maxEntities of them.
 func (f *finding) addEntity(e Entity) {
-	key := e.Type + e.ID
-	if key == "" || f.entityKeys[key] || len(f.Entities) >= maxEntities {
-		return
+	if e.Type != "" && len(f.Entities) < maxEntities && !f.isAbout(e.Type, e.ID) {
+		f.Entities = append(f.Entities, e)
 	}
-	if f.entityKeys == nil {
-		f.entityKeys = map[string]bool{}
-	}
-	f.entityKeys[key] = true
-	f.Entities = append(f.Entities, e)
+}
+
+// isAbout reports whether the finding has a thing among its entities, by type and ID.
+func (f *finding) isAbout(kind, id string) bool {
+	return slices.ContainsFunc(f.Entities, func(e Entity) bool { return e.Type == kind && e.ID == id })
 }
 
 // addName adds the name of something that failed.
@@ -190,7 +188,8 @@ func (f *finding) causedBy(cause *finding) {
 	}
 }
 
-// noticedLate is how long after a consequence Ray may notice its cause, and nodeNoticedLate so for a node that is lost.
+// noticedLate is how long after a consequence Ray may notice its cause, and nodeNoticedLate so for a node that is lost,
+// by the head or by Serve's controller.
 const (
 	noticedLate     = int64(5 * time.Second)
 	nodeNoticedLate = int64(60 * time.Second)
@@ -252,7 +251,7 @@ func (f *finding) appendTitle(text string) { f.Title = strings.TrimSuffix(f.Titl
 
 // unrepaired reports whether the finding is about a failure that nobody wanted and after which no retry succeeded, and
 // not about a job's own end.
-func (f *finding) unrepaired() bool { return !f.jobEnd && !f.intended && f.unrecovered > 0 }
+func (f *finding) unrepaired() bool { return f.ended == nil && !f.intended && f.unrecovered > 0 }
 
 // rootCause returns the finding at the end of the chain of first causes; the finding itself if it has no cause.
 func (f *finding) rootCause() *finding {

@@ -196,7 +196,12 @@ func (d *demands) addGroup(g *group) {
 	})
 	f.last = max(f.last, g.ended)
 	b.showDemand(f, groupDemandLine(), func(m match) bool {
-		return (g.Strategy == "" || m.groups[2] == g.Strategy) && namesAll(m.groups[1], demand)
+		for r := range demand {
+			if !strings.Contains(m.groups[1], "'"+r+"'") {
+				return false
+			}
+		}
+		return g.Strategy == "" || m.groups[2] == g.Strategy
 	})
 }
 
@@ -242,17 +247,6 @@ func (b *builder) livingNodes() (n int) {
 		}
 	}
 	return n
-}
-
-// namesAll reports whether a text names all resources of a demand, each in single quotes. It is true for an empty
-// demand.
-func namesAll(text string, demand map[string]float64) bool {
-	for r := range demand {
-		if !strings.Contains(text, "'"+r+"'") {
-			return false
-		}
-	}
-	return true
 }
 
 // requestText says what a group asks for, and what no node has or how many nodes there are, as the end of a title; ""
@@ -319,7 +313,7 @@ var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 // wait, if all its lines about groups with this strategy name the same bundles.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
-	for _, m := range b.demandLines(groupDemandLine()) {
+	for _, m := range b.loggedByHead(autoscalerLog, groupDemandLine()) {
 		switch {
 		case m.groups[2] != g.Strategy || m.groups[1] == said:
 		case said != "":
@@ -336,16 +330,6 @@ func (b *builder) loggedBundles(g *group) {
 	}
 }
 
-// groupOf returns the group with an ID; nil if it is not known.
-func (b *builder) groupOf(id string) *group {
-	for _, g := range b.groups {
-		if g.ID == id {
-			return g
-		}
-	}
-	return nil
-}
-
 // groupName returns a group's name, or, if nobody gave it one, the beginning of its ID and its job.
 func (b *builder) groupName(g *group) string {
 	if j := b.jobOfID(g.Job); g.Name == "" && j != nil {
@@ -354,9 +338,9 @@ func (b *builder) groupName(g *group) string {
 	return cmp.Or(g.Name, g.ID)
 }
 
-// addToGroup adds a task or an actor that waited in a placement group to the finding that the group itself waited. It
+// addWaiting adds a task or an actor that waited in the placement group to the finding that the group itself waited. It
 // reports whether there is one.
-func (d *demands) addToGroup(g *group, e Entity) bool {
+func (g *group) addWaiting(e Entity) bool {
 	if g.finding == nil {
 		return false
 	}

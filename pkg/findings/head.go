@@ -49,7 +49,7 @@ func (b *builder) readSilentHead() {
 	if b.session.EndStored {
 		minSilence = standsStill
 	}
-	if b.running || b.moment.At != 0 || head.Nil() || b.lostNodes[head] != nil ||
+	if b.isOpen() || head.Nil() || b.lostNodes[head] != nil ||
 		!slices.ContainsFunc(b.jobs, func(j job) bool { return !jobstatus.Ended(j.Status) }) {
 		return
 	}
@@ -66,7 +66,7 @@ func (b *builder) readSilentHead() {
 	if last == 0 {
 		return
 	}
-	for log := range b.logsOfNodes(maxRaylets, pathIs("raylet.out")) {
+	for log := range b.logsOfNodes(pathIs("raylet.out")) {
 		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < minSilence {
 			continue
 		}
@@ -205,8 +205,7 @@ func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logTe
 // unansweredDriver reports whether a driver on the head logged, after a time (Unix ns), that the GCS had not answered
 // it.
 func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
-	const maxLogs = 20 // logs
-	for log := range b.logsOfNodes(maxLogs, pathBegins("python-core-driver-")) {
+	for log := range b.logsOfNodes(pathBegins("python-core-driver-")) {
 		if log.file.Node == head && slices.ContainsFunc(b.matches(log, noAnswer()),
 			func(m match) bool { return m.at > since }) {
 			return true
@@ -217,8 +216,7 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
-	const maxLogs = 2 // both of one head
-	for log := range b.logsOfNodes(maxLogs, pathIs("gcs_server.err", "gcs_server.out")) {
+	for log := range b.logsOfNodes(pathIs("gcs_server.err", "gcs_server.out")) {
 		f.addEvidence(b.tailEvidence(log, gcsTail))
 	}
 }
@@ -230,9 +228,6 @@ var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+
 // log shows that. Such a job may never have got the status FAILED: the process that reports a job's end may have ended
 // with the GCS.
 func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
-	if log == nil {
-		return false
-	}
 	m := gcsLost().FindStringSubmatchIndex(log.text)
 	if m == nil {
 		return false

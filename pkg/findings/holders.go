@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -47,14 +46,14 @@ func (b *builder) readHoldings() holdings {
 	for i := range b.session.Actors {
 		h.addActor(&b.session.Actors[i])
 	}
-	for _, c := range b.constructors { // an actor is not alive before its constructor has returned
-		if a := b.session.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil {
-			h.add(holding{c.since, heldUntil(c), actorName(a), a.Resources})
-		}
-	}
-	for _, a := range slices.Concat(b.abandoned, b.runningAtEnd) {
-		if a.state == tasktable.StateRunning {
+	for _, a := range b.unended {
+		actor := b.session.Actor(actorIDOf(a.row))
+		switch {
+		case a.state != tasktable.StateRunning:
+		case a.isTask():
 			h.add(holding{a.since, heldUntil(a), string(a.row.GivenName()), demandOf(a.row)})
+		case a.isConstructor() && actor != nil: // it is not alive before its constructor has returned
+			h.add(holding{a.since, heldUntil(a), actorName(actor), actor.Resources})
 		}
 	}
 	for _, g := range b.groups {

@@ -48,8 +48,7 @@ func (b *builder) readJobs() {
 	}
 	for i := range known {
 		if i == maxJobs {
-			b.missing = append(b.missing, fmt.Sprintf(
-				"Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
+			b.noteMissing("Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known))
 			b.unexamined = map[rayid.Job]bool{}
 			for _, j := range known[i:] {
 				for _, driver := range j.Drivers() {
@@ -82,19 +81,17 @@ func (b *builder) readUnrecordedEnds() {
 			continue
 		}
 		if read++; read > maxLostJobs {
-			b.missing = append(b.missing, fmt.Sprintf(
-				"Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs))
+			b.noteMissing("Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs)
 			break
 		}
-		if log := b.driverLog(j); endedInException(log) || log != nil && output.EndsInError(log.text) {
+		if log := b.driverLog(j); endedInException(log) || output.EndsInError(log.text) {
 			j.Status = jobstatus.Failed
 		} else {
 			unknown = append(unknown, j.name())
 		}
 	}
 	if len(unknown) > 0 {
-		b.missing = append(b.missing, fmt.Sprintf(
-			"How the driver ended is not recorded, and Ray shows that as a success: %s.", listNames(unknown)))
+		b.noteMissing("How the driver ended is not recorded, and Ray shows that as a success: %s.", listNames(unknown))
 	}
 }
 
@@ -126,16 +123,6 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 	return nil
 }
 
-// jobOfEnd returns the job whose own end a finding is about; nil if its record is not stored.
-func (b *builder) jobOfEnd(end *finding) *job {
-	for i := range b.jobs {
-		if j := &b.jobs[i]; j.SubmissionID == end.SubmissionID && j.id == end.job {
-			return j
-		}
-	}
-	return nil
-}
-
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds
 // drivers without a submission that ended unexpectedly.
 func (b *builder) readDrivers() {
@@ -148,7 +135,7 @@ func (b *builder) readDrivers() {
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
-		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.running && b.moment.At == 0:
+		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.isOpen():
 			log := b.driverLog(j)
 			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedInException(log)) {
 				b.driverFailed(j, log)
@@ -157,7 +144,7 @@ func (b *builder) readDrivers() {
 	}
 	for _, f := range b.findings {
 		for _, c := range f.because {
-			if f.jobEnd && c.Kind == Serve {
+			if f.ended != nil && c.Kind == Serve {
 				c.addJob(f.job) // an application belongs to the job that it made fail, if it is one
 			}
 		}
@@ -194,7 +181,7 @@ func (b *builder) plainDriverEnded(j *job) {
 }
 
 // driverLog returns what the driver of a submission printed. If its log is not stored, it returns the end of the log
-// that Ray's message about the job quotes; nil if there is none either.
+// that Ray's message about the job quotes. The log is empty if there is none either.
 func (b *builder) driverLog(j *job) *logText {
 	node, stored := b.moment.LogNames().Jobs[j.SubmissionID]
 	if _, end, found := strings.Cut(j.Message, logsInMessage); found && !stored {
@@ -202,7 +189,7 @@ func (b *builder) driverLog(j *job) *logText {
 		return &logText{text: end}
 	}
 	if !stored || j.SubmissionID == "" {
-		return nil
+		return &logText{}
 	}
 	return b.nodeLog(node, moment.SubmissionLog(j.SubmissionID))
 }
@@ -212,7 +199,7 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 	f := b.findOrAdd(kind, j.SubmissionID+j.id.String())
 	f.Title = fmt.Sprintf(title, args...)
 	f.SubmissionID = j.SubmissionID
-	f.jobEnd = true
+	f.ended = j
 	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(),
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 	f.add(occurrence{at: j.End, job: j.id, node: j.Node, entity: entity})
@@ -249,7 +236,7 @@ const maxLostJobs = 20
 // events nor the dashboard's list of jobs names them, so nothing says that they were pending. Those that the log shows
 // to have run also stay in b.jobs. It does nothing while the session runs, because their records may still come.
 func (b *builder) setLostApart(known []moment.Job) {
-	if b.running || b.moment.At != 0 {
+	if b.isOpen() {
 		return
 	}
 	recorded := map[string]bool{}
@@ -280,8 +267,8 @@ func (b *builder) readLostJobs() {
 	if len(b.lostJobs) == 0 {
 		return
 	}
-	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.",
-		listNames(b.lostJobs)))
+	b.noteMissing("The job's own record is not stored, only its driver's log: %s.",
+		listNames(b.lostJobs))
 	logs := b.moment.LogNames().Jobs
 	for i, submission := range b.lostJobs {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
@@ -294,7 +281,7 @@ func (b *builder) readLostJobs() {
 		}
 		log := b.readLog(file)
 		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
-		if e := driverEndOf(j, log); endedInException(log) && e.hasException() {
+		if e := b.driverEndOf(j, log); endedInException(log) && e.hasException() {
 			f := b.driverRaised(j, &e)
 			b.showEnd(f, &e)
 			b.linkDriver(f, j, &e)
@@ -304,11 +291,8 @@ func (b *builder) readLostJobs() {
 
 // endedInException reports whether a driver's log shows that an exception ended the driver, although nobody recorded
 // its end: the exception is in the last line that the driver itself printed, and its traceback begins in the program's
-// module. What a function or a thread printed did not end the program. log is nil if none is stored.
+// module. What a function or a thread printed did not end the program.
 func endedInException(log *logText) bool {
-	if log == nil {
-		return false
-	}
 	trace, at := output.LastTraceback(log.text)
 	if at < 0 {
 		return false
@@ -326,19 +310,19 @@ func endedInException(log *logText) bool {
 
 // noteUnknown adds to b.missing what is not stored, if the session has ended and no job of it is known.
 func (b *builder) noteUnknown() {
-	if len(b.jobs) > 0 || b.running || b.moment.At != 0 {
+	if len(b.jobs) > 0 || b.isOpen() {
 		return
 	}
 	switch {
 	case b.session.Start == 0:
-		b.missing = append(b.missing, "No events are stored: of no job, task, actor or node.")
+		b.noteMissing("No events are stored: of no job, task, actor or node.")
 	case b.session.Tasks.Len()+len(b.session.Actors) == 0:
-		b.missing = append(b.missing, "No events of jobs, tasks or actors are stored, only others.")
+		b.noteMissing("No events of jobs, tasks or actors are stored, only others.")
 	default:
-		b.missing = append(b.missing, "No events of jobs are stored, only others.")
+		b.noteMissing("No events of jobs are stored, only others.")
 	}
 	if !b.jobsSaved {
-		b.missing = append(b.missing, "No snapshots of the dashboard's list of jobs are stored.")
+		b.noteMissing("No snapshots of the dashboard's list of jobs are stored.")
 	}
 }
 

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -131,7 +130,7 @@ func (b *builder) readDataLog(f *finding) {
 
 // dataLogs returns the logs of Ray Data.
 func (b *builder) dataLogs() iter.Seq[*logText] {
-	return b.logsOfNodes(maxControllers, pathBegins("ray-data/ray-data"))
+	return b.logsOfNodes(pathBegins("ray-data/ray-data"))
 }
 
 // ignoredByData makes a finding about an operator of Ray Data a warning if Data ignored its failures, as the program
@@ -162,9 +161,6 @@ var operator = lazyregexp.New(`Map|Read|Write|Filter|shuffle|sort|Aggregate|Limi
 // runNamed matches what each line of a Train controller's log says of its job and its run.
 var runNamed = lazyregexp.New(`"job_id": "([0-9a-f]{8})"[^\n]*?"run_name": "([^"\\\n]{1,200})"`)
 
-// maxControllers limits the logs of Train's controllers that one report reads.
-const maxControllers = 20
-
 // failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the
 // workers again.
 const failurePolicy = "[FailurePolicy]"
@@ -178,34 +174,23 @@ var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop +
 // readTrain finds failures in Train runs, also those after which FailureConfig(max_failures=…) had the workers started
 // again, in the logs of the runs' controllers.
 func (b *builder) readTrain() {
-	for log := range b.logsOfNodes(maxControllers, pathBegins("train/ray-train-app-controller-")) {
+	for log := range b.logsOfNodes(pathBegins("train/ray-train-app-controller-")) {
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
 			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
 				b.trainRuns[job] = m[2]
 			}
 		}
 		raised := ""
-		for _, m := range b.matches(log, aboutFailure()) {
-			raised = b.trainRetried(m, raised)
+		for m, record := range b.trainRecords(log, aboutFailure()) {
+			raised = b.trainRetried(m, record, raised)
 		}
 	}
 }
 
-// trainRetried reads one record of a controller's log: m is a line that aboutFailure matches. It adds the failure if
-// the record says that the workers were started again, or that the run failed. raised is the traceback of what the
-// controller itself raised before this record; "" if nothing. It returns that traceback as it is for the next record.
-func (b *builder) trainRetried(m match, raised string) string {
-	var line struct {
-		Message string `json:"message"`
-		Trace   string `json:"exc_text"`
-		Run     string `json:"run_name"`
-		Job     string `json:"job_id"`
-		Time    int64  `json:"timestamp_ns"`
-	}
-	if json.Unmarshal([]byte(m.groups[0]), &line) != nil || line.Time > b.end {
-		return raised
-	}
-	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
+// trainRetried adds the failure of which one record of a controller's log tells, if it says that the workers were
+// started again, or that the run failed; m is its line. raised is the traceback of what the controller itself raised
+// before this record; "" if nothing. It returns that traceback as it is for the next record.
+func (b *builder) trainRetried(m match, line trainRecord, raised string) string {
 	policy, _, _ := strings.Cut(line.Message, "\n")
 	switch {
 	case strings.HasPrefix(policy, controlLoop):
@@ -215,24 +200,24 @@ func (b *builder) trainRetried(m match, raised string) string {
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
 		said = cmp.Or(raised, said)
-		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.lineEvidence(m))
+		b.runFailed(Train, "Train run", line.Run, "failed", said, line.Job, line.Time, b.lineEvidence(m))
 		return ""
 	case !strings.Contains(policy, "RETRY"):
 		return raised
 	}
 	said := cmp.Or(raised, line.Message)
 	exception := output.ExceptionOf(said)
-	if r := firstRankFailure(said, b.loggedBy(job, line.Run, line.Time)); r.raised.Type != "" {
+	if r := firstRankFailure(said, b.loggedBy(line.Job, line.Run, line.Time)); r.raised.Type != "" {
 		exception = r.raised
 	}
-	f := b.findOrAdd(Train, "restarted "+line.Run+job.String()+exception.Type+output.Normalised(exception.Message))
+	f := b.findOrAdd(Train, "restarted "+line.Run+line.Job.String()+exception.Type+output.Normalised(exception.Message))
 	f.raised = exception
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
 		output.Clip(line.Run, output.MaxTitle), cmp.Or(exception.String(), output.FirstSentence(line.Message)))
 	e := b.lineEvidence(m)
 	e.Time, e.Text = timestamp(line.Time), line.Message
-	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
-		evidence: []Evidence{e}})
+	f.add(occurrence{at: line.Time, recovered: true, job: line.Job, name: line.Run,
+		entity: b.jobEntity(line.Job, line.Run), evidence: []Evidence{e}})
 	return ""
 }
 
@@ -303,26 +288,17 @@ func (b *builder) plainTitle(f *finding) string {
 
 // trialName returns the name of the trials of Tune that failed in the job of a finding, as Tune printed it, or else of
 // all trials there. It is "" if the title is about no trial, or if trials have several names.
-func (b *builder) trialName(f *finding) (name string) {
+func (b *builder) trialName(f *finding) string {
 	j := b.jobOfID(f.job)
 	if j == nil || !ofTrial().MatchString(f.Title) {
 		return ""
 	}
-	log := b.driverLog(j)
-	if log == nil {
-		return ""
-	}
-	all := trialFailed().FindAllStringSubmatch(log.text, -1)
+	log := b.driverLog(j).text
+	all := trialFailed().FindAllStringSubmatch(log, -1)
 	if all == nil {
-		all = trialNamed().FindAllStringSubmatch(log.text, -1)
+		all = trialNamed().FindAllStringSubmatch(log, -1)
 	}
-	for _, m := range all {
-		if name != "" && name != m[1] {
-			return ""
-		}
-		name = m[1]
-	}
-	return name
+	return onlyName(all)
 }
 
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
@@ -347,7 +323,7 @@ func (b *builder) whoRaised(j *job, e *driverEnd) string {
 			run = "Train run " + name
 		}
 		if wrappers[e.raised.Type] {
-			return fmt.Sprintf("%s failed: %s", run, firstRankFailure(e.log.text[e.ranksAt:], noRankLog).reason())
+			return fmt.Sprintf("%s failed: %s", run, e.rankReason)
 		}
 		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.raised)
 	}

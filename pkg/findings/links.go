@@ -58,7 +58,7 @@ func (f *finding) mayTellOfFailure(other *finding, text, ownerNode string) bool 
 	switch {
 	case other.Kind == NodeDied:
 		// a node belongs to no job, even if its finding names one
-		return ownerNode == "" || other.entityKeys["node"+ownerNode]
+		return ownerNode == "" || other.isAbout("node", ownerNode)
 	case other.Kind == WorkerStart && f.last-other.last > maxStart:
 		return false
 	case other.aboutOther(text), f.raised.Type == "RayServeException" && !other.namedIn(text):

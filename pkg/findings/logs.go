@@ -34,6 +34,7 @@ const (
 	maxRead     = 512 << 20 // bytes that are read of one log, whatever they are
 	maxLogBytes = 24 << 20  // bytes of all logs of one report that are kept
 	maxLogs     = 400       // number of logs of one report
+	maxOfKind   = 60        // number of logs of one kind, such as those of all raylets
 )
 
 // logText is what is kept of a log.
@@ -74,9 +75,8 @@ func (b *builder) readLog(file moment.LogFile) *logText {
 	}
 	d.endLog()
 	if d.leftOut {
-		b.missing = append(b.missing, fmt.Sprintf(
-			"The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.",
-			file.Path, file.Node, human.Bytes(size)))
+		b.noteMissing("The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.",
+			file.Path, file.Node, human.Bytes(size))
 	}
 	b.logBytes += int64(len(d.text))
 	l.text, l.marks = string(d.text), d.marks
@@ -110,9 +110,8 @@ func (b *builder) readDigest(d *digest, file moment.LogFile, size, limit int64) 
 	}
 	if read < behind {
 		d.skipPart()
-		b.missing = append(b.missing, fmt.Sprintf(
-			"Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
-			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))
+		b.noteMissing("Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
+			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size))
 	}
 	_, err = b.digest(d, file, behind, size, math.MaxInt64)
 	return err
@@ -170,7 +169,7 @@ func (b *builder) evidence(l *logText, from, to int) Evidence {
 
 // recordStart returns where the record in JSON begins that an offset is in; the offset itself if it is in none.
 func (l *logText) recordStart(at int) int {
-	if m, _ := markAt(l.marks, at); m.record {
+	if m := countedMark(l.text, l.marks, at); m.record {
 		return m.offset
 	}
 	return at
@@ -239,12 +238,15 @@ func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match)
 	return all
 }
 
-const maxHeads = 2 // nodes: the head of a session may have been replaced
-
-// loggedByHead returns where an expression matches the heads' logs of this name.
-func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
-	for log := range b.logsOfNodes(maxHeads, pathIs(name)) {
-		all = append(all, b.matches(log, expression)...)
+// loggedByHead returns where an expression matches the heads' logs of this name. They are searched once for each
+// expression.
+func (b *builder) loggedByHead(name string, expression *regexp.Regexp) []match {
+	all, searched := b.headMatches[expression]
+	if !searched {
+		for log := range b.logsOfNodes(pathIs(name)) {
+			all = append(all, b.matches(log, expression)...)
+		}
+		b.headMatches[expression] = all
 	}
 	return all
 }
@@ -288,7 +290,7 @@ func timestamp(ns int64) string {
 // day.
 func (b *builder) clock(ns int64) string {
 	form := time.TimeOnly
-	if max(b.sessionEnd(nil), ns)-b.session.Start > int64(24*time.Hour) {
+	if max(b.sessionEnd(), ns)-b.session.Start > int64(24*time.Hour) {
 		form = time.DateTime
 	}
 	return time.Unix(0, ns).UTC().Format(form + " UTC")
@@ -305,10 +307,10 @@ func (b *builder) nodeLog(node rayid.Node, path string) *logText {
 	return b.readLog(moment.LogFile{Node: node, Path: path})
 }
 
-// logsOfNodes reads the logs of all nodes whose paths satisfy a condition, one after the other, at most limit of them.
-func (b *builder) logsOfNodes(limit int, is func(path string) bool) iter.Seq[*logText] {
+// logsOfNodes reads the logs of all nodes whose paths satisfy a condition, one after the other, at most maxOfKind.
+func (b *builder) logsOfNodes(is func(path string) bool) iter.Seq[*logText] {
 	return func(yield func(*logText) bool) {
-		for _, file := range b.nodeFiles(limit, is) {
+		for _, file := range b.nodeFiles(is) {
 			if !yield(b.readLog(file)) {
 				return
 			}
@@ -327,14 +329,14 @@ func pathBegins(with string) func(path string) bool {
 }
 
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in the order of nodes and paths, at most
-// limit of them. It notes that further ones are not read, unless they were read already.
-func (b *builder) nodeFiles(limit int, is func(path string) bool) (files []moment.LogFile) {
+// maxOfKind. It notes that further ones are not read, unless they were read already.
+func (b *builder) nodeFiles(is func(path string) bool) (files []moment.LogFile) {
 	for _, node := range b.session.Logs.Nodes() {
 		for _, path := range b.session.Logs.Paths(node) {
 			file := moment.LogFile{Node: node, Path: path}
 			switch {
 			case !is(path):
-			case len(files) < limit:
+			case len(files) < maxOfKind:
 				files = append(files, file)
 			case b.logs[file] == nil:
 				b.unreadLogs[file] = true
@@ -344,11 +346,7 @@ func (b *builder) nodeFiles(limit int, is func(path string) bool) (files []momen
 	return files
 }
 
-// Limits of what one report reads of event logs.
-const (
-	maxEventLogs  = 60
-	maxEventLines = 20_000
-)
+const maxEventLines = 20_000 // lines of event logs that one report reads
 
 // aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in
 // seconds.
@@ -357,10 +355,10 @@ const aboutThen = 5e9
 var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type
-// can fulfil.
+// can fulfil. They are evidence of findings that are there already, or findings of their own.
 func (b *builder) readEvents() {
 	lines := 0
-	for log := range b.logsOfNodes(maxEventLogs, pathIs(eventLogs...)) {
+	for log := range b.logsOfNodes(pathIs(eventLogs...)) {
 		for offset := 0; offset < len(log.text); {
 			from, to := log.lineBounds(offset)
 			offset = to + 1
@@ -394,7 +392,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	case label == "RAY_NODE_REMOVED" && b.lostNodes[node] != nil:
 		b.lostNodes[node].addEvidence(evidence)
 	case noNodeType().MatchString(message):
-		b.refused = append(b.refused, refusal{demand: resourceText(resourcesIn(message)), at: at, evidence: evidence})
+		b.addRefusal(evidence, at, resourceText(resourcesIn(message)))
 	}
 }
 

@@ -38,6 +38,10 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		`{"state":"FINISHED","timestamp":"2026-11-20T10:02:00Z"}]}}` + "\n"
 	const traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard\n"
 	gcs := func(n byte) string { return layout.LogKey("log", ref, rayid.Node{n}, "gcs_server.out") }
+	manyHeads := map[string]string{events: nodeUp, driver: "step 1\n" + traceback}
+	for n := range byte(61) { // of the logs of one kind 60 are looked at
+		manyHeads[gcs(n)] = "x\n"
+	}
 	end := layout.MetadataKey("log", ref, layout.End)
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
 	for name, c := range map[string]struct {
@@ -121,9 +125,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			map[string]string{events: ended, driver: strings.Replace(traceback, "<module>", "read", 1)},
 			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard", nil},
-		"three heads, of which two are looked at, however often": {
-			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
-				gcs(3): "x\n"},
+		"more heads than are looked at, however often": {manyHeads,
 			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "1 log not looked at"}},

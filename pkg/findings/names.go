@@ -64,6 +64,17 @@ func (b *builder) wantedEnd(id string) string {
 	return ", because" + strings.TrimSuffix(why, ".")
 }
 
+// onlyName returns the first group of all matches, if it is the same in all of them; "" otherwise.
+func onlyName(matches [][]string) (name string) {
+	for _, m := range matches {
+		if name != "" && name != m[1] {
+			return ""
+		}
+		name = m[1]
+	}
+	return name
+}
+
 // encloseIfAny returns a text with what comes before and after it; "" if the text is empty.
 func encloseIfAny(before, text, after string) string {
 	if text == "" {
@@ -85,7 +96,7 @@ func replaceIDs(text, sign string, expression func() *regexp.Regexp, named func(
 
 // taskNamed returns the name of the first attempt for which a field of the table of tasks is id; "" if there is none.
 func (b *builder) taskNamed(field, id string) string {
-	for _, a := range b.selectAttempts(field, id, 1, b.moment.At) {
+	for _, a := range b.selectAttempts(field, id, 1) {
 		return a.name()
 	}
 	return ""
@@ -97,25 +108,20 @@ const maxNamed = 20 // processes that one report looks for
 // if that is not known, or if maxNamed processes were looked for already.
 func (b *builder) processName(id string) string {
 	name, known := b.processNames[id]
-	if worker, err := rayid.Parse[rayid.Worker](id); err == nil && !known && len(b.processNames) < maxNamed {
-		name = b.findProcess(worker)
-		b.processNames[id] = name
+	worker, err := rayid.Parse[rayid.Worker](id)
+	if err != nil || known || len(b.processNames) >= maxNamed {
+		return name
 	}
+	isDriver := func(j job) bool { return id == moment.DriverWorker(j.id) }
+	if i := slices.IndexFunc(b.jobs, isDriver); i >= 0 {
+		name = "the driver of job " + b.jobs[i].name()
+	} else if a := b.actorIn(worker); a != nil {
+		name = "actor " + actorName(a)
+	} else {
+		name = encloseIfAny("a worker that ran ", b.taskNamed("worker_id", id), "")
+	}
+	b.processNames[id] = name
 	return name
-}
-
-// findProcess says what ran in a worker's process; "" if that is not known.
-func (b *builder) findProcess(worker rayid.Worker) string {
-	id := worker.String()
-	for i := range b.jobs {
-		if j := &b.jobs[i]; id == moment.DriverWorker(j.id) {
-			return "the driver of job " + j.name()
-		}
-	}
-	if a := b.actorIn(worker); a != nil {
-		return "actor " + actorName(a)
-	}
-	return encloseIfAny("a worker that ran ", b.taskNamed("worker_id", id), "")
 }
 
 // actorIn returns the actor that runs or ran in a worker's process; nil if there is none.

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -47,7 +48,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 			f.Title += ": its " + how
 			f.addEvidence(shown)
 		}
-		if m, drained := b.drainLines()[id.String()]; drained {
+		if m, drained := b.drainLine(id); drained {
 			f.addEvidence(b.lineEvidence(m))
 		}
 		f.addEntity(b.nodeEntity(id))
@@ -69,17 +70,18 @@ func (b *builder) rayletToldToEnd(id rayid.Node) (how string, shown Evidence) {
 	return "raylet was told to end (SIGTERM) at " + b.clock(all[0].at), b.lineEvidence(all[0])
 }
 
-// drainLine matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of
+// toBeDrained matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of
 // Ray).
-var drainLine = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
+var toBeDrained = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})`)
 
-// readDrains returns the lines in which the GCS says that a node shall be drained, by the nodes' IDs (hex).
-func (b *builder) readDrains() map[string]match {
-	drains := map[string]match{}
-	for _, m := range b.loggedByHead("gcs_server.out", drainLine()) {
-		drains[m.groups[2]] = m
+// drainLine returns the last line in which the GCS says that a node shall be drained.
+func (b *builder) drainLine(id rayid.Node) (last match, drained bool) {
+	for _, m := range slices.Backward(b.loggedByHead("gcs_server.out", toBeDrained())) {
+		if m.groups[2] == id.String() {
+			return m, true
+		}
 	}
-	return drains
+	return last, false
 }
 
 // lostNodeIn returns the node that died and whose ID is in a text; nil if there is none.
@@ -197,7 +199,7 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 // drained (idle) and".
 func (b *builder) drainedTitle(id rayid.Node) string {
 	title := b.nodeTitle(id)
-	if m, drained := b.drainLines()[id.String()]; drained {
+	if m, drained := b.drainLine(id); drained {
 		title += " was to be drained"
 		if reason := strings.TrimSuffix(output.FirstSentence(m.groups[1]), "."); reason != "" {
 			title += " (" + reason + ")"

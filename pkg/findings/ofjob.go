@@ -52,17 +52,12 @@ func (r *Report) noJob(ids []string) *NoJobError {
 	}
 	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")),
 		Advice: "Nothing of any job is stored."}
-	const maxNames = 3
 	var names []string
-	for i := range r.Jobs[:min(len(r.Jobs), maxNames)] {
+	for i := range r.Jobs {
 		names = append(names, r.Jobs[i].Name())
 	}
 	if len(names) > 0 {
-		others := ""
-		if len(names) < len(r.Jobs) {
-			others = " and others"
-		}
-		e.Advice = fmt.Sprintf("It has %s: %s%s.", human.Count(len(r.Jobs), "job"), strings.Join(names, ", "), others)
+		e.Advice = fmt.Sprintf("It has %s: %s.", human.Count(len(names), "job"), listNames(names))
 	}
 	e.Advice += " The address without job_id and submission_id lists all findings."
 	return e
@@ -161,7 +156,7 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 		entry.Earlier = append(entry.Earlier, d.ID.String())
 	}
 	mine = causesFirst(mine)
-	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.jobEnd })
+	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && f.ended == nil })
 	if (entry.Outcome == catalog.Failed || entry.Outcome == catalog.Unfinished) && !explained {
 		// What is about no job may have been the reason, if it was while the job ran.
 		for _, f := range ofNone {
@@ -182,8 +177,8 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 // job's own end comes before the others, and each cause before its consequences.
 func causesFirst(mine []*finding) []*finding {
 	mine = slices.Clone(mine)
-	isEnd := func(f *finding) bool { return f.jobEnd }
-	isNot := func(f *finding) bool { return !f.jobEnd }
+	isEnd := func(f *finding) bool { return f.ended != nil }
+	isNot := func(f *finding) bool { return f.ended == nil }
 	all := withCauses(slices.Concat(slices.DeleteFunc(slices.Clone(mine), isNot), slices.DeleteFunc(mine, isEnd)))
 	slices.SortStableFunc(all, bySeverity)
 	return all
@@ -222,7 +217,7 @@ func (j *Job) summary(mine []*finding, message, now string) string {
 		return text + encloseIfAny(": ", strings.TrimSuffix(now, "."), "") + "."
 	}
 	title := strings.TrimSuffix(mine[0].Title, ".") + "."
-	if mine[0].jobEnd {
+	if mine[0].ended != nil {
 		return title // it names the job
 	}
 	return text + ": " + title

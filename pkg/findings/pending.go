@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
-	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -21,20 +20,12 @@ import (
 // tasks/actors".
 var taskDemandLine = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
-// demandLines returns where an expression matches the autoscaler's log, which is searched once for each expression.
-func (b *builder) demandLines(line *regexp.Regexp) []match {
-	known, searched := b.demandMatches[line]
-	if !searched {
-		known = b.loggedByHead("monitor.log", line)
-		b.demandMatches[line] = known
-	}
-	return known
-}
+const autoscalerLog = "monitor.log"
 
 // showDemand adds to the evidence the last match of an expression in the autoscaler's log for which accepts returns
 // true.
 func (b *builder) showDemand(f *finding, line *regexp.Regexp, accepts func(m match) bool) {
-	for _, m := range slices.Backward(b.demandLines(line)) {
+	for _, m := range slices.Backward(b.loggedByHead(autoscalerLog, line)) {
 		if accepts(m) {
 			f.addEvidence(b.lineEvidence(m))
 			return
@@ -60,7 +51,8 @@ func (b *builder) readPending() {
 		return
 	}
 	demand := demands{b: b, running: running > 0, noNodeHas: map[string]string{}}
-	b.readAtWork()
+	b.addUnended(tasktable.StateRunning)
+	b.addUnended(notScheduledYet)
 	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
 		if b.requestErr() != nil {
@@ -70,13 +62,12 @@ func (b *builder) readPending() {
 			demand.addGroup(g)
 		}
 	}
-	b.unscheduled = b.selectAttempts("state", notScheduledYet, maxPending, b.moment.At)
-	for _, a := range slices.Concat(b.unscheduled, b.abandoned) {
+	for _, a := range b.unended {
 		if b.requestErr() != nil {
 			return
 		}
 		// actors are examined below; their calls wait only for them
-		if string(a.row.Type()) == eventjson.TypeNormal && a.state == notScheduledYet {
+		if a.isTask() && a.state == notScheduledYet {
 			demand.addWaiting(a.name(), callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
@@ -112,22 +103,6 @@ func (b *builder) countUnended() (running int, err error) {
 	return running, nil
 }
 
-// readAtWork remembers the attempts that were running when the session ended, by what they are: tasks, constructors or
-// calls of actors.
-func (b *builder) readAtWork() {
-	for _, a := range b.selectAttempts("state", tasktable.StateRunning, maxPending, b.moment.At) {
-		switch kind := string(a.row.Type()); {
-		case a.state != tasktable.StateRunning: // nobody said that it had ended
-		case kind == eventjson.TypeNormal:
-			b.runningAtEnd = append(b.runningAtEnd, a)
-		case kind == eventjson.TypeActorCreation:
-			b.constructors = append(b.constructors, a)
-		default:
-			b.calls = append(b.calls, a)
-		}
-	}
-}
-
 // demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
 type demands struct {
 	b       *builder
@@ -160,9 +135,9 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 		return now.Changed, true
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
-	inConstructor := func(c attempt) bool { return actorIDOf(c.row) == a.ID }
+	inConstructor := func(c attempt) bool { return c.isRunningConstructor() && actorIDOf(c.row) == a.ID }
 	return before.Changed, before.State == "PENDING_CREATION" && wasIntendedDeath(now.Cause()) &&
-		!slices.ContainsFunc(d.b.constructors, inConstructor)
+		!slices.ContainsFunc(d.b.unended, inConstructor)
 }
 
 // addActor adds the finding about an actor that had waited for resources since a time (Unix ns). The actor that starts
@@ -180,11 +155,11 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 	}
 }
 
-// selectAttempts returns the first attempts, at most limit, for which a field of the table of tasks had a value at a
-// moment (Unix ns; 0 is the session's end), with their states then. The attempts of drivers are left out.
-func (b *builder) selectAttempts(field, value string, limit int, at int64) (all []attempt) {
+// selectAttempts returns the first attempts, at most limit, for which a field of the table of tasks had a value at the
+// requested moment, with their states then. The attempts of drivers are left out.
+func (b *builder) selectAttempts(field, value string, limit int) (all []attempt) {
 	found, err := b.session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: at,
+		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: b.moment.At,
 		Stop: b.requestErr,
 	})
 	if b.stopOn(err) {
@@ -209,7 +184,7 @@ func attemptOf(row tasktable.Row) attempt {
 		a.since = max(a.since, s.Time)
 	}
 	if a.state == tasktable.StateRunning {
-		if end, _ := a.unreportedEnd(); end != 0 {
+		if end, _ := unreportedEnd(row); end != 0 {
 			a.state, a.since = tasktable.StateFinished, end
 		}
 	}
@@ -241,14 +216,14 @@ func (d *demands) whatNoNodeHas(resources map[string]float64, labels map[string]
 // did not wait for resources. name is the one for the title, and e the task or actor.
 func (d *demands) addWaiting(name string, job rayid.Job, resources map[string]float64, labels map[string]string,
 	at int64, e Entity) *finding {
-	plain, group := splitGroup(resources)
+	plain, groupID := splitGroup(resources)
 	key, lacking := resourceText(plain), d.whatNoNodeHas(resources, labels)
-	if group != "" {
-		g := d.b.groupOf(group)
-		if g == nil || d.addToGroup(g, e) {
+	if groupID != "" {
+		i := slices.IndexFunc(d.b.groups, func(g *group) bool { return g.ID == groupID })
+		if i < 0 || d.b.groups[i].addWaiting(e) {
 			return nil
 		}
-		key += " in placement group " + d.b.groupName(g)
+		key += " in placement group " + d.b.groupName(d.b.groups[i])
 	}
 	if len(resources)+len(labels) == 0 || d.b.jobOfID(job).succeededOrStopped() {
 		return nil
@@ -356,34 +331,25 @@ func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	return lost
 }
 
-// refusal is what the autoscaler said about a demand that no node type can fulfil.
-type refusal struct {
-	demand   string // in the form of resourceText
-	at       int64
-	evidence Evidence
-}
-
-// readRefusals adds what the autoscaler refused to the evidence of the findings about the same demand. A refusal
-// without such a finding becomes one of its own.
-func (b *builder) readRefusals() {
-	for _, said := range b.refused {
-		known := false
-		for _, f := range b.findings {
-			if f.demand == said.demand {
-				f.addEvidence(said.evidence)
-				known = true
-			}
+// addRefusal adds what the autoscaler said (at a time, Unix ns) of a demand, in the form of resourceText, that no node
+// type can fulfil: to the evidence of the findings about that demand, or else as a finding of its own.
+func (b *builder) addRefusal(evidence Evidence, at int64, demand string) {
+	known := false
+	for _, f := range b.findings {
+		if f.demand == demand {
+			f.addEvidence(evidence)
+			known = true
 		}
-		if known {
-			continue
-		}
-		f := b.findOrAdd(Unschedulable, "autoscaler"+said.demand)
-		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+
-			output.FirstSentence(said.evidence.Text), output.MaxTitle)
-		f.count(said.at)
-		f.Severity = Warning
-		f.addEvidence(said.evidence)
 	}
+	if known {
+		return
+	}
+	f := b.findOrAdd(Unschedulable, "autoscaler"+demand)
+	f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(evidence.Text),
+		output.MaxTitle)
+	f.count(at)
+	f.Severity = Warning
+	f.addEvidence(evidence)
 }
 
 // heldOrLost returns who held resources when something began to wait for them (since, Unix ns), or at the end of its

@@ -3,9 +3,12 @@ package findings
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -40,7 +43,10 @@ func firstRankFailure(said string, logged func(rank string) output.Exception) (f
 			end = headings[i+1][0]
 		}
 		rank := said[m[2]:m[3]]
-		r := rankFailure{rank: rank + andOthers(strings.Count(said[m[4]:m[5]], ",")), said: said[m[1]:end]}
+		r := rankFailure{rank: rank, said: said[m[1]:end]}
+		if others := strings.Count(said[m[4]:m[5]], ","); others > 0 {
+			r.rank += " and " + human.Count(others, "other")
+		}
 		r.raised = output.ExceptionOf(r.said)
 		if strings.Contains(r.said, rankCut) {
 			if whole := logged(rank); whole.Type != "" {
@@ -57,17 +63,6 @@ func firstRankFailure(said string, logged func(rank string) output.Exception) (f
 	return first
 }
 
-// andOthers returns " and 3 others" for n more ranks; "" for none.
-func andOthers(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return " and 1 other"
-	}
-	return fmt.Sprintf(" and %d others", n)
-}
-
 // reason says which rank failed, and with which exception; without one, with the first line of Train's message about
 // it.
 func (r rankFailure) reason() string {
@@ -81,65 +76,51 @@ func (r rankFailure) reason() string {
 	return fmt.Sprintf("rank %s: %s", r.rank, output.Clip(line, output.MaxTitle))
 }
 
-// completeRank takes the exception of the rank that ended a driver from the log of the rank's worker, if the message in
-// the driver's log was cut.
-func (b *builder) completeRank(j *job, e *driverEnd) {
-	if e.rank == "" || !strings.Contains(e.log.text[e.ranksAt:], rankCut) {
-		return
+// trainRecord is a record of Train's own logs, which are in JSON.
+type trainRecord struct {
+	Message string    `json:"message"`
+	Trace   string    `json:"exc_text"`
+	Run     string    `json:"run_name"`
+	Job     rayid.Job `json:"job_id"`
+	Rank    int       `json:"world_rank"`
+	Time    int64     `json:"timestamp_ns"`
+}
+
+// trainRecords reads the records of a log of Train in lines that an expression matches.
+func (b *builder) trainRecords(log *logText, about *regexp.Regexp) iter.Seq2[match, trainRecord] {
+	return func(yield func(match, trainRecord) bool) {
+		for _, m := range b.matches(log, about) {
+			var r trainRecord
+			if json.Unmarshal([]byte(m.lines()), &r) == nil && r.Time <= b.end && !yield(m, r) {
+				return
+			}
+		}
 	}
-	e.setRank(firstRankFailure(e.log.text[e.ranksAt:], b.loggedBy(j.id, "", j.End)))
 }
-
-// rankError is the exception that a worker of Train logged.
-type rankError struct {
-	job    rayid.Job
-	run    string
-	rank   string
-	at     int64 // Unix ns
-	raised output.Exception
-}
-
-// noRankLog is for firstRankFailure if the logs of workers are not to be read.
-func noRankLog(string) output.Exception { return output.Exception{} }
 
 // loggedBy returns a function that returns the last exception which the worker of a rank of a job's run logged until a
 // time (Unix ns; 0 is without a limit). run is "" for any run of the job.
 func (b *builder) loggedBy(job rayid.Job, run string, until int64) func(rank string) output.Exception {
-	return func(rank string) (raised output.Exception) {
-		latest := int64(0)
-		for _, e := range b.rankErrors() {
-			if e.job == job && (run == "" || e.run == run) && e.rank == rank && e.at >= latest &&
-				(until == 0 || e.at <= until) {
-				latest, raised = e.at, e.raised
+	return func(rank string) output.Exception {
+		var last trainRecord
+		for _, r := range b.rankErrors() {
+			if r.Job == job && (run == "" || r.Run == run) && strconv.Itoa(r.Rank) == rank && r.Time >= last.Time &&
+				(until == 0 || r.Time <= until) {
+				last = r
 			}
 		}
-		return raised
+		return output.ExceptionOf(last.Message)
 	}
 }
 
 // aboutTraining matches the record in which a worker of Train logs what its training function raised (util.py).
 var aboutTraining = lazyregexp.New(`"message": "Error in training function:`)
 
-// maxRanks limits the logs of Train's workers that one report reads.
-const maxRanks = 40
-
 // readRankErrors reads what workers of Train logged of the exceptions that their training functions raised.
-func (b *builder) readRankErrors() (all []rankError) {
-	for log := range b.logsOfNodes(maxRanks, pathBegins("train/ray-train-app-worker-")) {
-		for _, m := range b.matches(log, aboutTraining()) {
-			var line struct {
-				Message string `json:"message"`
-				Run     string `json:"run_name"`
-				Job     string `json:"job_id"`
-				Rank    int    `json:"world_rank"`
-				Time    int64  `json:"timestamp_ns"`
-			}
-			if json.Unmarshal([]byte(m.lines()), &line) != nil || line.Time > b.end {
-				continue
-			}
-			job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
-			all = append(all, rankError{job, line.Run, strconv.Itoa(line.Rank), line.Time,
-				output.ExceptionOf(line.Message)})
+func (b *builder) readRankErrors() (all []trainRecord) {
+	for log := range b.logsOfNodes(pathBegins("train/ray-train-app-worker-")) {
+		for _, r := range b.trainRecords(log, aboutTraining()) {
+			all = append(all, r)
 		}
 	}
 	return all

@@ -27,17 +27,6 @@ var tidying = map[string]bool{
 	"ResourceTrainable.get_auto_filled_metrics": true, "RayTrainWorker.shutdown": true,
 }
 
-// readTraining returns the jobs that have a controller of a Train run.
-func (b *builder) readTraining() map[rayid.Job]bool {
-	training := map[rayid.Job]bool{}
-	for i := range b.session.Actors {
-		if b.session.Actors[i].Class == trainController {
-			training[b.session.Actors[i].Job] = true
-		}
-	}
-	return training
-}
-
 // runsForRay reports whether a job's actors of a class are Ray's own, so that only Ray calls their methods. How they
 // end is told by the findings about what they serve: a job or a deployment of Serve.
 func (b *builder) runsForRay(class string, job rayid.Job) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
@@ -37,7 +38,7 @@ func (b *builder) requestCut(end, root *finding) string {
 	if !clientGaveUp().MatchString(root.raised.String()) {
 		return ""
 	}
-	return b.lastUnanswered(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
+	return b.lastInLogs(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
 		took, _ := time.ParseDuration(m.groups[3] + "ms") // "0s" if it is no number
 		return fmt.Sprintf("a replica of Serve, %s, had not answered %s for %s", m.groups[1], m.groups[2],
 			took.Round(time.Second))
@@ -47,40 +48,96 @@ func (b *builder) requestCut(end, root *finding) string {
 // requestLost is requestCut for a job that ended with words of its own about answers that it did not get, whatever it
 // was told: then also a replica counts that was too busy to say how many requests it has.
 func (b *builder) requestLost(end, root *finding) string {
-	if root != end || !genericType().MatchString(end.raised.Type) || !gotNoAnswer().MatchString(root.Title) {
+	if root != end || !isGeneric(end.raised) || !gotNoAnswer().MatchString(root.Title) {
 		return ""
 	}
-	cut := b.lastUnanswered(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
+	cut := b.lastInLogs(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
 		return fmt.Sprintf("a replica of Serve, %s, had not answered %s", m.groups[1], m.groups[2])
 	})
 	isOfRouter := func(path string) bool {
 		return strings.HasPrefix(path, "serve/") || path == moment.SubmissionLog(end.SubmissionID)
 	}
-	return cmp.Or(cut, b.lastUnanswered(end, root, noQueueLength(), isOfRouter, func(m match) string {
+	return cmp.Or(cut, b.lastInLogs(end, root, noQueueLength(), isOfRouter, func(m match) string {
 		return fmt.Sprintf("a replica of deployment %s of application %s did not tell Serve within %s s how many requests it had",
 			m.groups[1], m.groups[2], m.groups[3])
 	}))
 }
 
-// lastUnanswered returns what told says of the last line that an expression matches in some logs while the job of end
-// ran, and adds the line to the evidence of root; "" if there is none.
-func (b *builder) lastUnanswered(end, root *finding, line *regexp.Regexp, logs func(path string) bool,
-	told func(match) string) string {
-	j := b.jobOfEnd(end)
-	if j == nil {
+// serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.
+var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|ServerDisconnectedError|MaxRetryError|URLError|` +
+	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +
+	`(?i:\bHTTP error (?:404|503)\b|\b(?:404|503) (?:client|server) error\b|\b(?:client|server) error '(?:404|503))`)
+
+const maxDeletions = 1000 // of applications that are compared with the log of one job
+
+// applicationDeleted returns, for the title of root, that an application of Serve was deleted, also by shutting Serve
+// down, shortly before a job ended; "" if none was that may explain the end. It may if the job's exception is one of a
+// client or has words of the program's own, if the job's log names the application, and if another job, which may have
+// deleted it, began or ended at that time. end is the finding about the job's end.
+func (b *builder) applicationDeleted(end, root *finding) string {
+	raised, j := end.raised.String(), end.ended
+	if root != end || !isGeneric(end.raised) && !serviceGone().MatchString(raised) &&
+		!connection().MatchString(raised) {
 		return ""
 	}
+	own, compared := output.OwnLines(b.driverLog(j).text), 0
+	return b.lastInLogs(end, root, appDeleted(), isOfController, func(m match) string {
+		app, by := m.groups[1], b.busyWith(m.at, j)
+		if by == nil || end.last-m.at > longBroken {
+			return ""
+		}
+		if compared++; compared > maxDeletions || !namesApplication(own, app) {
+			return ""
+		}
+		return fmt.Sprintf("Serve application %s was deleted, while job %s ran", output.Clip(app, output.MaxMessage),
+			by.name())
+	})
+}
+
+// namesApplication reports whether a text names an application as Serve does, or in the path of an address.
+func namesApplication(text, app string) bool {
+	if strings.Contains(text, "pplication '"+app+"'") || strings.Contains(text, "app='"+app+"'") {
+		return true
+	}
+	for word := range strings.FieldsSeq(text) {
+		_, address, found := strings.Cut(word, "://")
+		if found && strings.Contains(strings.TrimRight(address, ".,;:'\")]")+"/", "/"+app+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// busyWith returns a job, other than one, that ran at a time (Unix ns) and had begun shortly before it or ended shortly
+// after it; nil if there is none.
+func (b *builder) busyWith(at int64, but *job) *job {
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		ran := j.Start != 0 && j.Start <= at && (j.End == 0 || j.End >= at)
+		if ran && j.name() != but.name() && (at-j.Start <= atTheEnd || j.End != 0 && j.End-at <= atTheEnd) {
+			return j
+		}
+	}
+	return nil
+}
+
+// lastInLogs returns what told says of the last line that an expression matches in some logs while the job of end ran,
+// and adds the line to the evidence of root. Lines of which told says "" do not count; "" if no line does.
+func (b *builder) lastInLogs(end, root *finding, line *regexp.Regexp, logs func(path string) bool,
+	told func(match) string) (said string) {
 	var last match
-	for log := range b.logsOfNodes(maxReplicaLogs, logs) {
+	for log := range b.logsOfNodes(logs) {
 		for _, m := range b.matches(log, line) {
-			if m.at >= j.Start && m.at <= end.last && m.at > last.at {
-				last = m
+			if m.at < end.ended.Start || m.at > end.last || m.at <= last.at {
+				continue
+			}
+			if how := told(m); how != "" {
+				last, said = m, how
 			}
 		}
 	}
-	if last.at == 0 {
-		return ""
+	if said != "" {
+		root.addEvidence(b.lineEvidence(last))
 	}
-	root.addEvidence(b.lineEvidence(last))
-	return told(last)
+	return said
 }

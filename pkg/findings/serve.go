@@ -3,10 +3,10 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -47,11 +47,7 @@ type controllerLog struct {
 // that did not start. It reads the logs of Serve's controller and the last saved state.
 func (b *builder) readServe() {
 	broken := deployments{}
-	const maxLogs = 4 // of controllers: one may have been started again
-	isController := func(path string) bool {
-		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
-	}
-	for log := range b.logsOfNodes(maxLogs, isController) {
+	for log := range b.logsOfNodes(isOfController) {
 		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
 		c.replicasRaised() // first, because later steps leave out what it found
 		c.replicasCrashed()
@@ -61,13 +57,17 @@ func (b *builder) readServe() {
 		c.replicasSlow()
 		c.loopRaised()
 		c.proxiesFailed()
-		c.applicationsDeleted()
 	}
 	apps, err := b.moment.Applications(b.ctx)
 	for i := range apps {
 		b.savedApplication(&apps[i], broken)
 	}
 	b.stopOn(err) // the applications that could be read are told
+}
+
+// isOfController reports whether a path is that of a log of Serve's controller.
+func isOfController(path string) bool {
+	return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 }
 
 // ofReplica matches how the controller names the deployment and the application of a replica.
@@ -88,15 +88,9 @@ func startedIn(log string) map[string]int {
 	return started
 }
 
-// deploymentStarted reports whether a replica of a deployment started after an offset of the log.
-func (c *controllerLog) deploymentStarted(after int, name string) bool {
-	return c.startedAfter(after, "deployment='"+name+"'")
-}
-
-// startedAfter reports whether a replica of a deployment or an application, named as in started, started after an
-// offset.
-func (c *controllerLog) startedAfter(after int, of string) bool {
-	at, ever := c.started[of]
+// startedAfter reports whether a replica of a "deployment" or an "app" of a name started after an offset.
+func (c *controllerLog) startedAfter(after int, of, name string) bool {
+	at, ever := c.started[of+"='"+name+"'"]
 	return ever && at >= after
 }
 
@@ -105,7 +99,7 @@ func (c *controllerLog) startedAfter(after int, of string) bool {
 func (c *controllerLog) applicationsFailed() {
 	b, log := c.b, c.log
 	failed := b.matches(log, appFailed())
-	if app := c.onlyApplication(); app != "" {
+	if app := onlyName(appNamed().FindAllStringSubmatch(log.text, -1)); app != "" {
 		for _, m := range b.matches(log, configRefused()) {
 			m.groups = append(m.groups, app)
 			failed = append(failed, m)
@@ -117,21 +111,10 @@ func (c *controllerLog) applicationsFailed() {
 		f := b.applicationFailed(app, said, m.at, shown)
 		// whoever gives up at once deletes it, too, as a program does that ends
 		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
-		if c.startedAfter(m.to, "app='"+app+"'") || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+		if c.startedAfter(m.to, "app", app) || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
 			f.Severity = Warning // it was deployed again, or somebody gave it up
 		}
 	}
-}
-
-// onlyApplication returns the application of which a controller's log tells; "" if it tells of none or of several.
-func (c *controllerLog) onlyApplication() (name string) {
-	for _, m := range appNamed().FindAllStringSubmatch(c.log.text, -1) {
-		if name != "" && name != m[1] {
-			return ""
-		}
-		name = m[1]
-	}
-	return name
 }
 
 // logEntry returns the entry of a log that begins with a match: said is what it says behind the match, and shown is all
@@ -181,26 +164,22 @@ func (c *controllerLog) replicasRaised() {
 		f.lastUntil(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(shown)
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
-		if f.Severity = b.severityAlone(); c.deploymentStarted(m.to, deployment) {
+		if f.Severity = b.severityAlone(); c.startedAfter(m.to, "deployment", deployment) {
 			f.Severity = Warning
 		}
 		c.broken.add(deployment, f)
 	}
 }
 
-const maxReplicaLogs = 16
-
 // replicaException returns the exception that replicas of a deployment raised and to which other only refers, from the
 // logs of the replicas or of their processes; other itself if these have none.
 func (b *builder) replicaException(app, deployment string, other output.Exception) output.Exception {
-	files := b.nodeFiles(maxReplicaLogs, func(path string) bool {
+	files := b.nodeFiles(func(path string) bool {
 		return strings.HasPrefix(path, "serve/replica_"+app+"_"+deployment+"_")
 	})
-	for i := range b.session.Actors {
-		a := &b.session.Actors[i]
-		if a.Class == replicaClass+app+":"+deployment && len(files) < maxReplicaLogs {
-			state, _ := moment.ActorAt(a, b.moment.At)
-			files = append(files, b.logsOf(state.Worker)...)
+	for replica := range b.replicasOf(app, deployment) {
+		if len(files) < maxOfKind {
+			files = append(files, b.logsOf(replica)...)
 		}
 	}
 	for _, file := range files {
@@ -209,6 +188,19 @@ func (b *builder) replicaException(app, deployment string, other output.Exceptio
 		}
 	}
 	return other
+}
+
+// replicasOf returns the processes in which replicas of a deployment run or ran last.
+func (b *builder) replicasOf(app, deployment string) iter.Seq[rayid.Worker] {
+	return func(yield func(rayid.Worker) bool) {
+		for i := range b.session.Actors {
+			a := &b.session.Actors[i]
+			if state, _ := moment.ActorAt(a, b.moment.At); a.Class == replicaClass+app+":"+deployment &&
+				!yield(state.Worker) {
+				return
+			}
+		}
+	}
 }
 
 // lastOtherException returns the last exception in a log that differs from other and does not only refer to one above
@@ -269,9 +261,6 @@ func (c *controllerLog) proxiesFailed() {
 	}
 }
 
-// maxCheckDelay is how long after the loss of a node the controller may notice it by a health check (ns).
-const maxCheckDelay = int64(time.Minute)
-
 // replicasCrashed finds deployments with replicas that failed after they had started. Their title says why: as the
 // failed health check tells, or else as the end of the replica's process does. If no check tells, nodes that were lost
 // at that time may be the cause.
@@ -307,7 +296,7 @@ func (c *controllerLog) replicasCrashed() {
 		f.Severity = Warning
 		// the head may notice later than the controller that a node is lost
 		for _, lost := range b.findings {
-			if lost.Kind == NodeDied && !byCheck && lost.first <= m.at+atTheEnd && m.at <= lost.first+maxCheckDelay {
+			if lost.Kind == NodeDied && !byCheck && lost.first <= m.at+atTheEnd && m.at <= lost.first+nodeNoticedLate {
 				f.causedBy(lost)
 			}
 		}
@@ -318,15 +307,13 @@ func (c *controllerLog) replicasCrashed() {
 // replicaEnded returns how the process of a deployment's replica had ended that the controller missed at a time (Unix
 // ns), and what shows that; "" if nothing stored says so.
 func (b *builder) replicaEnded(app, deployment string, at int64) (how string, shown Evidence) {
-	for i := range b.session.Actors {
-		a := &b.session.Actors[i]
-		state, _ := moment.ActorAt(a, b.moment.At)
-		d, known := b.deaths[state.Worker]
-		if a.Class != replicaClass+app+":"+deployment || !known || d.wasIntended() || d.at > at || at-d.at > atTheEnd {
+	for replica := range b.replicasOf(app, deployment) {
+		d, known := b.deaths[replica]
+		if !known || d.wasIntended() || d.at > at || at-d.at > atTheEnd {
 			continue
 		}
-		signal, _ := b.crashOfWorker(state.Worker)
-		said, printed := b.lastWords(state.Worker, d, signal)
+		signal, _ := b.crashOfWorker(replica)
+		said, printed := b.lastWords(replica, d, signal)
 		return d.exitText(signal) + said, cmp.Or(printed, d.evident)
 	}
 	return "", shown
@@ -347,7 +334,7 @@ func (c *controllerLog) updatesFailed() {
 			}
 			f.addEvidence(b.lineEvidence(m))
 			f.Severity = Error
-			if c.deploymentStarted(m.to, name) {
+			if c.startedAfter(m.to, "deployment", name) {
 				f.Severity = Warning // it came back, or was deployed again
 			}
 		}
@@ -396,7 +383,7 @@ func (c *controllerLog) replicasSlow() {
 	b, log := c.b, c.log
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if len(c.broken[deployment]) > 0 || c.deploymentStarted(m.to, deployment) ||
+		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) ||
 			scalesUp(log.text[:m.from], deployment) {
 			continue
 		}
@@ -431,7 +418,7 @@ var (
 func (c *controllerLog) loopRaised() {
 	b, log := c.b, c.log
 	all := b.matches(log, loopRaised())
-	if len(all) < crashLoop || min(b.sessionEnd(nil), b.end)-all[len(all)-1].at > longBroken {
+	if len(all) < crashLoop || min(b.sessionEnd(), b.end)-all[len(all)-1].at > longBroken {
 		return
 	}
 	m := all[len(all)-1]

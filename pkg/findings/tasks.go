@@ -11,7 +11,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -24,7 +23,7 @@ func (b *builder) readTasks() {
 	g := taskGroups{b: b, known: map[string]*finding{}}
 	g.addAll(tasktable.StateFailed, func(tasktable.Row) bool { return true })
 	g.addAll(tasktable.StateRunning, func(row tasktable.Row) bool {
-		_, trace := (attempt{row: row}).unreportedEnd()
+		_, trace := unreportedEnd(row)
 		return trace != ""
 	})
 }
@@ -50,8 +49,7 @@ func (g *taskGroups) addAll(state string, counts func(tasktable.Row) bool) {
 		}
 	}
 	if found.Matching > len(found.Rows) {
-		b.missing = append(b.missing, fmt.Sprintf(
-			"Only the first %d of %d attempts of tasks in state %s were looked at.", len(found.Rows), found.Matching, state))
+		b.noteMissing("Only the first %d of %d attempts of tasks in state %s were looked at.", len(found.Rows), found.Matching, state)
 	}
 	b.stopOn(b.session.Tasks.Err())
 }
@@ -81,7 +79,8 @@ type taskGroups struct {
 // succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, at, stored := errorOf(row)
-	jobEnded := callerJob(row) == row.Job() && isJobEnd(text)
+	job := callerJob(row)
+	jobEnded := job == row.Job() && isJobEnd(text)
 	if stored && (jobEnded || g.b.endedWithDriver(row, string(kind), text, at)) {
 		// It ended because its driver did, and the finding about the driver says why. What was killed or cancelled has
 		// a finding of its own, too.
@@ -94,7 +93,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	// Such errors do not depend on how the attempt's process ended, so that attempts with the same text are alike.
 	ofText := string(kind) == taskRaised || string(kind) == taskCancelled
 	if ofText {
-		g.key = append(append(append(g.key[:0], callerJob(row).String()...), row.Function()...), kind...)
+		g.key = append(append(append(g.key[:0], job.String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
 			f.failedIn(string(row.GivenName()), at, retried)
@@ -105,25 +104,30 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 			return
 		}
 	}
-	f := g.b.taskFailed(row, string(kind), string(text), at)
+	a := failedAttempt{
+		row: row, name: string(row.GivenName()), job: job, node: idOf[rayid.Node](row.Node()),
+		worker: idOf[rayid.Worker](row.Worker()), entity: g.b.taskEntity(row.ID(), string(row.Name())),
+		kind: string(kind), text: string(text), at: at,
+	}
+	f := g.b.taskFailed(&a)
 	if f == nil {
 		return
 	}
 	if ofText && len(g.known) < 10*maxFindings {
 		g.known[string(g.key)] = f
 	}
-	f.addJob(callerJob(row))
+	f.addJob(job)
 	if f.mayWait() && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
 	g.b.addFailure(row, f)
 	if f.Kind != NodeDied {
-		f.failedIn(string(row.GivenName()), at, retried)
+		f.failedIn(a.name, at, retried)
 	}
 	if f.Kind == OutOfMemory && f == g.b.actors[actorIDOf(row)] {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
 	}
-	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
+	f.addEntity(a.entity)
 }
 
 // errorOf returns the type and the message of the error of a failed attempt, and when it failed (Unix ns). stored is
@@ -132,7 +136,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
 	kind, text, stored = row.Failure()
 	if !stored || string(kind) == "WORKER_DIED" {
-		if end, trace := (attempt{row: row}).unreportedEnd(); trace != "" {
+		if end, trace := unreportedEnd(row); trace != "" {
 			return []byte(taskRaised), []byte(trace), end, true
 		}
 	}
@@ -143,7 +147,7 @@ func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
 // of their own that may mean that.
 func (f *finding) mayWait() bool {
 	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
-		(tellsOfOthers(f.raised, f.raised.Message) || genericType().MatchString(f.raised.Type) ||
+		(tellsOfOthers(f.raised, f.raised.Message) || isGeneric(f.raised) ||
 			hasNone().MatchString(f.raised.Message))
 	return f.Kind == Timeout || ownWords
 }
@@ -197,61 +201,70 @@ var ownerWorker = lazyregexp.New(`Owner worker ID: ([0-9a-f]{56})(?:, owner node
 
 var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 
-// taskFailed returns the finding about a failed attempt, and adds the attempt's evidence to it. kind and text are the
-// type and the message of Ray's error; both are "" if none is stored. It returns nil if the attempt was wanted to end,
-// or if it was added to the finding about its actor.
-func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *finding {
-	name := string(row.GivenName())
-	if kind == taskRaised {
-		text = wholeText(row, text)
+// failedAttempt is an attempt of a task that failed.
+type failedAttempt struct {
+	row        tasktable.Row
+	name       string    // of its task
+	job        rayid.Job // for which it was made, see callerJob
+	node       rayid.Node
+	worker     rayid.Worker
+	entity     Entity // its task
+	kind, text string // type and message of Ray's error; "" if none is stored
+	at         int64  // Unix ns
+	evident    Evidence
+}
+
+// taskFailed returns the finding about a failed attempt, and adds the attempt's evidence to it. It returns nil if the
+// attempt was wanted to end, or if it was added to the finding about its actor.
+func (b *builder) taskFailed(a *failedAttempt) *finding {
+	if _, trace := executionEnd(a.row); a.kind == taskRaised {
+		a.text = cmp.Or(trace, a.text) // Ray's error has only the end of a long traceback
 	}
-	node := idOf[rayid.Node](row.Node())
-	evident := Evidence{
-		Source: "event", NodeID: rayid.Hex(node), Time: timestamp(at),
-		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(),
-			cmp.Or(kind, "no error was recorded"), text),
-		Link: b.link("#/tasks/%s", row.ID()),
+	a.evident = Evidence{
+		Source: "event", NodeID: rayid.Hex(a.node), Time: timestamp(a.at),
+		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", a.name, a.row.Attempt(),
+			cmp.Or(a.kind, "no error was recorded"), a.text),
+		Link: a.entity.Link,
 	}
-	if string(row.Type()) == eventjson.TypeActorCreation && b.toldByActor(row, text, evident) {
+	if (attempt{row: a.row}).isConstructor() && b.toldByActor(a) {
 		return nil
 	}
-	death, deathKnown := b.deaths[idOf[rayid.Worker](row.Worker())] // how its process ended
-	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
-	memoryRanOut := kind == "OUT_OF_MEMORY" || kind == "WORKER_DIED" && deathKnown && death.exit == exitOutOfMemory
-	nodeLost := kind == "NODE_DIED" || workerGone && !deathKnown && b.lostNodes[node] != nil
-	actorGone := kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
-		kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorIDOf(row)] != nil
+	death, deathKnown := b.deaths[a.worker] // how its process ended
+	workerGone := a.kind == "WORKER_DIED" || a.kind == "LOCAL_RAYLET_DIED"
+	memoryRanOut := a.kind == "OUT_OF_MEMORY" || a.kind == "WORKER_DIED" && deathKnown && death.exit == exitOutOfMemory
+	nodeLost := a.kind == "NODE_DIED" || workerGone && !deathKnown && b.lostNodes[a.node] != nil
+	actorGone := a.kind == "ACTOR_DIED" || a.kind == "ACTOR_UNAVAILABLE" || a.kind == "ACTOR_CREATION_FAILED" ||
+		a.kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorIDOf(a.row)] != nil
 	var f *finding
 	switch {
 	case memoryRanOut:
-		f = b.outOfMemory(callerJob(row), node, name, text)
+		f = b.outOfMemory(a.job, a.node, a.name, a.text)
 	case nodeLost:
-		f = b.taskOfLostNode(row, node, name, kind, evident)
+		f = b.taskOfLostNode(a)
 	case actorGone:
-		b.callsFailed(row, name, kind, text, evident)
+		b.callsFailed(a)
 		return nil
 	case workerGone:
-		if f = b.taskOfDeadWorker(row, name, text, evident); f == nil {
+		if f = b.taskOfDeadWorker(a); f == nil {
 			return nil
 		}
 	default:
-		f = b.taskOfKind(row, name, kind, text)
+		f = b.taskOfKind(a)
 	}
-	f.addName(name)
-	f.addPlace(node, at)
-	f.addEvidence(evident)
-	f.showRaiser(name, b.taskEntity(row.ID(), string(row.Name())), evident)
+	f.addName(a.name)
+	f.addPlace(a.node, a.at)
+	f.addEvidence(a.evident)
+	f.showRaiser(a.name, a.entity, a.evident)
 	return f
 }
 
 // toldByActor reports whether an attempt to create an actor, which failed, needs no finding of its own: there is one
-// about the actor's death, to which it is added as evidence, or the actor's end was wanted. text is the message of
-// Ray's error.
-func (b *builder) toldByActor(row tasktable.Row, text string, evident Evidence) bool {
-	id := actorIDOf(row)
+// about the actor's death, to which it is added as evidence, or the actor's end was wanted.
+func (b *builder) toldByActor(a *failedAttempt) bool {
+	id := actorIDOf(a.row)
 	if died := b.actors[id]; died != nil {
 		if died.Kind != NodeDied { // that has evidence of the node
-			died.addEvidence(evident)
+			died.addEvidence(a.evident)
 		}
 		return true
 	}
@@ -259,37 +272,35 @@ func (b *builder) toldByActor(row tasktable.Row, text string, evident Evidence) 
 	switch {
 	case actor.State == moment.Dead && wasIntendedDeath(actor.Cause()): // perhaps before its constructor returned
 		return true
-	case strings.HasPrefix(text, nameTaken):
+	case strings.HasPrefix(a.text, nameTaken):
 		return true // who wanted to make it got an exception at once, and with get_if_exists=True the other actor
 	}
 	return false
 }
 
-// taskOfDeadWorker returns the finding about attempts of tasks called name that failed because their worker's process
-// ended; nil if the process was told to end, for example because its job had. text is the message of Ray's error, and
-// evident the attempt as evidence.
-func (b *builder) taskOfDeadWorker(row tasktable.Row, name, text string, evident Evidence) *finding {
-	worker := idOf[rayid.Worker](row.Worker())
-	death, known := b.deaths[worker]
+// taskOfDeadWorker returns the finding about attempts of one name that failed because their worker's process ended; nil
+// if the process was told to end, for example because its job had.
+func (b *builder) taskOfDeadWorker(a *failedAttempt) *finding {
+	death, known := b.deaths[a.worker]
 	switch {
 	case known && strings.Contains(death.detail, groupRemoved):
-		f := b.findOrAdd(WorkerDied, callerJob(row).String()+name+groupRemoved)
+		f := b.findOrAdd(WorkerDied, a.job.String()+a.name+groupRemoved)
 		f.intended = true
-		f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
+		f.Title = fmt.Sprintf("%s was ended because its placement group was removed", a.name)
 		f.addEvidence(death.evident)
 		return f
 	case known && death.wasIntended():
 		return nil
 	case !known:
-		death.detail = text
+		death.detail = a.text
 	}
-	f := b.processDied(WorkerDied, callerJob(row).String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
+	f := b.processDied(WorkerDied, a.job.String()+a.name, fmt.Sprintf("The worker that ran %s died", a.name), a.worker,
 		death)
 	if strings.Contains(death.detail, output.TracebackStart) {
 		f.raised = output.ExceptionOf(death.detail)
 	}
-	f.addEntity(b.nodeEntity(idOf[rayid.Node](row.Node())))
-	f.addEvidence(evident)
+	f.addEntity(b.nodeEntity(a.node))
+	f.addEvidence(a.evident)
 	f.addEvidence(death.evident)
 	return f
 }
@@ -301,30 +312,29 @@ const nameTaken = "AlreadyExists: Actor with name "
 // groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"
 
-// taskOfKind returns the finding about a failed attempt of a task called name, if neither its worker, its actor nor its
-// node ended. kind and text are the type and the message of Ray's error.
-func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
-	var f *finding
-	switch {
+// taskOfKind returns the finding about a failed attempt if neither its worker, its actor nor its node ended.
+func (b *builder) taskOfKind(a *failedAttempt) (f *finding) {
+	key := a.job.String() + a.name
+	switch kind := a.kind; {
 	case kind == taskCancelled:
-		f = b.findOrAdd(Cancelled, callerJob(row).String()+name)
+		f = b.findOrAdd(Cancelled, key)
 		f.intended = true
-		f.Title = fmt.Sprintf("%s was cancelled", name)
+		f.Title = fmt.Sprintf("%s was cancelled", a.name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
-		f = b.envFailed(callerJob(row), name, text)
+		f = b.envFailed(a.job, a.name, a.text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
 		kind == "WORKER_STARTUP_FAILED":
-		f = b.notScheduled(name, callerJob(row).String()+name, text)
+		f = b.notScheduled(a.name, key, a.text)
 	case kind == "OUT_OF_DISK_ERROR":
-		f = b.findOrAdd(ObjectStore, "disk "+callerJob(row).String())
-		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
+		f = b.findOrAdd(ObjectStore, "disk "+a.job.String())
+		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", a.name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
-		f = b.findOrAdd(ObjectLost, callerJob(row).String()+name+kind)
-		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
-		f.addJob(callerJob(row))
-		b.linkLostObject(f, kind, text)
+		f = b.findOrAdd(ObjectLost, key+kind)
+		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", a.name, output.FirstSentence(a.text))
+		f.addJob(a.job)
+		b.linkLostObject(f, kind, a.text)
 	default:
-		f = b.raisedBy(row, name, kind, text)
+		f = b.raisedBy(a)
 	}
 	return f
 }
@@ -391,24 +401,25 @@ func callerJob(row tasktable.Row) rayid.Job {
 // actorIDOf returns the ID of the actor that an attempt created or called; the nil ID for other tasks.
 func actorIDOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
 
-// taskOfLostNode returns the finding about attempts of one function that failed because their node died, and links it
-// to the finding about the node. node is nil if the attempt names none: then the node that Ray's message names counts.
-func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
-	if named := b.lostNodeIn(evident.Text); b.lostNodes[node] == nil && !named.Nil() {
+// taskOfLostNode returns the finding about attempts of one name that failed because their node died, and links it to
+// the finding about the node.
+func (b *builder) taskOfLostNode(a *failedAttempt) *finding {
+	node := a.node
+	if named := b.lostNodeIn(a.evident.Text); b.lostNodes[node] == nil && !named.Nil() {
 		node = named // the attempt does not name the node, but Ray's message may
 	}
-	f := b.findOrAdd(TaskFailed, callerJob(row).String()+name+kind+node.String())
+	f := b.findOrAdd(TaskFailed, a.job.String()+a.name+a.kind+node.String())
 	f.helpName = withItsNode
 	if node.Nil() {
-		f.Title = fmt.Sprintf("%s failed because its node died", name)
+		f.Title = fmt.Sprintf("%s failed because its node died", a.name)
 		return f
 	}
 	lost := b.nodeLost(node)
 	if lost.Count == 0 {
-		lost.count(failedAt(row))
+		lost.count(failedAt(a.row))
 	}
-	lost.describe(occurrence{job: callerJob(row), name: name, evidence: []Evidence{evident}})
-	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
+	lost.describe(occurrence{job: a.job, name: a.name, evidence: []Evidence{a.evident}})
+	f.Title = fmt.Sprintf("%s failed because its node %s died", a.name, b.nodeName(node))
 	f.causedBy(lost)
 	return f
 }
@@ -429,18 +440,17 @@ func rewordedIn(text string, raised output.Exception) string {
 // replica's own name.
 var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
 
-// raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called. name
-// is the name of the task; kind and text are the type and the message of Ray's error.
-func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
-	raised := output.ExceptionOf(text)
+// raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
+func (b *builder) raisedBy(a *failedAttempt) *finding {
+	raised, actor := output.ExceptionOf(a.text), b.session.Actor(actorIDOf(a.row))
 	wholeKey := "" // texts without an exception are the same failure only if all of them is the same
 	if raised.Type == "" {
-		said, _ := output.Crash(text)
-		raised.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(text, "User exception:")))
-		wholeKey = string(appendCommon(nil, []byte(text)))
+		said, _ := output.Crash(a.text)
+		raised.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(a.text, "User exception:")))
+		wholeKey = string(appendCommon(nil, []byte(a.text)))
 	}
-	raiser := cmp.Or(raised.Function, name)
-	if trial := trialOf(text); trial != "" && raiser == trialRun {
+	raiser := cmp.Or(raised.Function, a.name)
+	if trial := trialOf(a.text); trial != "" && raiser == trialRun {
 		raiser = "Tune trial " + trial
 	}
 	cancelled := raised.Type == "TaskCancelledError" || raised.Type == "RequestCancelledError" || // the latter: Serve's
@@ -463,33 +473,33 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		findingKind = ObjectStore
 	}
 	function := raiser
-	if raiser == name {
-		function = string(row.Function()) // tasks of one function may have different names
+	if raiser == a.name {
+		function = string(a.row.Function()) // tasks of one function may have different names
 	}
 	failedAlike := function + raised.Type + output.Normalised(raised.Message) + wholeKey
-	f := b.findOrAdd(findingKind, callerJob(row).String()+failedAlike)
+	f := b.findOrAdd(findingKind, a.job.String()+failedAlike)
 	f.raised, f.intended = raised, findingKind == Cancelled
 	if f.Title == "" {
 		who := raiser
-		if a := b.session.Actor(actorIDOf(row)); a != nil && raiser == name && a.Name != "" {
-			who += " (" + a.Name + ")"
+		if actor != nil && raiser == a.name && actor.Name != "" {
+			who += " (" + actor.Name + ")"
 		}
-		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), kind, "no error was recorded"))
-		f.tellEarlierIfAny(rewordedIn(text, raised))
+		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(raised.String(), a.kind, "no error was recorded"))
+		f.tellEarlier(rewordedIn(a.text, raised))
 	}
 	f.addName(raiser)
-	f.addRaiser(b.session.Actor(actorIDOf(row)), name)
+	f.addRaiser(actor, a.name)
 	if raised.More > 0 {
 		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
-			name, raised, raised.More, text), Link: b.link("#/tasks/%s", row.ID())})
+			a.name, raised, raised.More, a.text), Link: a.entity.Link})
 	}
 	// readActors found actors before whose constructors got an argument that raised the exception.
 	for _, died := range b.findings {
-		if died.ofArgument && died.job == row.Job() && died.raised.Same(raised) {
+		if died.ofArgument && died.job == a.row.Job() && died.raised.Same(raised) {
 			died.causedBy(f)
 		}
 	}
-	f.addJob(callerJob(row))
-	b.linkException(f, text)
+	f.addJob(a.job)
+	b.linkException(f, a.text)
 	return f
 }

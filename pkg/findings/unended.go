@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
-	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -24,13 +23,13 @@ func (b *builder) readUnended() {
 		j := &b.jobs[i]
 		switch {
 		case jobstatus.Ended(j.Status) || b.endFinding(j) != nil:
-		case b.running || b.moment.At != 0:
-			j.undone = b.undoneOf(j, nil, cmp.Or(b.moment.At, b.session.End))
+		case b.isOpen():
+			j.undone = b.undoneOf(j, &logText{}, cmp.Or(b.moment.At, b.session.End))
 			if env := j.undone.env; env != nil {
 				env.Severity = Warning
 			}
 		default:
-			b.unended(j, b.driverLog(j))
+			b.jobUnended(j, b.driverLog(j))
 		}
 	}
 }
@@ -43,17 +42,18 @@ type undone struct {
 	running    []attempt  // calls that ran, the longest first; constructors if nothing else is known
 	pending    []attempt  // tasks that had not been scheduled when their driver ended
 	queued     []attempt  // these, and all that had not been scheduled when the session ended
-	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
+	unanswered []attempt  // calls that had been sent to their processes, and of which no answer came
 }
 
 // undoneOf returns what a job had not done when it or its session ended, at the time until (Unix ns). log is what its
-// driver printed; nil if that is not stored.
+// driver printed.
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
-	running := slices.Concat(b.abandoned, b.runningAtEnd, b.calls)
-	u.running = innermostCalls(b.withoutRaysOwn(attemptsOfJob(running, j, tasktable.StateRunning)))
-	u.pending = b.withoutRaysOwn(attemptsOfJob(slices.Clone(b.abandoned), j, notScheduledYet))
-	u.queued = append(attemptsOfJob(slices.Clone(b.unscheduled), j, notScheduledYet), u.pending...)
-	u.unanswered = b.unanswered(j)
+	b.readSent()
+	isCall := func(a attempt) bool { return !a.isConstructor() }
+	u.running = innermostCalls(b.unendedOf(j, tasktable.StateRunning, isCall))
+	u.pending = b.unendedOf(j, notScheduledYet, func(a attempt) bool { return a.abandoned && a.isTask() })
+	u.queued = b.unendedOf(j, notScheduledYet, func(a attempt) bool { return !a.abandoned || a.isTask() })
+	u.unanswered = b.unendedOf(j, sentToWorker, func(attempt) bool { return true })
 	busy := len(u.running) > 0
 	u.waits = b.waitsOf(j, log, busy)
 	for _, w := range u.waits {
@@ -72,7 +72,7 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	idle := len(u.waits) == 0 && !busy && u.env == nil
 	u.broken = b.brokenAtEnd(j, until, idle && !b.usesServe()) // drivers of Serve stay and do nothing
 	if idle && len(u.broken) == 0 {
-		u.running = b.withoutRaysOwn(attemptsOfJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
+		u.running = b.unendedOf(j, tasktable.StateRunning, attempt.isConstructor)
 	}
 	return u
 }
@@ -148,27 +148,22 @@ func (b *builder) stateForTitle(u *undone, j *job, log *logText, until int64) (d
 	case u.env != nil:
 		return "its runtime environment was still being made", ""
 	case len(u.running) > 0:
-		return u.runningForTitle(until), ""
+		longest := u.running[:min(len(u.running), maxEvidence/2)]
+		doing = "it was waiting for " + waitedFor(longest, until)
+		if longest[0].isConstructor() {
+			doing += " (an actor's constructor)"
+		}
+		return doing + u.startedByThese(longest, ", and in it for "), ""
 	case len(u.unanswered) > 0:
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
 		return "", lastLineForTitle(log)
-	case log != nil && strings.Contains(log.text, output.Connected):
+	case strings.Contains(log.text, output.Connected):
 		return "its driver was connected to Ray, and nothing of it was stored", lastLineForTitle(log)
-	case log != nil && strings.Contains(log.text, entrypointRuns):
+	case strings.Contains(log.text, entrypointRuns):
 		return "its driver had not connected to Ray", lastLineForTitle(log)
 	}
 	return "its driver had not been started", lastLineForTitle(log)
-}
-
-// runningForTitle says that the job was waiting for the calls that ran, with those that they had started.
-func (u *undone) runningForTitle(until int64) string {
-	running := u.running[:min(len(u.running), maxEvidence/2)]
-	doing := "it was waiting for " + waitedFor(running, until)
-	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
-		doing += " (an actor's constructor)"
-	}
-	return doing + u.startedByThese(running, ", and in it for ")
 }
 
 // startedByThese names, behind the given words, the calls that others had started and that got no answer or were not
@@ -183,10 +178,10 @@ func (u *undone) startedByThese(others []attempt, words string) string {
 	return words + listNames(namesOf(all))
 }
 
-// unended adds the finding about a job that had not ended when the session did. Its causes are what the job waited for,
-// and the end of the head or the GCS. log is what the job's driver printed; nil if that is not stored.
-func (b *builder) unended(j *job, log *logText) {
-	until := b.sessionEnd(log)
+// jobUnended adds the finding about a job that had not ended when the session did. Its causes are what the job waited
+// for, and the end of the head or the GCS. log is what the job's driver printed.
+func (b *builder) jobUnended(j *job, log *logText) {
+	until := b.lastSign(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
 	gcs, lost := b.gcsFinding(), b.lostHead()
@@ -217,19 +212,16 @@ func (b *builder) unended(j *job, log *logText) {
 		f.Title += "; the head's " + how
 		f.addEvidence(shown)
 	}
-	if log != nil && stoppedRay().MatchString(log.text) {
+	if stoppedRay().MatchString(log.text) {
 		f.Title += "; its entrypoint ran ray stop, which ended its own node"
 	}
 	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.usesServe()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)
-	if log != nil {
-		f.addEvidence(b.tailEvidence(log, driverTail))
-	}
+	f.addEvidence(b.tailEvidence(log, driverTail))
 	f.addEvidence(b.sessionEndEvidence(until))
-	logShown := log != nil
-	b.showStatus(f, j, logShown)
+	b.showStatus(f, j, log)
 }
 
 // sessionEndEvidence returns what is stored of the end of the session, at the time until (Unix ns).
@@ -273,38 +265,35 @@ const crashLoop = 3
 
 const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
 
-// sessionEnd returns when the session ended (Unix ns): the latest time in its events, its record in the store, and the
-// last lines of a log. log may be nil.
-func (b *builder) sessionEnd(log *logText) int64 {
-	until := b.session.End
+// sessionEnd returns when the session ended (Unix ns): the latest time in its events and its record in the store.
+func (b *builder) sessionEnd() int64 {
 	if b.session.Ended() {
-		until = max(until, b.session.Life.End.UnixNano())
+		return max(b.session.End, b.session.Life.End.UnixNano())
 	}
-	if log == nil {
-		return until
-	}
-	const maxLines = 20
-	for _, line := range strings.Split(log.text[log.lastLinesStart(maxLines):], "\n") {
-		until = max(until, b.logTime(line))
-	}
-	return until
+	return b.session.End
+}
+
+// lastSign returns when the session ended (Unix ns), as sessionEnd does, or else the later time at the end of a log.
+func (b *builder) lastSign(log *logText) int64 {
+	last, _, _ := b.lastTime(log)
+	return max(b.sessionEnd(), last)
 }
 
 // waitsOf returns the findings about what a job still waited for, because it could not be scheduled or started. log is
-// what the job's driver printed; it may be nil. busy says that some of the job's calls were running: as long as the job
+// what the job's driver printed. busy says that some of the job's calls were running: as long as the job
 // is open, it is normal then that others wait for their turn, so warnings do not count.
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	busy = busy && !jobstatus.Ended(j.Status)
 	for _, f := range b.findings {
 		starting := f.isStarting()
 		switch {
-		case f.jobEnd || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
+		case f.ended != nil || f.unrecovered == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
 			ofJob := j.hasDriver(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID
-			if ofJob || log != nil && f.replicaIn(log.text) || b.driverToldOf(f, j, log) {
+			if ofJob || f.replicaIn(log.text) || b.driverToldOf(f, j, log) {
 				waits = append(waits, f)
 			}
-		case starting && log != nil && slices.ContainsFunc(f.Entities,
+		case starting && slices.ContainsFunc(f.Entities,
 			func(e Entity) bool { return mentions(log.text, e.Name) }):
 			waits = append(waits, f)
 		}
@@ -316,11 +305,8 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 const entrypointRuns = "Running entrypoint for job "
 
 // lastLineForTitle returns how a title goes on with what the driver printed last; "" if that tells of no wait and no
-// error. log may be nil.
+// error.
 func lastLineForTitle(log *logText) string {
-	if log == nil {
-		return ""
-	}
 	line, times := output.Repeated(log.text)
 	switch {
 	case line == "":
@@ -341,9 +327,9 @@ const (
 
 // readConstructors finds the actors whose constructors had not returned when their driver or the session ended.
 func (b *builder) readConstructors() {
-	for _, c := range b.constructors {
-		if a := b.session.Actor(actorIDOf(c.row)); a != nil && !b.runsForRay(a.Class, a.Job) &&
-			!b.jobOfID(a.Job).succeededOrStopped() {
+	for _, c := range b.unended {
+		if a := b.session.Actor(actorIDOf(c.row)); a != nil && c.isRunningConstructor() &&
+			!b.runsForRay(a.Class, a.Job) && !b.jobOfID(a.Job).succeededOrStopped() {
 			b.addConstructor(a, c)
 		}
 	}
@@ -353,8 +339,8 @@ func (b *builder) readConstructors() {
 // adds none if the constructor returned, or if another finding says how the actor ended.
 func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	now, existed := moment.ActorAt(a, b.moment.At)
-	until, minTime, how := b.sessionEnd(nil), longConstructor, "had been running for %s when the session ended"
-	stillRuns := b.running || b.moment.At != 0
+	until, minTime, how := b.sessionEnd(), longConstructor, "had been running for %s when the session ended"
+	stillRuns := b.isOpen()
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
 		(now.Started != 0 || !wasIntendedDeath(now.Cause())):
@@ -387,10 +373,7 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 
 // showPrinted adds the last lines that a worker printed to the evidence.
 func (b *builder) showPrinted(f *finding, worker rayid.Worker) {
-	for _, file := range b.logsOf(worker) {
-		if !strings.HasPrefix(file.Path, "worker-") {
-			continue
-		}
-		f.addEvidence(b.tailEvidence(b.readWorkerLog(worker, file), workerTail))
+	for log := range b.printedBy(worker) {
+		f.addEvidence(b.tailEvidence(log, workerTail))
 	}
 }

@@ -139,7 +139,7 @@ func (b *builder) setSeverities() {
 		case f.intended:
 			f.Severity = Info
 		case f.Severity != "": // decided where it was found
-		case f.jobEnd:
+		case f.ended != nil:
 			f.Severity = Error
 		case f.unrecovered == 0, f.late: // a retry succeeded after each, or others were started
 			f.Severity = Warning
@@ -168,7 +168,7 @@ func (b *builder) setSeverities() {
 // error is a job's end, or the cause is the death of an actor that others lacked.
 func (b *builder) raiseCauses(f *finding) {
 	for _, c := range f.because {
-		if c.Severity != Error && (!c.intended || f.jobEnd || c.Kind == ActorDied) {
+		if c.Severity != Error && (!c.intended || f.ended != nil || c.Kind == ActorDied) {
 			c.Severity = Error
 			b.raiseCauses(c)
 		}
@@ -205,7 +205,7 @@ func (b *builder) isHarmlessTo(j *job, f *finding) bool {
 // endFinding returns the finding about a job's own end; nil if there is none.
 func (b *builder) endFinding(j *job) *finding {
 	for _, f := range b.findings {
-		if f.jobEnd && f.SubmissionID == j.SubmissionID && f.job == j.id {
+		if f.ended != nil && f.SubmissionID == j.SubmissionID && f.job == j.id {
 			return f
 		}
 	}
@@ -295,11 +295,11 @@ func withCauses(findings []*finding) (all []*finding) {
 // behind it counts as 1.
 func (b *builder) jobsExplained(f *finding) (n int) {
 	for _, other := range b.findings {
-		if other.jobEnd && other.dependsOn(f) {
+		if other.ended != nil && other.dependsOn(f) {
 			n++
 		}
 	}
-	if n == 0 && f.jobEnd && f.Severity == Error {
+	if n == 0 && f.ended != nil && f.Severity == Error {
 		n = 1
 	}
 	return n

@@ -60,12 +60,11 @@ func (b *builder) withCallsBelow(calls []attempt, at int64) []attempt {
 	if len(calls) == 0 {
 		return nil
 	}
-	unended := slices.Concat(b.abandoned, b.runningAtEnd, b.calls)
 	for i := 0; i < len(calls) && len(calls) < maxChildren; i++ {
-		for _, a := range unended {
+		for _, a := range b.unended {
 			known := func(c attempt) bool { return c.row.ID() == a.row.ID() }
-			if a.state == tasktable.StateRunning && a.since <= at && startedBy(a.row, calls[i].row) &&
-				!slices.ContainsFunc(calls, known) {
+			ran := a.state == tasktable.StateRunning && !a.isConstructor() && a.since <= at
+			if ran && startedBy(a.row, calls[i].row) && !slices.ContainsFunc(calls, known) {
 				calls = append(calls, a)
 			}
 		}
@@ -93,7 +92,7 @@ func (b *builder) tellLeftByTasks() {
 			continue
 		}
 		left := b.withoutRaysOwn(innermostCalls(b.leftRunningBy(w)))
-		if len(left) > 0 && w.at-firstStateAt(left[0].row) >= longWait {
+		if len(left) > 0 && w.at-left[0].row.FirstStateAt() >= longWait {
 			w.finding.appendTitle("; when it failed, it" + hadLeft + waitedFor(left, w.at))
 		}
 	}
@@ -139,12 +138,6 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 	}
 }
 
-// unanswered returns the calls of a job that were sent to their actors' processes and got no answer.
-func (b *builder) unanswered(j *job) []attempt {
-	sent := slices.Concat(b.calls, b.sentCalls())
-	return b.withoutRaysOwn(attemptsOfJob(sent, j, sentToWorker))
-}
-
 // linkUndone links the finding about a driver's end to what its job had not done then. waited says that the driver had
 // waited too long. A GCS that did not answer any more is the first cause, unless what the driver raised is its own
 // mistake. Then, if the driver waited, come the things that could not be scheduled or started, and the processes that
@@ -155,7 +148,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		return
 	}
 	u := b.undoneOf(j, e.log, j.End)
-	if waited || notReady().MatchString(e.message()) && (genericType().MatchString(e.raised.Type) || e.raised.Own) {
+	if waited || notReady().MatchString(e.message()) && inOwnWords(e.raised) {
 		b.showUndone(f, &u)
 		for _, cause := range u.causes() {
 			f.causedBy(cause)
@@ -192,7 +185,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	left := u.unfinished()
 	switch {
-	case genericType().MatchString(e.raised.Type), e.raised.Own:
+	case inOwnWords(e.raised):
 	case e.raised.Type == "KeyError" || f.silent || foundNothing(f.raised):
 		left = slices.DeleteFunc(slices.Clone(left), func(a attempt) bool { return byDriver(a.row) })
 	default:
@@ -226,7 +219,7 @@ func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string
 		notReady().MatchString(said):
 		return true
 	case emptyHanded().MatchString(f.raised.Message) && f.raised.Function == "":
-		return !slices.ContainsFunc(b.selectAttempts("job_id", j.id.String(), maxChildren, b.moment.At),
+		return !slices.ContainsFunc(b.selectAttempts("job_id", j.id.String(), maxChildren),
 			func(a attempt) bool { return a.state == tasktable.StateFinished })
 	}
 	counted := howManyOf().FindStringSubmatch(said) // "6 of 8"

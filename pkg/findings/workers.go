@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,13 +105,11 @@ var notStarted = lazyregexp.New(
 // startTimeout is how long the raylet waits for a worker process before it says that the process did not register (ns).
 const startTimeout = 60e9
 
-const maxRaylets = 60 // nodes whose raylet's log one report reads
-
 // readStarts finds worker processes that ended before Ray could use them, and the error that they printed. Processes
 // that are started together print first, and then the raylet says of each that it did not register. So the error that
 // was printed last counts for all lines of the raylet within startTimeout after the first one.
 func (b *builder) readStarts() {
-	for log := range b.logsOfNodes(maxRaylets, pathIs("raylet.err")) {
+	for log := range b.logsOfNodes(pathIs("raylet.err")) {
 		// the last error that was printed, when the raylet first told of it, and up to where the log was read
 		said, evident, since, read := "", Evidence{}, int64(0), 0
 		for _, m := range b.matches(log, notStarted()) {
@@ -138,7 +137,7 @@ func (b *builder) readStarts() {
 // its end must be in log, until shortly before the driver's end. A driver that submitted more after it did not wait for
 // them.
 func (b *builder) driverToldOf(f *finding, j *job, log *logText) bool {
-	return f.Kind == WorkerStart && f.job.Nil() && log != nil && j.End-f.last <= maxStart &&
+	return f.Kind == WorkerStart && f.job.Nil() && j.End-f.last <= maxStart &&
 		strings.Contains(log.text, f.Title[max(0, len(f.Title)-toldEnd):]) && !b.driverWentOnAfter(f, j.id)
 }
 
@@ -231,11 +230,7 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 		searches = searches[:1]
 	}
 	for _, lastOf := range searches {
-		for _, file := range b.logsOf(worker) {
-			if !strings.HasPrefix(file.Path, "worker-") {
-				continue
-			}
-			log := b.readWorkerLog(worker, file)
+		for log := range b.printedBy(worker) {
 			printed := logText{text: log.text}
 			if crashed {
 				_, at := output.Signal(log.text)
@@ -258,6 +253,17 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 	b.groupLogs()
 	return b.logsByWorker[worker]
+}
+
+// printedBy reads what a worker process printed, without what its core logged.
+func (b *builder) printedBy(worker rayid.Worker) iter.Seq[*logText] {
+	return func(yield func(*logText) bool) {
+		for _, file := range b.logsOf(worker) {
+			if strings.HasPrefix(file.Path, "worker-") && !yield(b.readWorkerLog(worker, file)) {
+				return
+			}
+		}
+	}
 }
 
 // groupLogs groups the logs by worker and by job, when it is called first: there may be many logs, and many jobs that

@@ -4,6 +4,7 @@ package output
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
@@ -41,12 +42,13 @@ func withoutHints(text string) string {
 	return text
 }
 
-// rayHints holds how the hints begin that Ray appends to its exceptions' messages, whatever happened.
+// rayHints holds how the hints begin that Ray appends to its messages, whatever happened.
 var rayHints = []string{
-	" There are some potential root causes. (1)", " To see information about where this ObjectRef", " This can happen if the node was preempted",
-	" The task may or may not have been executed",
-	" Check python-core-worker-*.log", " Check cluster logs (", " This could because 1.", " lease_id=",
-	" Refer to the documentation on how to address", " This is the Python worker that first created the ObjectRef",
+	" There are some potential root causes", " Some common causes include", " This is most often caused by",
+	" This could because 1.", " This can happen if the node was preempted", " Unintentional worker failures",
+	" To see more information", " To see information about where this ObjectRef", " Refer to the documentation",
+	" This is the Python worker that first created the ObjectRef", " The task may or may not have been executed",
+	" Check python-core-worker-*.log", " Check cluster logs (", " lease_id=",
 }
 
 // Same reports whether two exceptions have the same type and, but for numbers and IDs, the same message.
@@ -83,7 +85,11 @@ const ofNotebook = " Traceback (most recent call last)"
 func ExceptionOf(text string) (e Exception) {
 	text = human.WithoutColours(text)
 	if group := groupTraceback().FindStringIndex(text); group != nil {
-		if e = inGroup(text[group[0]:]); e.Type != "" {
+		e = inGroup(text[group[0]:])
+		if m := groupExceptionLine().FindStringSubmatch(text[group[0]:]); m != nil && e.Type == "" { // the group itself
+			e = Exception{Type: m[1], Message: Clip(m[2], MaxMessage)}
+		}
+		if e.Type != "" {
 			if m := taskHeading().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {
 				e.Function = functionOf(m[len(m)-1])
 			}
@@ -475,8 +481,8 @@ func endsMessage(line, said string) bool {
 var (
 	// groupTraceback matches the first line. It may stand behind a progress bar.
 	groupTraceback = lazyregexp.New(`(?m)(?:^[ +|]*|  \+ )Exception Group Traceback \(most recent call last\):$`)
-	// groupExceptionLine matches the line that names the group. Its groups are the module, the type and the message.
-	groupExceptionLine = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+	// groupExceptionLine matches the line that names the group. Its groups are the type and the message.
+	groupExceptionLine = lazyregexp.New(`(?m)^[ |]*(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 	// groupSeparator matches the line above each exception in the group, and the line below the last one.
 	groupSeparator = lazyregexp.New(`^[ |]*\+(?:-\+)?-{3,}(?: (?:\d+|\.\.\.) -{3,})?$`)
 	// subExceptionCount matches the end of a group's message.
@@ -488,27 +494,20 @@ const (
 	maxInGroup   = 1000     // exceptions in a group that are counted
 )
 
-// LastGroup returns the first exception in the last exception group of a log, and the offset where the group's
-// traceback begins; -1 if there is no group. If no exception is found in the group, it returns the group itself as an
-// exception.
-func LastGroup(log string) (e Exception, at int) {
-	starts := groupTraceback().FindAllStringIndex(log, -1)
+// lastGroup returns the offset at which the traceback of the last exception group of a log begins; -1 if there is none.
+// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not.
+// The line that names it comes before the tracebacks inside.
+func lastGroup(log string) int {
 	end := len(log)
-	for i := len(starts) - 1; i >= 0; i-- {
-		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group
-		// is not. The line that names it comes before the tracebacks inside.
-		from := starts[i][0]
-		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupExceptionLine().FindStringSubmatch(log[from:end]); m != nil {
-				if e = inGroup(log[from:]); e.Type == "" {
-					e = Exception{Type: m[2], Message: Clip(m[3], MaxMessage)}
-				}
-				return e, from
-			}
+	for i, start := range slices.Backward(groupTraceback().FindAllStringIndex(log, -1)) {
+		from := start[0]
+		outermost := i == 0 || !strings.HasPrefix(log[from:], "    ")
+		if outermost && groupExceptionLine().MatchString(log[from:end]) {
+			return from
 		}
 		end = from
 	}
-	return e, -1
+	return -1
 }
 
 // inGroup returns the first exception in a group, with the number of the others in More; text begins with the group's

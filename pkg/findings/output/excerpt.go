@@ -54,10 +54,5 @@ func Excerpt(text string) string {
 func FirstSentence(text string) string {
 	text = WithoutFrames(human.WithoutColours(Clip(text, 4*MaxText)))
 	text = strings.Join(strings.Fields(human.WithoutColours(Clip(text, MaxText))), " ")
-	for _, end := range []string{" Some common causes include", " Refer to the documentation",
-		" To see more information", " Unintentional worker failures", " This is most often caused by",
-		" There are some potential root causes"} {
-		text, _, _ = strings.Cut(text, end)
-	}
-	return Clip(text, MaxTitle)
+	return Clip(withoutHints(text), MaxTitle)
 }

@@ -75,15 +75,14 @@ type paragraph struct {
 type block int
 
 const (
-	noBlock    block = iota
-	box              // with lines around it, as the library rich and Terraform draw them
-	skippedBox       // a box of a traceback's frames, or a table: left out
-	place            // "--- FAIL: TestRead (0.01s)" says where an error was, and the line below says which
-	causeTree        // of causes, as miette draws it: "╰─▶ Because …"
-	causeBelow       // "Caused by:", and the cause in the lines below, which may be numbered: the last one is the root
-	offerList        // what a program would have taken, "valid options:", or how it is used: left out
-	hint             // what to do about an error, "hint: …": left out
-	npmMessage       // each of its lines begins with "npm error"
+	noBlock      block = iota
+	box                // with lines around it, as the library rich and Terraform draw them
+	skippedBox         // a box of a traceback's frames, or a table: left out
+	place              // "--- FAIL: TestRead (0.01s)" says where an error was, and the line below says which
+	causeTree          // of causes, as miette draws it: "╰─▶ Because …"
+	causeBelow         // "Caused by:", and the cause in the lines below, maybe numbered: the last one is the root
+	skippedLines       // what a program would have taken, "valid options:", or a hint what to do: left out
+	npmMessage         // each of its lines begins with "npm error"
 )
 
 var (
@@ -93,7 +92,8 @@ var (
 	npmPrefix    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`) // "npm error ERESOLVE "
 	// placeHeading matches the first line of a place: "Error in module.vpc (main.tf)", "go: a@v1: reading a.mod: 404 ".
 	placeHeading = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
-	// offersHeading matches the first line of an offerList: "optional arguments:", "Did you mean one of these:".
+	// offersHeading matches the line above what a program would have taken: "optional arguments:", "Did you mean one of
+	// these:".
 	offersHeading = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
 )
 
@@ -176,14 +176,14 @@ func (p *paragraph) begin(text, said string, margin int) {
 		p.openBlock(causeTree, margin-1)
 		p.continueBlock(strings.TrimPrefix(said, hintText))
 	case strings.HasPrefix(text, hintText) && margin > 0:
-		p.openBlock(hint, margin-1)
+		p.openBlock(skippedLines, margin-1)
 	case npm != "" && strings.HasPrefix(said[len(npm):], "code "): // "npm error code ERESOLVE"
 		p.openBlock(npmMessage, margin)
 		p.addText(said)
 	case causeHeading().MatchString(said):
 		p.openBlock(causeBelow, margin)
 	case offersHeading().MatchString(said) && (!saysError().MatchString(said) || saysNothing().MatchString(said)):
-		p.openBlock(offerList, margin)
+		p.openBlock(skippedLines, margin)
 	case placeHeading().MatchString(said):
 		p.openBlock(place, margin)
 		p.addText(said)
@@ -227,7 +227,7 @@ func (p *paragraph) openBlock(what block, margin int) {
 // continueBlock adds a text to the open block, in the way that its kind needs.
 func (p *paragraph) continueBlock(said string) {
 	switch {
-	case p.open == offerList, p.open == hint: // left out
+	case p.open == skippedLines: // left out
 	case p.open == place:
 		p.said[len(p.said)-1] += ": " + said
 		p.openBlock(noBlock, 0)

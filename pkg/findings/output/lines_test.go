@@ -310,13 +310,13 @@ func TestGroups(t *testing.T) {
 			"ValueError: shard 3 is missing", 0},
 		"behind a progress bar": {"\repoch: 50%|###  | 1/2 [00:01<00:01]" + group("x", torn), "TornError: shard 4 is torn", 0},
 		"empty": {"  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: x (1 sub-exception)\n",
-			"", 0},
+			"ExceptionGroup: x (1 sub-exception)", 0},
 	} {
 		if got := ExceptionOf(c.text); got.String() != c.want || got.More != c.more {
 			t.Errorf("%s: %q and %d more, want %q and %d:\n%s", name, got.String(), got.More, c.want, c.more, c.text)
 		}
-		if got, at := LastGroup("before\n" + c.text + "after\n"); c.want != "" && name != "coloured" &&
-			(got.String() != c.want || at < 0) {
+		last, at := LastTraceback("before\n" + c.text + "after\n")
+		if got := ExceptionOf(last); name != "coloured" && (got.String() != c.want || at < 0) {
 			t.Errorf("%s in a log: %q at %d", name, got.String(), at)
 		}
 	}

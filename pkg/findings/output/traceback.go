@@ -405,10 +405,13 @@ func isBoxLine(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
-// otherTraceback returns the last traceback that is not in the usual form, and its offset: one in a box, one of a
-// program that cannot be compiled, or one in a line of JSON. The offset is -1 if there is none.
+// otherTraceback returns the last traceback that is not in the usual form, and its offset: that of an exception group,
+// one in a box, one of a program that cannot be compiled, or one in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
 	text, at = tracebackInJSON(log)
+	if group := lastGroup(log); group > at {
+		text, at = log[group:], group
+	}
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil && boxes[len(boxes)-1][0] > at {
 		at = boxes[len(boxes)-1][0]
 		text = log[at:]

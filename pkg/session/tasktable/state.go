@@ -58,7 +58,7 @@ func (r Row) abandonedAt() (at int64, died *Death) {
 		}
 	}
 	end, ended := r.t.ends.Jobs[r.p.job[r.i]]
-	ended = ended && r.firstStateAt() <= end+jobEndDelay
+	ended = ended && r.FirstStateAt() <= end+jobEndDelay
 	if worker := r.p.worker[r.i]; worker != 0 {
 		if d, ok := r.t.ends.Workers[worker]; ok && (!ended || d.Time+deathDelay <= end+jobEndDelay) {
 			end, ended, died = d.Time, true, &d
@@ -70,9 +70,9 @@ func (r Row) abandonedAt() (at int64, died *Death) {
 	return end, died
 }
 
-// firstStateAt is when the attempt entered the first of its states, Unix nanoseconds, even if that was after the row's
+// FirstStateAt is when the attempt entered the first of its states, Unix nanoseconds, even if that was after the row's
 // moment; 0 if no event has a state.
-func (r Row) firstStateAt() (first int64) {
+func (r Row) FirstStateAt() (first int64) {
 	for c := range commonStates {
 		if r.p.entered(int(r.i), c) && (first == 0 || r.p.times[c][r.i] < first) {
 			first = r.p.times[c][r.i]

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -37,18 +36,11 @@ const interrupted = "KeyboardInterrupt"
 // unreportedEnd returns what executionEnd does, for an attempt of whose end its caller said nothing, because the caller
 // ended just then. It returns 0 and "" if the function was ended from outside: workers that are told to exit and tasks
 // that are cancelled raise an exception, too.
-func (a attempt) unreportedEnd() (end int64, trace string) {
-	end, trace = executionEnd(a.row)
+func unreportedEnd(row tasktable.Row) (end int64, trace string) {
+	end, trace = executionEnd(row)
 	switch output.ExceptionOf(trace).Type {
 	case "SystemExit", interrupted:
 		return 0, ""
 	}
 	return end, trace
-}
-
-// wholeText returns the whole traceback of the exception that an attempt raised. If that is not stored it returns kept,
-// the text of Ray's error, which has only the end of a long traceback.
-func wholeText(row tasktable.Row, kept string) string {
-	_, trace := executionEnd(row)
-	return cmp.Or(trace, kept)
 }
