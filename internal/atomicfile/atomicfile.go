@@ -22,7 +22,8 @@ func Write(path string, data []byte) error {
 }
 
 // WriteFunc writes a file whole or not at all, as Write does. What the function writes becomes its content, so that
-// long data need not be held in memory. The function need not flush.
+// long data need not be held in memory. The function need not flush. After an error the file is as it was, unless only
+// the folder could not be synced: then the new file is there, but a crash may bring back the old one.
 func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+".tmp")

@@ -101,11 +101,11 @@ func New(opts Options) *Budget {
 			"(too_large).",
 	}, []string{"part", "reason"})
 	for p := range b.pools {
-		l := &b.pools[p]
-		l.bytes = max(1, opts.Bytes*eighths[p]/8)
-		l.free, l.maxWaiting = semaphore.NewWeighted(l.bytes), maxWaiting
-		if Part(p) != Answer {
-			l.maxWaiting = max(1, min(maxWaiting/8, b.pools[Answer].bytes/4/waiterAnswer))
+		part := &b.pools[p]
+		part.bytes = max(1, opts.Bytes*eighths[p]/8)
+		part.free, part.maxWaiting = semaphore.NewWeighted(part.bytes), maxWaiting
+		if Part(p) != Answer { // see maxWaiting
+			part.maxWaiting = max(1, min(maxWaiting/8, b.pools[Answer].bytes/4/waiterAnswer))
 		}
 		for _, reason := range []string{"busy", "too_large"} {
 			b.refused.WithLabelValues(names[p], reason)
@@ -144,32 +144,33 @@ func (b *Budget) Size(p Part) int64 {
 	return b.pools[p].bytes
 }
 
-// Reserve reserves bytes of a part until release is called; it waits for them if others hold too much. A request for
-// more than the part, but not more than the whole budget, gets all of the part: one such request at a time. Errors are
-// ErrBusy, ErrTooLarge or ctx's cause. Without a budget (nil) nothing is limited.
+// Reserve reserves bytes of a part until release is called; further calls of release do nothing. It waits for the bytes
+// if others hold too much. A request for more than the part, but not more than the whole budget, gets all of the part,
+// so there is one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause. Without a budget (nil)
+// nothing is limited.
 func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func(), err error) {
 	if b == nil {
 		return func() {}, nil
 	}
-	l := &b.pools[p]
+	part := &b.pools[p]
 	if bytes > b.bytes {
 		b.refused.WithLabelValues(names[p], "too_large").Inc()
 		return nil, fmt.Errorf("%w: about %d bytes, of %d", ErrTooLarge, bytes, b.bytes)
 	}
-	bytes = min(bytes, l.bytes)
-	if !l.free.TryAcquire(bytes) {
+	bytes = min(bytes, part.bytes)
+	if !part.free.TryAcquire(bytes) {
 		if err := b.awaitBytes(ctx, p, bytes); err != nil {
 			return nil, err
 		}
 	}
-	l.used.Add(bytes)
-	l.holders.Add(1)
+	part.used.Add(bytes)
+	part.holders.Add(1)
 	var once atomic.Bool
 	return func() {
 		if once.CompareAndSwap(false, true) {
-			l.holders.Add(-1)
-			l.used.Add(-bytes)
-			l.free.Release(bytes)
+			part.holders.Add(-1)
+			part.used.Add(-bytes)
+			part.free.Release(bytes)
 		}
 	}, nil
 }
@@ -177,16 +178,16 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 // awaitBytes waits for bytes of a part, at most for the budget's time to wait. Requests are served in their order. The
 // error is ErrBusy also if too many wait already.
 func (b *Budget) awaitBytes(ctx context.Context, p Part, bytes int64) error {
-	l := &b.pools[p]
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > l.maxWaiting {
+	part := &b.pools[p]
+	defer part.waiting.Add(-1)
+	if part.waiting.Add(1) > part.maxWaiting {
 		b.refused.WithLabelValues(names[p], "busy").Inc()
 		return ErrBusy
 	}
 	began := time.Now()
 	waiting, cancel := context.WithTimeoutCause(ctx, b.wait, ErrBusy)
 	defer cancel()
-	err := l.free.Acquire(waiting, bytes)
+	err := part.free.Acquire(waiting, bytes)
 	b.waited.WithLabelValues(names[p]).Observe(time.Since(began).Seconds())
 	if err == nil {
 		return nil

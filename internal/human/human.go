@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// Bytes writes a size in units of 1024 with about three digits: 17 B, 4.25 KiB, 1.21 GiB.
+// Bytes writes a size in units of 1024 with about three digits: 17 B, 4.25 KiB, 1.21 GiB. What would be rounded up to
+// 1024, 100 or 10 counts as that, so that there are no "1024 KiB" and no "10.00 KiB".
 func Bytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -49,7 +50,7 @@ func Duration(d time.Duration) string {
 }
 
 // Seconds writes a duration in seconds with about three digits, such as 12 ms, 1.25 s or 34.5 s. From a minute on it
-// writes it as Duration does: 3m 12s.
+// writes it as Duration does: 3m 12s. What would be rounded up to a second or a minute counts as that.
 func Seconds(s float64) string {
 	switch a := math.Abs(s); {
 	case a == 0:

@@ -10,7 +10,9 @@ type Finite struct {
 	word              bool // the next byte may be in NaN or Infinity, for which null was written
 }
 
-// Append appends what the next part of the document becomes to out.
+// Append appends the next part of a document to out, with null in the place of NaN and of both infinities. A part may
+// end anywhere, also in such a word. Words are told apart by their first letters, and the rest of them is dropped. A
+// minus sign is appended together with the byte behind it, because null takes the place of -Infinity's sign, too.
 func (f *Finite) Append(out, part []byte) []byte {
 	for _, c := range part {
 		switch {
@@ -48,15 +50,16 @@ func (f *Finite) Append(out, part []byte) []byte {
 func FromPython(r io.Reader) io.Reader { return &fromPython{r: r} }
 
 type fromPython struct {
-	r    io.Reader
-	next Finite
-	part [4096]byte
-	rest []byte // of out, not given yet
-	out  []byte
-	err  error // of r
+	r      io.Reader
+	finite Finite
+	part   [4096]byte // what was read from r last
+	out    []byte     // what finite made of it
+	rest   []byte     // of out, not given yet
+	err    error      // of r, returned once all that was read before it is given
 }
 
-// Read implements io.Reader. It fills into: decoders look again at a value whenever they have got a part of it.
+// Read implements io.Reader. It fills into as far as there is data, because decoders look again at a value whenever
+// they have got a part of it.
 func (p *fromPython) Read(into []byte) (n int, err error) {
 	for n < len(into) {
 		if len(p.rest) == 0 {
@@ -65,7 +68,7 @@ func (p *fromPython) Read(into []byte) (n int, err error) {
 			}
 			var read int
 			read, p.err = p.r.Read(p.part[:])
-			p.out = p.next.Append(p.out[:0], p.part[:read])
+			p.out = p.finite.Append(p.out[:0], p.part[:read])
 			p.rest = p.out
 		}
 		copied := copy(into[n:], p.rest)

@@ -54,13 +54,15 @@ func better(a, b []string) []string {
 	return b
 }
 
+// analyser has the settings of Of.
 type analyser struct {
-	max  int
+	max  int // of literals
 	fold bool
 }
 
-// analyse returns what is known of the texts that an expression matches. Of a kind of expression without a case here
-// nothing is known.
+// analyse returns what is known of the texts that an expression matches. Nothing is known of an optional expression
+// whose texts are not all known, because a match may have none of them, and of kinds of expressions without a case
+// here.
 func (a analyser) analyse(re *syntax.Regexp) language {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -93,8 +95,8 @@ func (a analyser) each(subs []*syntax.Regexp) (list []language) {
 	return list
 }
 
-// literal returns the language of a literal. If it ignores case, each character stands for several, some of them beyond
-// ASCII (of k and s).
+// literal returns the language of a literal. If it ignores case, each character stands for all that differ from it in
+// case only. For k and s these have one beyond ASCII: the Kelvin sign and the long s.
 func (a analyser) literal(re *syntax.Regexp) language {
 	var characters []language
 	for _, c := range re.Rune {
@@ -141,10 +143,11 @@ func (a analyser) oneOf(characters []rune) (l language) {
 }
 
 // concat returns the language of expressions one after the other. Neighbours whose texts are all known are joined to
-// longer texts. If not all parts are known, the best of what each match must contain is kept.
+// longer texts, the run. A run ends at a part that is not known, or with which it would be too many texts; then the
+// best list so far of what each match must contain is kept.
 func (a analyser) concat(parts []language) language {
 	var required []string
-	run, whole := []string{""}, true
+	run, whole := []string{""}, true // whole says that no run has ended
 	for _, next := range parts {
 		if joined := a.product(run, next.exact); joined != nil {
 			run = joined

@@ -56,8 +56,8 @@ func (f *Form) Bool(name string) bool {
 	return false
 }
 
-// Number reads a parameter that is a whole number from least to most; 0 if it has no value. If most is math.MaxInt64, a
-// number with too many digits counts as that.
+// Number reads a parameter that is a whole number from least to most; 0 if it has no value, or one that is refused. If
+// most is math.MaxInt64, a number with too many digits counts as that.
 func (f *Form) Number(name string, least, most int64) (n int64) {
 	want := fmt.Sprintf("a whole number from %d to %d", least, most)
 	if most == math.MaxInt64 {

@@ -47,8 +47,9 @@ var (
 	}
 )
 
-// Parse reads a time as people type it; ok is false if it cannot be read. A time of day without a date is the last such
-// time before t.End, "10m ago" and "10m" are 10 minutes before t.End, and a date is its beginning.
+// Parse reads a time as people type it; ok is false if it cannot be read. A number is Unix milliseconds, a date its
+// beginning, a time of day without a date the last such time before t.End, and "10m ago" and "10m" are 10 minutes
+// before t.End. Without t.Zone only times that name their zone, and Unix milliseconds, can be read.
 func (t Times) Parse(text string) (at time.Time, ok bool) {
 	text = strings.ToUpper(strings.TrimSpace(text))
 	if len(text) > maxTypedTime {
@@ -134,8 +135,9 @@ func (t Times) last(clock time.Time) time.Time {
 	return at
 }
 
-// Span reads a duration as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days". ok is false if it cannot
-// be read, is negative, or is more than maxTypedSpan.
+// Span reads a duration as flags have it ("1.5h") or in words: "90s", "1h 30 min", "2 days". A unit may be any
+// beginning of its name in units; "m" is minutes. ok is false if the text cannot be read, and if the duration is
+// negative or more than maxTypedSpan.
 func Span(text string) (whole time.Duration, ok bool) {
 	var flag settings.Duration
 	if flag.Set(text) == nil {

@@ -51,7 +51,8 @@ type set struct {
 	ranges [][2]rune
 }
 
-// Parse parses a pattern of relative paths. The error is ErrForm or ErrLong.
+// Parse parses a pattern of relative paths. The error is ErrForm or ErrLong. As in Python, "." and empty names have no
+// effect, and several ** in a row are as one.
 func Parse(text string) (*Glob, error) {
 	if text == "" || path.IsAbs(text) || slices.Contains(strings.Split(text, "/"), "..") {
 		return nil, ErrForm
@@ -88,18 +89,17 @@ func parseItems(part string) (items []item) {
 		case '?':
 			items = append(items, item{one: true})
 		case '[':
-			// A bracket that is the first in a set is one of its characters.
-			from := strings.TrimPrefix(rest, "!")
-			end := -1
-			if from != "" {
-				end = strings.IndexByte(from[1:], ']') + 1
+			set, not := strings.CutPrefix(rest, "!")
+			end := 0 // where the closing bracket is; a bracket at 0 is one of the set's characters
+			if set != "" {
+				end = strings.IndexByte(set[1:], ']') + 1
 			}
-			if end < 1 {
+			if end == 0 {
 				items = append(items, item{char: c})
 				break
 			}
-			items = append(items, item{set: newSet(from[:end], len(from) < len(rest))})
-			rest = from[end+1:]
+			items = append(items, item{set: newSet(set[:end], not)})
+			rest = set[end+1:]
 		default:
 			items = append(items, item{char: c})
 		}
@@ -136,15 +136,15 @@ func (i item) matches(c rune) bool {
 func (g *Glob) Matches(p string) bool {
 	names := strings.Split(p, "/")
 	if len(g.parts) == 0 {
-		return false // "." is none of what is below
+		return false // the pattern was ".": the folder itself, which is no path below it
 	}
-	parts, below := len(g.parts), len(names)
+	parts, matched := len(g.parts), len(names)
 	open := g.parts[parts-1].anyNames
 	if open {
-		// ** at the end is for what is below, not for the folder itself.
-		parts, below = parts-1, below-1
+		// ** at the end matches what is below a folder, not the folder itself: at least the last name is left to it.
+		parts, matched = parts-1, matched-1
 	}
-	return matchItems(parts, below, func(i int) bool { return g.parts[i].anyNames },
+	return matchItems(parts, matched, func(i int) bool { return g.parts[i].anyNames },
 		func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
 }
 

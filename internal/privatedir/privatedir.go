@@ -38,7 +38,7 @@ func Open(path string) (string, error) {
 // claim returns nil if a folder and everything in it belongs to this user, and from then on nobody else may write to
 // it. Otherwise the folder's rights stay as they were.
 func claim(path string) error {
-	// From here on by the open folder, not by the path: the path may lead elsewhere the next time.
+	// The owner and the rights are those of the open folder: the path may lead elsewhere the next time.
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {

@@ -25,7 +25,8 @@ type Bar struct {
 	name string
 }
 
-// NewBar makes a bar for a list of total entries, drawn on out if that is a terminal.
+// NewBar makes a bar for a list of total entries, drawn on out if that is a terminal. Otherwise it has no width, and
+// nothing is drawn.
 func NewBar(out *os.File, total int) *Bar {
 	b := &Bar{out: out, total: total}
 	if fd := int(out.Fd()); term.IsTerminal(fd) {

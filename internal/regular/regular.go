@@ -23,7 +23,8 @@ var errNotRegular = errors.New("it is not a regular file")
 // errTooLong is a file with more bytes than allowed.
 var errTooLong = errors.New("the file is too long")
 
-// open opens a regular file below root. Links within root are followed; links that lead out of it are errors.
+// open opens a regular file below root. Links within root are followed; links that lead out of it are errors. So is
+// anything else than a file, at once: opening a FIFO would otherwise wait for its writer.
 func open(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

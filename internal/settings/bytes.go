@@ -29,7 +29,9 @@ func (b *Bytes) Set(s string) error {
 		}
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !(n*scale >= 1 && n*scale <= math.MaxInt64/2) { // so that NaN is refused
+	// The condition is negated so that NaN is refused. Half of the largest int64: that one cannot be told from one more
+	// as a float64.
+	if err != nil || !(n*scale >= 1 && n*scale <= math.MaxInt64/2) {
 		return fmt.Errorf("%q: want a number of bytes, such as 512MiB or 2GiB", s)
 	}
 	*b = Bytes(n * scale)

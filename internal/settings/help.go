@@ -90,7 +90,8 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 }
 
 // writeUsage writes how a command is used: its examples, the commands below it and, unless these are in groups, its
-// flags. areSettings says that the flags can also be set by variables and the file.
+// flags. Flags of a topic are not listed: only the command is named that lists them. areSettings says that the flags
+// can also be set by variables and the file.
 func writeUsage(w io.Writer, cmd *cobra.Command, areSettings bool) error {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	if cmd.Example != "" {
@@ -160,8 +161,8 @@ func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) (topics []string) 
 // isOfCobra says whether cobra adds the flag to each command.
 func isOfCobra(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "version" }
 
-// describedFlag returns a copy of the setting's flag for the help: its description names the setting's other names, and
-// its default is written as String does.
+// describedFlag returns a copy of the setting's flag for the help. Its description names the setting's other flags, and
+// its variables that do not follow from the flag's name; a default duration is written as Duration writes it.
 func (s *setting) describedFlag() *pflag.Flag {
 	f := *s.flag
 	var others []string

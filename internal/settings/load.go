@@ -28,7 +28,8 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 
 // LoadKnown is Load for programs that may get settings of a later version. The two errors divide what is wrong: unknown
 // names the variables, and the names in the file, that are no settings; mistakes has the rest. known has further flag
-// sets, whose settings are not unknown.
+// sets, whose settings are not unknown. given notes what a flag, a variable or the file has set, in this order: the
+// first one counts.
 func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (unknown, mistakes error) {
 	settings := allSettings(fs)
 	given := map[*setting]bool{}
@@ -40,7 +41,7 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 	env := map[string]string{}
 	for _, variable := range environ {
 		if name, value, _ := strings.Cut(variable, "="); value != "" && !serviceURL.MatchString(variable) {
-			env[name] = value
+			env[name] = value // it is set, and not by Kubernetes
 		}
 	}
 	unknown = checkNames(env, append(known, fs))
@@ -81,13 +82,14 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 }
 
 // trim removes the white space around a string: a Secret made by echo ends with a line break. Of a list it removes the
-// blanks that people write behind the commas, and items of nothing but blanks.
+// blanks that people write behind the commas, and items of nothing but blanks. The values have been accepted with white
+// space, so they are accepted without it.
 func trim(value pflag.Value) {
 	if spelling, ok := value.(*spelled); ok {
 		value = spelling.Value
 	}
 	if text := value.String(); value.Type() == "string" && text != strings.TrimSpace(text) {
-		_ = value.Set(strings.TrimSpace(text)) // of strings with a form only the root folder's ends in white space
+		_ = value.Set(strings.TrimSpace(text))
 	}
 	if list, ok := value.(pflag.SliceValue); ok && value.Type() == "stringSlice" {
 		var items []string
@@ -96,7 +98,7 @@ func trim(value pflag.Value) {
 				items = append(items, item)
 			}
 		}
-		_ = list.Replace(items) // a list of strings takes them all
+		_ = list.Replace(items)
 	}
 }
 
@@ -111,7 +113,7 @@ func trimValue(kind, value string) string {
 }
 
 // givenAsFlag says whether the setting was given as a flag. If it was given in two spellings, both must have the same
-// value.
+// value. A flag that has several spellings has a value of the type spelled, which Alias sets.
 func (s *setting) givenAsFlag() (given bool, err error) {
 	var first *pflag.Flag
 	for _, f := range append([]*pflag.Flag{s.flag}, s.aliases...) {
@@ -147,7 +149,8 @@ type source struct {
 }
 
 // setFrom sets the settings that no earlier source has given from the values of a source, and notes them in given.
-// mistakes has all that is wrong: values that cannot be parsed, and two names of a setting with different values.
+// mistakes has all that is wrong, without secrets: values that cannot be parsed, and two names of a setting with
+// different values, whoever has given it.
 func setFrom(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) (mistakes error) {
 	for _, s := range settings {
 		first := ""
@@ -187,7 +190,8 @@ var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT_\d+_(TCP
 // serviceURL matches such a variable that has the name of a setting: a service called "events" gives EVENTS_PORT.
 var serviceURL = regexp.MustCompile(`^\w+_PORT=(tcp|udp|sctp)://`)
 
-// checkNames returns an error that names the environment variables whose names begin like a setting's and are none's.
+// checkNames returns an error that names the environment variables whose names begin like a setting's and are none's,
+// without those that Kubernetes sets for a service.
 func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 	known := namesOf(flagSets, (*setting).envNames)
 	var unknown []string

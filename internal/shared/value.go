@@ -27,7 +27,7 @@ type call[T any] struct {
 	key     string
 	cancel  context.CancelCauseFunc
 	waiters int
-	giveUp  *time.Timer   // ends the load if nobody comes back; nil if nobody is expected to
+	giveUp  *time.Timer   // ends the load, which nobody waits for, if no caller comes back; nil if some wait
 	done    chan struct{} // closed when value and err are there
 	value   T
 	err     error
@@ -85,12 +85,14 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 	}
 }
 
-// startLoad starts a load in the background, which becomes the one that further callers wait for. v.mu must be held.
+// startLoad starts a load in the background, which becomes the one that further callers wait for. It does not end with
+// ctx, because others may wait for it; IsShared says so of its context. A load before it still answers those who wait
+// for it, but its value is not kept. v.mu must be held, until the caller has counted itself as a waiter.
 func (v *Value[T]) startLoad(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
 	c := &call[T]{key: key, done: make(chan struct{})}
 	ctx, c.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), sharedKey{}, true))
 	if before := v.call; before != nil && before.waiters == 0 {
-		before.cancel(errLeft) // it only lingers
+		before.cancel(errLeft) // it went on only in case that a caller came back
 	}
 	v.call = c
 	go func() {

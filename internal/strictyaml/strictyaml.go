@@ -22,7 +22,7 @@ func Decode(text []byte, into any, what string) error {
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
 		return forPeople(err)
 	}
-	for {
+	for { // documents with nothing in them, such as one behind a last "---", are ignored
 		var more any
 		err := d.Decode(&more)
 		if errors.Is(err, io.EOF) {
@@ -40,7 +40,8 @@ var (
 	otherType    = regexp.MustCompile("(.*)cannot unmarshal !!(\\S+)(?: (`[^`]*`))? into (.+)")
 )
 
-// forPeople writes errors of the decoder without the names of Go's types.
+// forPeople writes errors of the decoder without the names of Go's types: "line 3: cannot unmarshal !!str `often` into
+// int" becomes "line 3: want a number, not `often`".
 func forPeople(err error) error {
 	var mistakes *yaml.TypeError
 	if !errors.As(err, &mistakes) {
@@ -49,7 +50,8 @@ func forPeople(err error) error {
 	var all []string
 	for _, said := range mistakes.Errors {
 		if m := otherType.FindStringSubmatch(said); m != nil {
-			said = m[1] + "want " + wordFor(m[4]) + ", not " + cmp.Or(m[3], wordFor(m[2]))
+			line, yamlType, value, goType := m[1], m[2], m[3], m[4]
+			said = line + "want " + wordFor(goType) + ", not " + cmp.Or(value, wordFor(yamlType))
 		}
 		all = append(all, unknownField.ReplaceAllString(said, `unknown name "$1"`))
 	}

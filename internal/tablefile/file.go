@@ -79,30 +79,30 @@ func FooterSize(tail []byte, size int64) (int64, error) {
 	return n, nil
 }
 
-// Parse decodes the footer of a Parquet file of size bytes. It calls take with the number of bytes that it is about to
-// keep, and ends with take's error. The footer is not trusted: what does not fit together, or lies outside the file, is
-// an error.
+// Parse decodes the footer of a Parquet file of size bytes, a FileMetaData of parquet.thrift. It calls take with the
+// number of bytes that it is about to keep, and ends with take's error. The footer is not trusted: what does not fit
+// together, or lies outside the file, is an error.
 func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	f := &File{metadata: make(map[string]string)}
 	c := &thriftReader{b: footer, take: take}
 	var rows int64
-	var root bool
+	var hasRoot bool
 	c.readStruct(structType, func(id int16, kind byte) {
 		switch id {
-		case 2:
+		case 2: // schema: its first element is the root, of which the others are the columns
 			c.readList(kind, func(kind byte) {
-				if !root {
-					root = true
+				if !hasRoot {
+					hasRoot = true
 					c.skip(kind, 0)
 					return
 				}
 				f.readColumn(c, kind)
 			})
-		case 3:
+		case 3: // num_rows
 			rows = c.integer(kind)
-		case 4:
+		case 4: // row_groups
 			c.readList(kind, func(kind byte) { f.readGroup(c, kind, size-int64(len(footer)+TailBytes)) })
-		case 5:
+		case 5: // key_value_metadata
 			c.readList(kind, func(kind byte) { f.keyValue(c, kind) })
 		}
 	})
@@ -148,11 +148,11 @@ func (f *File) readColumn(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
 	c.readStruct(kind, func(id int16, kind byte) {
 		switch id {
-		case 1:
+		case 1: // type
 			column.kind = physicalType(c.integer(kind))
-		case 3:
+		case 3: // repetition_type, of which 0 is REQUIRED
 			column.required = c.integer(kind) == 0
-		case 4:
+		case 4: // name
 			column.Name = string(c.binary(kind))
 		}
 	})

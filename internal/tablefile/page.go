@@ -84,7 +84,7 @@ func (c *Chunk) visitPages(data []byte, visit func(page) error) error {
 }
 
 // readPageHeader reads the page header that r begins with. A type or a number of rows that is missing stays -1, which
-// pages refuses. Only pages of the second version say whether they are compressed; the others always are.
+// visitPages refuses. Only pages of the second version say whether they are compressed; the others always are.
 func readPageHeader(r *thriftReader) pageHeader {
 	h := pageHeader{pageType: -1, rows: -1, compressed: true}
 	r.readStruct(structType, func(id int16, fieldType byte) {
@@ -118,7 +118,7 @@ func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
 	})
 }
 
-// dataPageV2 reads a DataPageHeaderV2 of parquet.thrift.
+// dataPageV2 reads a DataPageHeaderV2 of parquet.thrift. h.levels is not zero if the page has levels of either kind.
 func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
 	r.readStruct(fieldType, func(id int16, fieldType byte) {
 		switch id {

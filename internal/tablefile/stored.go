@@ -29,7 +29,8 @@ type Table struct {
 // tailBytes is how much of a table's end is read first: footers fit in it, unless there are thousands of row groups.
 const tailBytes = 1 << 20
 
-// Open reads the footer of a stored table. A small table is read as a whole.
+// Open reads the footer of a stored table with what comes with it: a small table is read as a whole. Memory is taken
+// before it is used, and nothing has to be closed.
 func (s Source) Open(ctx context.Context) (*Table, error) {
 	tail := min(s.Size, tailBytes)
 	if err := s.Take(tail); err != nil {

@@ -162,8 +162,8 @@ func (c *thriftReader) readList(kind byte, read func(kind byte)) {
 	}
 }
 
-// listHead reads the type of a list's elements and their number. A list that has more elements than bytes are left is
-// refused, because each takes one at least.
+// listHead reads the type of a list's elements and their number: four bits each, where the number 15 says that the
+// number follows. A list that has more elements than bytes are left is refused, because each takes one at least.
 func (c *thriftReader) listHead() (kind byte, n uint64) {
 	head := c.byte()
 	n = uint64(head >> 4)

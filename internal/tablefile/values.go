@@ -57,8 +57,8 @@ func (c *Chunk) pagesOf(kind physicalType, data []byte, visit func(p page) error
 	return c.visitPages(data, visit)
 }
 
-// Bytes calls visit for each page of a chunk of byte strings. data is all bytes of the chunk. String i is
-// text[ends[i-1]:ends[i]], valid during the call only.
+// Bytes calls visit for each page of a chunk of byte strings. data is all bytes of the chunk. String i of the page is
+// text[ends[i-1]:ends[i]], the first one text[:ends[0]]; they are valid during the call only.
 func (c *Chunk) Bytes(data []byte, visit func(text []byte, ends []uint32)) error {
 	var lengths []int32
 	var ends []uint32

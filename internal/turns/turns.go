@@ -76,7 +76,7 @@ func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (worki
 		defer timer.Stop()
 		late = timer.C
 	}
-	done = sync.OnceFunc(func() { s.leave(t) })
+	done = sync.OnceFunc(func() { s.leave(t) }) // also after an error: a slot that came just then goes to the next
 	select {
 	case <-t.ready:
 		return working, done, nil
@@ -122,7 +122,8 @@ func (s *Slots) leave(t *turn) {
 }
 
 // giveSlots gives free slots to those who wait, first to the keys that were served longest ago, and then ends work that
-// has had its time if some still wait; s.mu must be held.
+// has had its time if some still wait. Keys that were not among the last turns are forgotten, so that s.served stays
+// small; they count as never served. s.mu must be held.
 func (s *Slots) giveSlots(now time.Time) {
 	for s.free > 0 && len(s.waiting) > 0 {
 		next := slices.MinFunc(s.waiting, func(a, b *turn) int { return cmp.Compare(s.served[a.key], s.served[b.key]) })
@@ -140,8 +141,9 @@ func (s *Slots) giveSlots(now time.Time) {
 	s.endOverdue(now)
 }
 
-// endOverdue ends work that has had its slot for the time share, one for each waiting caller, the longest first. If
-// more callers wait, it sets a timer for the next work; s.mu must be held.
+// endOverdue ends work that has had its slot for the time share: as much as callers wait, the longest first. Work that
+// was ended before counts, because it is about to give up its slot. If more callers wait, a timer calls endOverdue when
+// the next work has had its time. s.mu must be held.
 func (s *Slots) endOverdue(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
