@@ -2,7 +2,8 @@ package blob
 
 import "context"
 
-// DeleteBelow deletes all objects below a prefix.
+// DeleteBelow deletes all objects below a prefix. All are listed before any is deleted, so that no listing goes on
+// among objects that disappear. It ends with the first error, and the rest stays.
 func DeleteBelow(ctx context.Context, store Store, prefix string) error {
 	var keys []string
 	for o, err := range store.List(ctx, prefix, ListOptions{}) {

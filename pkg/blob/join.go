@@ -12,7 +12,7 @@ import (
 
 // Concatenate reads objects one after the other and stores them as one object, which replaces an existing one. The key
 // may be one of the sources. If an object does not have the size that its source says, nothing is stored and the result
-// is an error.
+// is an error. A small object is held in memory, because the store may read its body more than once.
 func Concatenate(ctx context.Context, store Store, key string, sources []Object) error {
 	var size int64
 	for _, source := range sources {
@@ -40,8 +40,8 @@ type Getter interface {
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 }
 
-// Join reads objects one after the other as one body. Only one of them is open at a time. If an object does not have
-// the size that its source says, Read returns an error.
+// Join reads objects one after the other as one body, which the caller closes. Only one of them is open at a time. If
+// an object does not have the size that its source says, Read returns an error.
 func Join(ctx context.Context, store Getter, sources []Object) io.ReadSeekCloser {
 	var size int64
 	for _, source := range sources {

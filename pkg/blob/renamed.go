@@ -14,8 +14,9 @@ import (
 func Renamed(store Store, here, there string) Store { return renamed{store, here, there} }
 
 type renamed struct {
-	store       Store
-	here, there string
+	store Store
+	here  string // what keys begin with for the caller
+	there string // what they begin with in the store instead
 }
 
 // storeKey returns an object's key in the store.
@@ -46,7 +47,7 @@ func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
 	return o, err
 }
 
-// List implements Lister.
+// List implements Lister. Prefixes and keys to start after are the caller's, as the keys that it returns.
 func (r renamed) List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error] {
 	if opts.StartAfter != "" {
 		opts.StartAfter = r.there + strings.TrimPrefix(opts.StartAfter, r.here)

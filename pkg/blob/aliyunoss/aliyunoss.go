@@ -91,7 +91,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	}
 	options := []oss.ClientOption{oss.HTTPClient(httpClient), oss.SetCredentialsProvider(credentials),
 		oss.RedirectEnabled(false)}
-	if region != "" {
+	if region != "" { // without one only older signatures can be made
 		options = append(options, oss.Region(region), oss.AuthVersion(oss.AuthV4))
 	}
 	client, err := oss.New(endpoint, "", "", options...)

@@ -65,9 +65,9 @@ func shouldRetry(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, errNotOSS), remote.Credentials(err) != nil, errors.As(err, &body),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return false
+		return false // what is wrong is not the answer
 	case status == 0, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
-		return true
+		return true // there was no answer, or it says so
 	case status == http.StatusNotImplemented, status == http.StatusForbidden,
 		status == http.StatusRequestEntityTooLarge, status == http.StatusRequestURITooLong:
 		return false
@@ -77,9 +77,9 @@ func shouldRetry(err error) bool {
 	return status >= http.StatusInternalServerError || codeOf(err) == "RequestTimeout"
 }
 
-// unreadable matches the SDK's error for an answer without an error of the service in its body, as a proxy's
-// (oss/conn.go). It has no type.
-var unreadable = sync.OnceValue(func() *regexp.Regexp {
+// statusOfOther matches the SDK's error for an answer without an error of the service in its body, as a proxy's
+// (oss/conn.go). It has no type, only its text has the status.
+var statusOfOther = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^oss: service returned invalid response body, status = (\d{3}) `)
 })
 
@@ -90,7 +90,7 @@ func statusOf(err error) int {
 		return refused.StatusCode
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if found := unreadable().FindStringSubmatch(err.Error()); found != nil {
+		if found := statusOfOther().FindStringSubmatch(err.Error()); found != nil {
 			status, _ := strconv.Atoi(found[1])
 			return status
 		}
@@ -104,8 +104,8 @@ func codeOf(err error) string {
 	return refused.Code
 }
 
-// mapError turns an error of the service into the errors of package blob. header is that of the answer. permission
-// names what the operation needs, for the error's text.
+// mapError turns an error of the service into the errors of package blob; nil stays nil. header is that of the answer.
+// permission names what the operation needs, for the error's text.
 func (s *Store) mapError(err error, header http.Header, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
@@ -113,6 +113,8 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	code, status := codeOf(err), statusOf(err)
 	ofService := errors.As(err, new(oss.ServiceError)) // and not of a proxy before it
 	switch {
+	case err == nil:
+		return nil
 	case status == 0:
 		return remote.Unanswered(err, "oss-endpoint")
 	case code == "NoSuchBucket":
@@ -146,7 +148,7 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	errors.As(err, &refused)
 	if found := serverTime.FindStringSubmatch(refused.RawMessage); found != nil {
 		if at, err := time.Parse(time.RFC3339, found[1]); err == nil {
-			header = http.Header{"Date": {at.UTC().Format(http.TimeFormat)}}
+			header = http.Header{"Date": {at.UTC().Format(http.TimeFormat)}} // where package remote looks for it
 		}
 	}
 	lower := strings.ToLower(refused.Message)

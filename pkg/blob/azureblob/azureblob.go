@@ -117,7 +117,7 @@ func (c *Config) newClient() (*container.Client, error) {
 			return nil, errors.New("no connection string: set --azure-connection-string")
 		}
 		client, err := container.NewClientFromConnectionString(c.ConnectionString, c.Container, options)
-		if err != nil {
+		if err != nil { // its text may have the key
 			return nil, errors.New("--azure-connection-string is not a connection string: want " +
 				"AccountName=…;AccountKey=…;BlobEndpoint=…")
 		}

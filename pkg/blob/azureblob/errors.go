@@ -15,9 +15,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// mapError turns an error of the service into the errors of package blob. permission names what the operation needs,
-// for the error's text.
+// mapError turns an error of the service into the errors of package blob; nil stays nil. permission names what the
+// operation needs, for the error's text.
 func (s *Store) mapError(err error, permission string) error {
+	if err == nil {
+		return nil
+	}
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
@@ -25,7 +28,7 @@ func (s *Store) mapError(err error, permission string) error {
 	if !errors.As(err, &response) {
 		return remote.Unanswered(err, "azure-account-url")
 	}
-	err = shortError{response}
+	err = shortError{response} // one line instead of the complete answer
 	if permission == permissionCreate && bloberror.HasCode(err, bloberror.UnauthorizedBlobOverwrite) {
 		return os.ErrExist // Azure answers so if the caller may create blobs, but not overwrite them
 	}
@@ -52,7 +55,7 @@ func (s *Store) mapError(err error, permission string) error {
 	return err
 }
 
-// shortError describes a refusal in one line; the SDK's text is the complete answer.
+// shortError describes an answer in one line; the SDK's text is all of it.
 type shortError struct{ *azcore.ResponseError }
 
 func (e shortError) Error() string { return fmt.Sprintf("%s (status %d)", e.ErrorCode, e.StatusCode) }

@@ -26,7 +26,7 @@ import (
 // the request was sent.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, createOnly bool) (attempts int,
 	err error) {
-	counted := context.WithValue(ctx, attemptsKey{}, &attempts)
+	counted := context.WithValue(ctx, attemptsKey{}, &attempts) // attemptPolicy counts into it
 	err = s.withBucket(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -107,10 +107,11 @@ func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 // success.
 func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	attempts := 0
+	counted := context.WithValue(ctx, attemptsKey{}, &attempts) // attemptPolicy counts into it
 	sum := m.sum.Sum(nil)
 	options := &blockblob.CommitBlockListOptions{AccessConditions: writeCondition(createOnly),
 		HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
-	_, err := m.client.CommitBlockList(context.WithValue(ctx, attemptsKey{}, &attempts), m.ids, options)
+	_, err := m.client.CommitBlockList(counted, m.ids, options)
 	if createOnly && bloberror.HasCode(err, bloberror.InvalidBlockList) {
 		// Another upload to the key was committed, and with that the service forgot our blocks.
 		if _, findErr := m.store.findKey(ctx, m.key); findErr == nil {

@@ -189,7 +189,8 @@ func (c *Config) CheckBucket() error {
 }
 
 // Open opens the configured backend. If the store cannot be reached now, that is a warning and not an error: collectors
-// keep what they receive until it can.
+// keep what they receive until it can. It removes white space around the variables that SDKs read, in the process's
+// environment, and hides secrets in all errors and logs of the store.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	open, ok := openers[strings.ToLower(c.Backend)]
 	if !ok {
@@ -209,7 +210,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	}
 	store = redactor.Store(store)
 	switch {
-	case c.Top: // callers use keys below Root, the bucket has them without it
+	case c.Top: // callers use keys below Root, the bucket has them below Prefix only
 		store = blob.Renamed(store, c.Root+"/", c.Prefix)
 	case c.Prefix != "":
 		store = blob.Renamed(store, "", c.Prefix)

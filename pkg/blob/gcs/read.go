@@ -28,7 +28,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	open := func(ctx context.Context, _ string, offset, length int64) (remote.Answer, error) {
 		var reader *storage.Reader
 		err := s.runWithRetries(ctx, "storage.objects.get", func() (err error) {
-			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, boundedLength(offset, length))
+			stored := object.ReadCompressed(true) // as it is stored: what is compressed is not decompressed
+			reader, err = stored.NewRangeReader(ctx, offset, boundedLength(offset, length))
 			return err
 		})
 		if err != nil {

@@ -29,7 +29,8 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 	if createOnly {
 		object, permission = object.If(storage.Conditions{DoesNotExist: true}), "storage.objects.create"
 	}
-	sent, asked := 0, 0
+	sent := 0  // how often the body was begun
+	asked := 0 // how often the SDK asked whether to repeat a request: after each failure, also after the last
 	body = remote.Body(body)
 	err = s.runWithRetries(ctx, permission, func() error {
 		sent++
@@ -39,14 +40,15 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 		// Only a cancelled context keeps the writer from storing what it has when it is closed.
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		failed := 0
+		failed := 0 // of asked, those of this upload
 		w := object.Retryer(storage.WithErrorFunc(func(err error) bool {
 			asked, failed = asked+1, failed+1
 			// The SDK repeats a single request without end. Those of chunks it repeats for half a minute.
 			return shouldRetry(err) && (size >= chunk || failed < remote.MaxAttempts)
 		})).NewWriter(ctx)
 		w.ContentType = "application/octet-stream"
-		// An object that is smaller than its chunk is sent, and repeated, by one request.
+		// An object that is smaller than its chunk is sent, and repeated, by one request: so the chunk is the least
+		// multiple of chunkUnit above size, but at most chunk.
 		w.ChunkSize = int(min(size/chunkUnit*chunkUnit+chunkUnit, chunk))
 		if _, err := io.Copy(w, body); err != nil {
 			cancel(err)
@@ -58,7 +60,7 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 	if createOnly && lacksOverwriting(err) {
 		err = os.ErrExist
 	}
-	return max(sent, asked), err // the SDK asks after the last failure, too
+	return max(sent, asked), err
 }
 
 // lacksOverwriting says whether a write was refused because it would replace an object: only that takes the right to

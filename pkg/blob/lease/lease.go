@@ -142,14 +142,16 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	return nil
 }
 
-// renewUntilDone renews the lease until its holder is done. A renewal that fails is tried again as long as the lease
-// holds. The holder's context ends with ErrLost if another process has the lease, and also, without asking the store,
-// if renewals hang or the program was suspended until others may soon take the lease.
+// renewUntilDone renews the lease until its holder is done, which ends ctx. A renewal that fails is tried again as long
+// as the lease holds. The holder's context ends with ErrLost if another process has the lease, and also, without asking
+// the store, if renewals hang or the program was suspended until others may soon take the lease: one interval before
+// it expires.
 func (l *lease) renewUntilDone(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()
-		renewing, cancel := context.WithTimeoutCause(ctx, Until(l.renewedAt.Add(l.timeout-l.timeout/renewals)), ErrLost)
+		limit := l.renewedAt.Add(l.timeout - l.timeout/renewals)
+		renewing, cancel := context.WithTimeoutCause(ctx, Until(limit), ErrLost)
 		err := l.renew(renewing)
 		if err != nil && renewing.Err() != nil {
 			err = ErrLost // most stores return the context's error, not its cause

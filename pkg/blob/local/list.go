@@ -22,7 +22,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 			parentKey = prefix[:i+1]
 			name, err := FileName(prefix[:i])
-			if prefix[:i] == "" {
+			if prefix[:i] == "" { // keys with an empty first segment
 				name, err = marker, nil
 			}
 			if err != nil {
@@ -83,7 +83,7 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 		switch {
 		case w.opts.StartAfter >= e.key && (w.opts.Delimited || !strings.HasPrefix(w.opts.StartAfter, e.key)):
 			return false, nil // all keys in it come before the first that is wanted
-		case !w.opts.Delimited || len(e.key) <= len(w.prefix):
+		case !w.opts.Delimited || len(e.key) <= len(w.prefix): // a delimited listing enters the prefix's own folder
 			return w.listFolder(path, e.key)
 		}
 		if found, err = w.holdsObject(path); err != nil || !found {
@@ -126,7 +126,7 @@ func (w *walk) entriesOf(path, parentKey string) ([]keyedEntry, error) {
 	for _, entry := range dir {
 		segment, ok := keySegment(entry.Name())
 		if !ok {
-			continue
+			continue // no key has such a name
 		}
 		key := parentKey + segment
 		if entry.IsDir() {

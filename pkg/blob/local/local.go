@@ -42,7 +42,8 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// Open opens the store in dir, which is made if it does not exist.
+// Open opens the store in dir, which is made if it does not exist. It removes old temporary files of writers that did
+// not end.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("open local store: no folder given: set --local-dir")

@@ -45,7 +45,7 @@ func New(secrets ...string) *Redactor {
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, secret := range secrets {
 		if len(secret) < 4 {
-			continue // found in every other word
+			continue
 		}
 		for _, spelled := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
 			pairs = append(pairs, spelled, instead)

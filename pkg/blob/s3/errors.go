@@ -60,7 +60,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case status == http.StatusRequestURITooLong || refusesObjectKey(code):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
-	return remote.Unanswered(err, "s3-endpoint")
+	return remote.Unanswered(err, "s3-endpoint") // err itself if there was an answer
 }
 
 const noSuchBucket, noSuchKey = "NoSuchBucket", "NoSuchKey"
@@ -112,7 +112,7 @@ func (s *Store) makeBucketIfMissing(ctx context.Context, operation func() error)
 		return err
 	}
 	input := &awss3.CreateBucketInput{Bucket: &s.bucket}
-	if s.region != defaultRegion {
+	if s.region != defaultRegion { // which must not be named
 		input.CreateBucketConfiguration = &types.CreateBucketConfiguration{
 			LocationConstraint: types.BucketLocationConstraint(s.region)}
 	}

@@ -121,26 +121,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.AccessKeyID != "" && c.Profile != "" {
 		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: set only one of them")
 	}
-	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(
-			func(t *http.Transport) { remote.Configure(t, c.Stall) })),
-		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string,
-			v ...any) {
-			log.Debugf("AWS SDK: "+format, v...)
-		})),
-		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
-		config.WithAPIOptions([]func(*middleware.Stack) error{makePauses}),
-	}
-	if c.Region != "" {
-		options = append(options, config.WithRegion(c.Region))
-	}
-	if c.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.Profile))
-	}
-	if c.AccessKeyID != "" {
-		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID,
-			c.SecretAccessKey, c.SessionToken)))
-	}
+	options := c.loadOptions(log)
 	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
@@ -178,6 +159,32 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	return s, nil
 }
 
+// loadOptions returns how the SDK loads its configuration: our client, pauses and retries, and the settings that are
+// given. The rest comes from the environment and AWS's files.
+func (c *Config) loadOptions(log logrus.FieldLogger) []func(*config.LoadOptions) error {
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(
+			func(t *http.Transport) { remote.Configure(t, c.Stall) })),
+		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string,
+			v ...any) {
+			log.Debugf("AWS SDK: "+format, v...)
+		})),
+		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
+		config.WithAPIOptions([]func(*middleware.Stack) error{makePauses}),
+	}
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	if c.AccessKeyID != "" {
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID,
+			c.SecretAccessKey, c.SessionToken)))
+	}
+	return options
+}
+
 // renewTime is how long keys are used that do not say when they expire. They may be of a file that an agent renews, and
 // the SDK reads it once.
 const renewTime = 5 * time.Minute
@@ -198,8 +205,9 @@ type provider struct {
 	refused atomic.Bool
 }
 
-// Retrieve implements aws.CredentialsProvider. It says what to set if there are no credentials: the SDK's error names
-// only the last source that it asked.
+// Retrieve implements aws.CredentialsProvider. If no credentials are found, the last keys stay in use; without such the
+// error says what to set, because the SDK's names only the last source that it asked. Credentials that do not say when
+// they expire are looked for again after renewTime.
 func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := p.findCredentials(ctx)
 	if err != nil && p.keys.HasKeys() {

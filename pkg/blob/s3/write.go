@@ -155,7 +155,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
-// sendPart uploads the next part, and notes its MD5 sum if the server's ETag is one.
+// sendPart uploads the next part, and notes its MD5 sum, for complete, if the server's ETag is one.
 func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	number := aws.Int32(int32(len(m.parts) + 1))
 	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{

@@ -44,7 +44,8 @@ var errNoRange = errors.New("the server answered a request for a part of an obje
 // errPastEnd says that a range starts at or past the end of an object.
 var errPastEnd = errors.New("the range starts at or past the end")
 
-// OpenError is the error of Open after a response with an HTTP status; mapped is that of any other request.
+// OpenError is the error of Open after a response with an HTTP status. err is what the SDK returned, and mapped the
+// driver's error for it, which stays unless the status has a meaning of its own here. err may be mapped already.
 func OpenError(status int, err, mapped error) error {
 	switch status {
 	case http.StatusRequestedRangeNotSatisfiable:

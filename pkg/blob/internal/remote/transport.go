@@ -115,7 +115,7 @@ func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 		return o.base.RoundTrip(request)
 	}
 	var ended ending
-	defer ended.awaitRead()
+	defer ended.endReads()
 	again := request.GetBody
 	request = request.WithContext(request.Context()) // a copy: a transport must not change the request
 	request.Body = &endingBody{request.Body, &ended, request.ContentLength}
@@ -134,8 +134,8 @@ type ending struct {
 	ended bool
 }
 
-// awaitRead waits for the read under way.
-func (e *ending) awaitRead() {
+// endReads waits for the read under way, and lets none follow.
+func (e *ending) endReads() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true

@@ -40,7 +40,8 @@ func NewWriter(one One, parts Parts, find Find, conditions *Conditions) Writer {
 }
 
 // Create implements blob.Creator. Not every server honours the condition that there is no object yet. Until it is known
-// whether this one does, Create looks first whether there is one, and finds out by its writes.
+// whether this one does, Create looks first whether there is one, and finds out by its writes. Without w.conditions the
+// service is known to honour it.
 func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
 	defer NameError(&err, "create", key)
 	size, err := body.Seek(0, io.SeekEnd)
@@ -72,10 +73,10 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 		w.conditions.ignoreConditions()
 		return replace()
 	case err == nil && size <= probeSize:
-		// The object is there now. A server that honours the condition must refuse to create it again. Unlike w.write,
-		// w.one returns os.ErrExist also for an object that this writer stored.
+		// The object is there now. A server that honours the condition must refuse to create it again. Unlike
+		// writeBody, putOne returns os.ErrExist also for an object that this writer stored.
 		_, again := w.putOne(ctx, key, body, size, true)
-		w.conditions.recordProbe(ifTaken(again, true))
+		w.conditions.recordProbe(existsIfLocked(again, true))
 	}
 	return err
 }
@@ -98,10 +99,10 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 		return err
 	}
 	if w.putParts != nil && inParts(size, createOnly) {
-		return ifTaken(w.putParts(ctx, key, body, size, createOnly), createOnly)
+		return existsIfLocked(w.putParts(ctx, key, body, size, createOnly), createOnly)
 	}
 	attempts, err := w.putOne(ctx, key, body, size, createOnly)
-	err = ifTaken(err, createOnly)
+	err = existsIfLocked(err, createOnly)
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -118,9 +119,9 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 	return err
 }
 
-// ifTaken returns os.ErrExist if a create-only write failed because of a lock of the object: locks keep what is there,
-// and a store may look at them before it looks at conditions. Other errors, and those of other writes, stay.
-func ifTaken(err error, createOnly bool) error {
+// existsIfLocked returns os.ErrExist if a create-only write failed because of a lock of the object: locks keep what is
+// there, and a store may look at them before it looks at conditions. Other errors, and those of other writes, stay.
+func existsIfLocked(err error, createOnly bool) error {
 	if createOnly && errors.As(err, new(lockedError)) {
 		return os.ErrExist
 	}
