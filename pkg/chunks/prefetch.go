@@ -96,7 +96,7 @@ func readObject(ctx context.Context, store Store, o blob.Object) ([]byte, error)
 		return nil, err
 	}
 	defer r.Close()
-	body := bytes.NewBuffer(make([]byte, 0, o.Size+bytes.MinRead))
+	body := bytes.NewBuffer(make([]byte, 0, o.Size+bytes.MinRead)) // with the room that ReadFrom wants at the end
 	if _, err := body.ReadFrom(r); err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Key, err)
 	}

@@ -45,7 +45,7 @@ type Reader struct {
 	prefetch *prefetch // nil without a prefetcher
 
 	unreadChunks []Chunk // those not begun
-	reopen       source  // comes before unreadChunks if it has a key: see finish and findCompacted
+	reopen       source  // comes before unreadChunks if it has a key: see endBody and findCompacted
 	offset       int64   // in the stream, of the next byte
 	expect       int64   // 0 once it was reached
 
@@ -112,8 +112,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// nextChunk takes the next chunk to read from the unread ones. If bytes are missing before it, it stays there, and open
-// reports the gap first. ok is false at the end of what is to be read.
+// nextChunk takes the next chunk to read: the one to reopen, or the first of the unread ones. If bytes are missing
+// before that, it stays among them, and openNext reports the gap first. ok is false at the end of what is to be read.
 func (r *Reader) nextChunk() (next source, ok bool) {
 	switch {
 	case r.reopen.Object.Key != "":
@@ -132,7 +132,8 @@ func (r *Reader) nextChunk() (next source, ok bool) {
 }
 
 // openNext opens the next chunk at the reader's offset. It may also skip a chunk whose bytes were read before, or
-// return a *Gap if bytes are missing before the chunk. The error is io.EOF at the end.
+// return a *Gap if bytes are missing before the chunk. Of a plain chunk it requests no more than the caller is expected
+// to read; endBody has the rest requested if the caller reads on. The error is io.EOF at the end.
 func (r *Reader) openNext() error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (r *Reader) openNext() error {
 		return io.EOF
 	}
 	if r.beginsRegion(next.Chunk) {
-		r.offset = next.Offset
+		r.offset = next.Offset // offsets jump there, no bytes are missing
 	}
 	if next.Offset > r.offset {
 		gap := &Gap{Key: r.stream.Key, From: r.offset, To: next.Offset}
@@ -290,7 +291,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// storedReader reads an object as it is stored. It keeps the store's own error, because decompressors do not
+// storedReader reads an object as it is stored. In err it keeps the store's own error, because decompressors do not
 // distinguish it from damage.
 type storedReader struct {
 	io.ReadCloser

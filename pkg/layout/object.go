@@ -269,7 +269,7 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 	if !ok || rest == "" || strings.HasSuffix(rest, "/") {
 		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
 	}
-	stream, offset, compression, explicit := ParseChunk(key)
+	stream, offset, compression, hasOffset := ParseChunk(key)
 	o := Object{Stream: stream, Offset: offset, Compression: compression}
 	folder, name, _ := strings.Cut(strings.TrimPrefix(stream, prefix), "/")
 	if s.Version == V17 {
@@ -278,7 +278,7 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 			var within bool
 			folder, name, within = strings.Cut(name, "/")
 			if folder == "logs" && within {
-				return logObject(o, key, node, name, explicit)
+				return logObject(o, key, node, name, hasOffset)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 		if err != nil || !within {
 			return Object{}, fmt.Errorf("%w: %.300q: want logs/{node}/{path}", ErrForeign, key)
 		}
-		return logObject(o, key, node, p, explicit)
+		return logObject(o, key, node, p, hasOffset)
 	}
 	if err := o.inFolder(folder, name); err != nil {
 		return Object{}, fmt.Errorf("%w: %.300q: %w", ErrForeign, key, err)
@@ -348,10 +348,11 @@ func snapshotPath(name string, compression Compression) (string, error) {
 	return p, nil
 }
 
-// logObject completes a log's object. An ending is a compression's only if the key has an offset: see LogChunkKey.
-func logObject(o Object, key string, node rayid.Node, logPath string, explicit bool) (Object, error) {
+// logObject completes a log's object. An ending such as .gz is a compression's only if the key has an offset, else the
+// log's own: see LogChunkKey.
+func logObject(o Object, key string, node rayid.Node, logPath string, hasOffset bool) (Object, error) {
 	o.Kind, o.Node = Log, node
-	if !explicit && o.Compression != Plain {
+	if !hasOffset && o.Compression != Plain {
 		logPath += o.Compression.Ext()
 		o.Stream += o.Compression.Ext()
 		o.Compression = Plain

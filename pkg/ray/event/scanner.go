@@ -172,7 +172,8 @@ func (f *fields) keepOfBody(key, value []byte) {
 }
 
 // fillEnvelope fills the event's envelope from the fields that were kept. A field that cannot be read does not stop the
-// batch: the time stays zero, and an invalid ID is noted in Invalid.
+// batch: the time stays zero, and an invalid ID is noted in Invalid. An event of a type that belongs to the session has
+// no job, whatever it names.
 func (s *Scanner) fillEnvelope() {
 	e, f := &s.event, &s.fields
 	e.Type, e.Session = ParseType(stringContent(f.typ)), stringContent(f.session)

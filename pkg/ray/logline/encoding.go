@@ -21,8 +21,11 @@ const (
 	UTF16BE
 )
 
-// EncodingOf tells the encoding of a text from its first bytes. It is UTF-16 if they have a byte order mark, or if
-// nearly every second byte is zero.
+// sampleBytes is how many bytes of a text are looked at to tell its encoding.
+const sampleBytes = 64
+
+// EncodingOf tells the encoding of a text from its first bytes. It is UTF-16 if they have a byte order mark, or if at
+// least three of four characters have a first byte of zero and none a second, or the reverse, as texts in English have.
 func EncodingOf(first []byte) Encoding {
 	switch {
 	case bytes.HasPrefix(first, []byte{0xff, 0xfe}):
@@ -34,16 +37,17 @@ func EncodingOf(first []byte) Encoding {
 	if len(first) < enough {
 		return Bytes
 	}
-	zeros := [2]int{}
-	for i, c := range first[:min(len(first)&^1, 64)] {
+	chars := min(len(first), sampleBytes) / 2 // of two bytes each
+	zeros := [2]int{}                         // of the first and of the second bytes
+	for i, c := range first[:2*chars] {
 		if c == 0 {
-			zeros[i&1]++
+			zeros[i%2]++
 		}
 	}
-	switch half := min(len(first)&^1, 64) / 2; {
-	case zeros[0] == 0 && zeros[1] >= half-half/4:
+	switch most := chars - chars/4; {
+	case zeros[0] == 0 && zeros[1] >= most:
 		return UTF16LE
-	case zeros[1] == 0 && zeros[0] >= half-half/4:
+	case zeros[1] == 0 && zeros[0] >= most:
 		return UTF16BE
 	}
 	return Bytes
@@ -63,7 +67,7 @@ func (e Encoding) Append(to, text []byte) []byte {
 				i += 2
 			}
 		}
-		if r != 0xfeff {
+		if r != 0xfeff { // a byte order mark
 			to = utf8.AppendRune(to, r)
 		}
 	}
@@ -135,8 +139,8 @@ func (d *decoder) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next reads and decodes a block. The encoding is known once 64 bytes were read, or the text has ended. After an error
-// that is not the end, reading may go on: the text behind a gap follows.
+// next reads and decodes a block. The encoding is known once sampleBytes were read, or the text has ended. After an
+// error that is not the end, reading may go on: the text behind a gap follows.
 func (d *decoder) next() {
 	if d.raw == nil {
 		d.raw = make([]byte, 0, decodeBlock)
@@ -144,7 +148,7 @@ func (d *decoder) next() {
 	n, err := d.in.Read(d.raw[len(d.raw):cap(d.raw)])
 	d.raw, d.err = d.raw[:len(d.raw)+n], err
 	if !d.known {
-		if len(d.raw) < 64 && err == nil {
+		if len(d.raw) < sampleBytes && err == nil {
 			return
 		}
 		d.known, d.encoding = true, EncodingOf(d.raw)

@@ -18,9 +18,10 @@ func logfmt(b []byte, clock *Clock) (h Header) {
 			break
 		}
 		value, rest := pairValue(b[name+1:])
-		if level := keyOf(b[:name]); level.kind == keyLevel && h.Level == Unknown {
+		switch k := keyOf(b[:name]); {
+		case k.kind == keyLevel && h.Level == Unknown:
 			h.Level = levelInAnyCase(value)
-		} else if level.kind == keyTime && !h.Dated {
+		case k.kind == keyTime && !h.Dated:
 			h.Time, h.Dated = timeOf(value, clock)
 		}
 		b = bytes.TrimLeft(rest, " ")

@@ -88,14 +88,14 @@ func (m *moment) unixNs(clock *Clock) (ns int64, ok bool) {
 	return m.onClockDay(clock)
 }
 
-// onClockDay returns when the time of day was within the clock's range. ok is false if it was not, or if the range is
-// too long for that to be certain.
+// onClockDay returns when the time of day was within the clock's range, with Slack around it. ok is false if it was
+// not, or if it may have been twice, because the range with its Slack is about a day long.
 func (m *moment) onClockDay(clock *Clock) (ns int64, ok bool) {
 	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*Slack {
 		return 0, false
 	}
 	first := time.Unix(0, clock.From).In(clock.zoneOrUTC())
-	for day := -1; day <= 2; day++ {
+	for day := -1; day <= 2; day++ { // the range may begin the day before, and end in the days after
 		on := first.AddDate(0, 0, day)
 		if at, valid := m.onDate(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.outside(at) == 0 {
 			return at, true
@@ -172,7 +172,7 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 		n = m.readEpoch(b, digits, bracketed)
 	}
 	if n == 0 || n < len(b) && (isDigit(b[n]) || isLetter(b[n]) || b[n] == '<' || b[n] == '%' || b[n] == '=') {
-		return m, 0
+		return m, 0 // the numbers are a part of something else, such as the time left in a progress bar: "00:01<00:05"
 	}
 	return m, n
 }
@@ -288,7 +288,7 @@ func (m *moment) readFraction(b []byte) (n int) {
 	if b[0] == ':' && digits != 3 && digits != 6 {
 		return 0
 	}
-	for i := range 9 {
+	for i := range 9 { // digits of nanoseconds
 		m.nano *= 10
 		if i < digits {
 			m.nano += int(b[1+i] - '0')
@@ -322,8 +322,8 @@ func (m *moment) readZone(b []byte) (n int) {
 		return 0
 	}
 	hours, minutes := valueOf(b[n+1:n+3]), valueOf(b[at:at+2])
-	if hours > 14 || minutes > 59 || at+2 < len(b) &&
-		(isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) {
+	if hours > 14 || minutes > 59 || at+2 < len(b) && // no zone is further from UTC
+		(isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) { // or a number or a time of day goes on
 		return 0
 	}
 	m.hasZone, m.east = true, 3600*hours+60*minutes
@@ -370,7 +370,7 @@ func epochNs(b []byte) int64 {
 	}
 	var n int64
 	for _, c := range b[:digits] {
-		if n > (1<<63-1-9)/10 {
+		if n > (1<<63-1-9)/10 { // more than int64 holds
 			return 0
 		}
 		n = 10*n + int64(c-'0')

@@ -83,8 +83,8 @@ func (f *fields) header(clock *Clock) (h Header) {
 	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" &&
 		f.ranks[keyMessage] == 2 {
 		// Docker's own JSON has no level: it has the line as text in "log", a key of rank 2.
-		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown &&
-			h.Dated {
+		text := f.message[1:min(len(f.message)-1, MaxHeader)]
+		if inner, _ := parseText(text, nil, clock); inner.Level != Unknown && h.Dated { // nil: JSON in it is not read
 			h.Level = inner.Level
 		}
 	}
@@ -97,7 +97,7 @@ const recordDepth = 2
 // readMembers reads the members of a JSON object from i on, and returns where the object ends. The object may be cut.
 // parent is the object's key, nil for the record itself. depth is how many levels of objects are read, with this one.
 func (f *fields) readMembers(b []byte, i int, parent []byte, depth int) int {
-	for i < len(b) {
+	for i < len(b) { // at the beginning of a member, or before it
 		switch b[i] {
 		case '}':
 			return i + 1
@@ -110,13 +110,13 @@ func (f *fields) readMembers(b []byte, i int, parent []byte, depth int) int {
 				return i
 			}
 			if b[i] != ':' {
-				continue
+				continue // a string without a value: damaged
 			}
 			for i++; i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r'); i++ {
 			}
 			i = f.readMember(b, i, parent, name, depth)
 		case '{', '[':
-			return len(b) // no object
+			return len(b) // a value without a name: this is no object
 		default:
 			i++
 		}
@@ -138,12 +138,15 @@ func keyIn(parent, name []byte, nested bool) key {
 }
 
 // readMember reads the value at i of the member name, and returns where it ends. Of several values of a kind, the one
-// whose key has the lowest rank is kept. parent and depth are as in readMembers.
+// whose key has the lowest rank is kept. A value that is cut is kept only if it is a string or an object. The members
+// of an object that may have a part of the record, such as "log", are read, too. parent and depth are as in
+// readMembers.
 func (f *fields) readMember(b []byte, i int, parent, name []byte, depth int) (end int) {
 	if i >= len(b) {
 		return i
 	}
-	k := keyIn(parent, name, depth < 2)
+	nested := depth < recordDepth
+	k := keyIn(parent, name, nested)
 	if b[i] == '{' && depth > 1 && (k.kind == keyInside || string(name) == "log") {
 		return f.readMembers(b, i+1, name, depth-1)
 	}
@@ -167,7 +170,7 @@ func (f *fields) readMember(b []byte, i int, parent, name []byte, depth int) (en
 	case keyTime:
 		f.time = value
 		if _, ok := objectTime(value, &anyClock); !ok {
-			return end
+			return end // it counts only if no other key has a time
 		}
 	case keyMessage:
 		f.message = value
@@ -190,7 +193,7 @@ func (f *fields) levelOf() Level {
 }
 
 // levelOf reads the value of a key that has a level: a letter, a name, a number, or an object with a name (loguru). The
-// name of the key tells what letters and numbers mean.
+// name of the key tells what letters and numbers mean; a letter is a level only of keys of which that is known.
 func levelOf(name, value []byte) Level {
 	switch value[0] {
 	case '"':
@@ -207,9 +210,8 @@ func levelOf(name, value []byte) Level {
 		}
 		return levelInAnyCase(text)
 	case '{':
-		var inner struct{ name, number []byte }
-		i := 1
-		for i < len(value) {
+		var levelName []byte // the member "name"
+		for i := 1; i < len(value); {
 			if value[i] != '"' {
 				i++
 				continue
@@ -225,10 +227,10 @@ func levelOf(name, value []byte) Level {
 			}
 			i = valueEnd(value, at)
 			if string(key) == "name" {
-				inner.name = bytes.Trim(value[at:min(i, len(value))], `"`)
+				levelName = bytes.Trim(value[at:min(i, len(value))], `"`)
 			}
 		}
-		return levelInAnyCase(inner.name)
+		return levelInAnyCase(levelName)
 	}
 	if isShortNumber(value) {
 		return numberLevel(name, value)
@@ -242,7 +244,8 @@ func isShortNumber(digits []byte) bool {
 }
 
 // numberLevel is the level that a number stands for: by the key's name, the severity of OpenTelemetry (1 to 24) or of
-// syslog, or the level of Python's logging; else that of bunyan and pino, which count by tens from 10 to 60.
+// syslog, or the level of Python's logging; else that of bunyan and pino, which count by tens from 10 (trace) to 60
+// (fatal). Python has no trace: it counts from 10 (debug) to 50 (critical).
 func numberLevel(name, digits []byte) Level {
 	n := valueOf(digits)
 	switch string(name) {
@@ -251,11 +254,11 @@ func numberLevel(name, digits []byte) Level {
 		case n >= 1 && n <= 8:
 			return Debug
 		case n >= 9 && n <= 24:
-			return Level(n-9)/4 + Info
+			return Level(n-9)/4 + Info // four numbers for each level
 		}
 		return Unknown
 	case "levelno", "level_number":
-		n += 10
+		n += 10 // as bunyan counts
 	case "PRIORITY":
 		return syslogLevel(n)
 	}
@@ -276,26 +279,25 @@ func objectTime(value []byte, clock *Clock) (ns int64, ok bool) {
 		return 0, false
 	case value[0] == '"':
 		return timeOf(bytes.Trim(value, `"`), clock)
-	case value[0] == '{':
-		var seconds int64
+	case value[0] == '{': // the first number is the time, in seconds or as text, and one behind "nano" is its fraction
 		for i := 1; i < len(value); i++ {
 			if isDigit(value[i]) && !isDigit(value[i-1]) {
 				digits := countDigits(value[i:])
 				switch {
-				case seconds == 0:
-					if seconds, ok = timeOf(value[i:textEnd(value, i)], clock); !ok {
-						seconds = epochNs(value[i : i+digits])
+				case ns == 0:
+					if ns, ok = timeOf(value[i:textEnd(value, i)], clock); !ok {
+						ns = epochNs(value[i : i+digits])
 					}
-					if seconds == 0 {
+					if ns == 0 {
 						return 0, false
 					}
-				case digits <= 9 && seconds%1e9 == 0 && bytes.Contains(bytes.ToLower(value[:i]), []byte("nano")):
-					return seconds + int64(valueOf(value[i:i+digits])), true
+				case digits <= 9 && ns%1e9 == 0 && bytes.Contains(bytes.ToLower(value[:i]), []byte("nano")):
+					return ns + int64(valueOf(value[i:i+digits])), true
 				}
 				i += digits
 			}
 		}
-		return seconds, seconds != 0
+		return ns, ns != 0
 	}
 	ns = epochNs(value)
 	return ns, ns != 0

@@ -51,9 +51,9 @@ func Expand(line []byte) []byte {
 		said += "\n" + exception
 	}
 	switch {
-	case own.Run != "":
+	case own.Run != "": // there is no text of it to be like
 		return nil
-	case len(own.Level) == 1 && own.Time != "":
+	case len(own.Level) == 1 && own.Time != "": // of Ray's C++ processes
 		component := ""
 		if own.Component != "" {
 			component = "(" + own.Component + ") "
@@ -63,7 +63,7 @@ func Expand(line []byte) []byte {
 	case own.ComponentName != "" && own.Time != "":
 		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
 			said)
-	case exception == "" && !strings.Contains(said, "\n"):
+	case exception == "" && !strings.Contains(said, "\n"): // the line itself says as much
 		return nil
 	}
 	name := textOfValue(f.level)

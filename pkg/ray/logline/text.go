@@ -46,12 +46,13 @@ func parseText(b, whole []byte, clock *Clock) (read Header, messageAt int) {
 	return h.Header, n
 }
 
-// beginsIndented says whether a line begins a record though it is indented. Rust's tracing indents times by up to 4
-// columns. Levels are aligned to the right or padded in a column of 8: rich prints one after the space of a time that
-// it leaves out, because it is that of the line before.
+// beginsIndented says whether a line begins a record though it is indented. Rust's tracing indents times, which have a
+// date, by up to 4 columns. Levels are aligned to the right or padded in a column of 8: rich prints one after the space
+// of a time that it leaves out, because it is that of the line before.
 func beginsIndented(b []byte, indent int) bool {
 	rest := b[indent:]
-	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {
+	const bracketed = false
+	if _, n := readMoment(rest, bracketed); n > len("00:00:00.000") && indent <= 4 {
 		return true
 	}
 	word := leadingCapitals(rest)
@@ -93,7 +94,8 @@ func isPythonWarning(b []byte) bool {
 }
 
 // readFields reads the fields at the beginning of b, such as a time, a level and names, and returns where the message
-// begins. A group is what is between brackets: in one (inGroup), a level may also be a letter or in small letters.
+// begins. A group is what is between brackets: in one (inGroup), a level may also be a letter or in small letters. Of a
+// line, and of the groups in it, at most maxFields are read. Behind a level only a time may follow.
 func (h *header) readFields(b []byte, inGroup bool) (i int) {
 	for ; h.fieldCount < maxFields; h.fieldCount++ {
 		var delimited bool
@@ -114,7 +116,7 @@ func (h *header) readFields(b []byte, inGroup bool) (i int) {
 		next := 0
 		switch b[i] {
 		case '{':
-			if i+1 < len(b) && b[i+1] == '"' {
+			if i+1 < len(b) && b[i+1] == '"' { // the message is JSON, which may have what the line's own fields lack
 				h.addMissing(parseObject(h.whole[max(0, bytes.Index(h.whole, []byte(`{"`))):], h.clock))
 				return i
 			}
@@ -289,8 +291,9 @@ func groupLevel(inner []byte) Level {
 	return Unknown
 }
 
-// readPriority reads the priority of syslog that b begins with, such as "<11>" or "<11>1", and returns its length.
-// Other words in such brackets are skipped, if a time or level was read before; otherwise it returns 0.
+// readPriority reads the priority of syslog that b begins with, such as "<11>" or "<11>1" (RFC 5424), and returns its
+// length. It is a facility, from 0 to 23, times 8 and a severity, and does not count as a field. Other words in such
+// brackets are skipped, if a time or level was read before; otherwise it returns 0.
 func (h *header) readPriority(b []byte) int {
 	end := bytes.IndexByte(b[:min(len(b), 40)], '>')
 	if end < 0 {
@@ -308,14 +311,16 @@ func (h *header) readPriority(b []byte) int {
 	}
 	h.Level = syslogLevel(valueOf(b[1:end]) & 7)
 	h.fieldCount--
-	if len(b) > end+2 && b[end+1] == '1' && b[end+2] == ' ' {
+	if len(b) > end+2 && b[end+1] == '1' && b[end+2] == ' ' { // the version of the protocol
 		return end + 2
 	}
 	return end + 1
 }
 
-// readWord reads the level or skips the name that b begins with, and returns how many bytes that has; 0 if the message
-// begins here. delimited and inGroup are as in readLevel.
+// readWord reads the level or skips the name that b begins with, such as a program's or a module's, and returns how
+// many bytes that has; 0 if the message begins here. A message ends the header, so what may be its first word counts as
+// a name only if what is around it says so: a separator, a name's form, or a level behind it. delimited and inGroup are
+// as in readLevel.
 func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 	size := wordSize(b)
 	word := b[:size]
@@ -330,7 +335,7 @@ func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 		}
 	}
 	if h.Level != Unknown {
-		return 0
+		return 0 // behind the level is the message
 	}
 	last := word[size-1]
 	separated := last == ':' || separatorFollows(b[size:])
@@ -338,7 +343,7 @@ func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 		return 0
 	}
 	switch {
-	case bytes.ContainsAny(word, `"'=`) && !h.Dated:
+	case bytes.ContainsAny(word, `"'=`) && !h.Dated: // no name has these
 		return 0
 	case separated, inGroup && h.Dated:
 		h.nameCount++
@@ -350,7 +355,7 @@ func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 			return size + 3
 		}
 	case looksLikeName(word):
-		if h.nameCount++; h.nameCount > 5 || !h.isHeader && h.nameCount > 2 {
+		if h.nameCount++; h.nameCount > 5 || !h.isHeader && h.nameCount > 2 { // a message may have several such words
 			return 0
 		}
 	default: // a name of one word, or the message's first

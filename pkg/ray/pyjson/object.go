@@ -211,9 +211,9 @@ func (o *Object) Bool(key string) bool {
 	return v
 }
 
-// Rewrite returns a deep copy of a value in which all members of objects went through change. It returns the member's
-// new name and, if replace is true, its new value; if replace is false, the member's value is rewritten in the same
-// way.
+// Rewrite returns a deep copy of a value in which all members of objects went through change. change returns the
+// member's new name and, if replace is true, its new value, which is not changed further; if replace is false, the
+// member's value is rewritten in the same way.
 func Rewrite(v any, change func(key string, value any) (name string, replaced any, replace bool)) any {
 	switch v := v.(type) {
 	case *Object:
