@@ -25,8 +25,8 @@ const (
 // events and stores the rest. It returns nil only if everything is stored that the collector has the right to read,
 // also of events that were refused. What is not stored stays in the spool and on disk for the next start.
 //
-// Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its
-// goroutine is abandoned.
+// Close returns by ctx's deadline, or soon after ctx is cancelled: the steps' context ends a margin before, in which
+// they can stop. If a step hangs, the error names it, and its goroutine is abandoned.
 func (c *Collector) Close(ctx context.Context) error {
 	margin := maxMargin
 	if deadline, ok := ctx.Deadline(); ok {
@@ -65,7 +65,8 @@ type shutdown struct {
 }
 
 // runSteps makes all steps, also after one failed, but stores the ends of sessions only if everything else is stored.
-// The metrics' last figures are not worth an error. Close may return earlier.
+// The metrics' last figures are not worth an error, and the steps that only end goroutines have none. Close may return
+// earlier.
 func (s *shutdown) runSteps() error {
 	c := s.c
 	c.draining.Store(true)
@@ -79,7 +80,7 @@ func (s *shutdown) runSteps() error {
 	})
 	_ = s.runStep("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
 	_ = s.runStep("ending the uploads under way", func(ctx context.Context) error {
-		ctx, cancel := withShare(ctx)
+		ctx, cancel := withShareOfTime(ctx)
 		defer cancel()
 		c.shipper.Close(ctx)
 		return nil
@@ -104,8 +105,8 @@ func (s *shutdown) runStep(step string, work func(context.Context) error) error 
 	return err
 }
 
-// withShare gives one step a fifth of the time that remains, so that enough remains for the last uploads.
-func withShare(ctx context.Context) (context.Context, context.CancelFunc) {
+// withShareOfTime gives one step a fifth of the time that remains, so that enough remains for the last uploads.
+func withShareOfTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := 5 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline) / 5
@@ -119,10 +120,10 @@ func (c *Collector) finalSnapshots(ctx context.Context) error {
 		return nil
 	}
 	c.taker.Close()
-	asking, cancel := withShare(ctx)
+	asking, cancel := withShareOfTime(ctx)
 	defer cancel()
 	c.taker.Final(asking)
-	storing, cancel := withShare(ctx)
+	storing, cancel := withShareOfTime(ctx)
 	defer cancel()
 	if err := c.taker.Finish(storing); err != nil {
 		return fmt.Errorf("store the last snapshots: %w", err)
@@ -136,7 +137,7 @@ func (c *Collector) lastMetrics(ctx context.Context) error {
 		return nil
 	}
 	c.scraper.Close()
-	ctx, cancel := withShare(ctx)
+	ctx, cancel := withShareOfTime(ctx)
 	defer cancel()
 	c.scraper.ScrapeOnce(ctx)
 	return nil
@@ -150,11 +151,11 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 	if err != nil || len(present) == 0 {
 		return err
 	}
-	ctx, cancel := withShare(ctx)
+	ctx, cancel := withShareOfTime(ctx)
 	defer cancel()
 	for {
 		running, err := c.runs.lookForRaylets(time.Now())
-		if err != nil || !anyOf(present, running) {
+		if err != nil || !anyRuns(present, running) {
 			return err
 		}
 		if backoff.Sleep(ctx, rayPoll) != nil {
@@ -165,7 +166,7 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 
 // stopTaking stops the server of events after it has answered its current requests.
 func (c *Collector) stopTaking(ctx context.Context) error {
-	ctx, cancel := withShare(ctx)
+	ctx, cancel := withShareOfTime(ctx)
 	defer cancel()
 	return c.opts.Servers.stopTaking(ctx)
 }
@@ -224,7 +225,7 @@ func (c *Collector) endSessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	another := anyOf(present, running)
+	otherRuns := anyRuns(present, running) // for a session that does not run itself
 	var failed error
 	for _, s := range present {
 		if running[s.Name] {
@@ -232,15 +233,15 @@ func (c *Collector) endSessions(ctx context.Context) error {
 			continue
 		}
 		const closing = true
-		if at, ended := c.runs.endOf(s, latest, another, closing, now); ended && !c.sessions.stateOf(s.Name).Ended {
+		if at, ended := c.runs.endOf(s, latest, otherRuns, closing, now); ended && !c.sessions.stateOf(s.Name).Ended {
 			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.headOf(s.Name), at))
 		}
 	}
 	return failed
 }
 
-// anyOf says whether any of the sessions runs.
-func anyOf(present []logs.Session, running map[string]bool) bool {
+// anyRuns says whether any of the sessions runs.
+func anyRuns(present []logs.Session, running map[string]bool) bool {
 	return slices.ContainsFunc(present, func(s logs.Session) bool { return running[s.Name] })
 }
 
@@ -257,8 +258,8 @@ type lastScans struct {
 	tailer *logs.Tailer
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // may be read after done
-	count  atomic.Int32
+	err    error        // may be read after done
+	count  atomic.Int32 // of scans that ended
 	// idle is false while a scan runs and before the first.
 	idle atomic.Bool
 }

@@ -95,7 +95,7 @@ func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 	if c.opts.Head && client != nil {
 		c.taker = c.newTaker(client, c.places)
 	}
-	c.answers, c.healthAnswers = c.routes(events), c.routes(nil)
+	c.answers, c.healthAnswers = c.routes(events), c.routes(nil) // without events
 	c.opts.Redact.Register(c.opts.Registerer)
 	registerReady(c.opts.Registerer, c.notReady)
 	return nil
@@ -142,7 +142,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	s := o.Ship
 	s.Store, s.Prepare, s.Dir = o.Store, c.sessions.prepareStream, o.SpoolDir
 	s.Groups = []ship.Group{
-		c.spooledGroup("events", 0, o.EventCompression),
+		c.spooledGroup("events", noKind, o.EventCompression),
 		c.spooledGroup("metrics", layout.Metrics, layout.Zstd),
 		{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Logs: true},
 		c.spooledGroup("empty_logs", layout.EmptyLogs, layout.Plain),
@@ -168,8 +168,8 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 	s.Client, s.Store, s.Dir = client, o.Store, filepath.Join(o.SpoolDir, "snapshots")
 	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.refOf(session), url) }
 	s.Check, s.Prepare, s.Series = places.checkMissing, c.sessions.storeMarker, c.spoolSeries
-	s.Version = func(session, version string) { c.sessions.recordFacts(session, version, 0) }
-	s.Nodes = func(session string, count int) { c.sessions.recordFacts(session, "", count) }
+	s.Version = c.sessions.recordVersion
+	s.Nodes = c.sessions.recordNodes
 	s.Zone = c.sessions.learnZone
 	s.Redact, s.Log, s.Registerer = o.Redact.For("snapshots"), o.Log, o.Registerer
 	return snapshot.New(s)
@@ -185,7 +185,8 @@ func (c *Collector) newScraper() *scrape.Scraper {
 	s.Dir, s.Head, s.Host = o.RayTmpDir, o.Head, nodeAddress(o.PodIP)
 	s.Labels = []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}}
 	s.Running, s.Node, s.Append = c.runningSession, c.finder.Node, c.spoolMetrics
-	s.Redact, s.MaxBytes = o.Redact.For("metrics"), o.EventBodyBytes/3
+	s.Redact = o.Redact.For("metrics")
+	s.MaxBytes = o.EventBodyBytes / 3 // like that, it follows the container's memory limit; 0: the default
 	s.Log, s.Registerer = o.Log, o.Registerer
 	if o.Metrics == MetricsAuto {
 		s.Allowed = c.metricsAllowed

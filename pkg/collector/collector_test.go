@@ -270,7 +270,7 @@ func TestZone(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "sessions.json")
 		s := must.Get(newSessions(o, path))(t)
 		s.learnZone(name, offset)
-		s.recordFacts(name, "2.60.0", 1)
+		s.recordVersion(name, "2.60.0")
 		must.OK(t, s.storeStart(t.Context(), name, headNode{}, false))
 		s = must.Get(newSessions(o, path))(t)
 		must.OK(t, s.storeEnd(t.Context(), name, headNode{}, time.Unix(1795300000, 0)))
@@ -297,7 +297,8 @@ func TestMetadata(t *testing.T) {
 	if err := s.storeStart(t.Context(), name, head, false); err != nil || len(store.Keys()) != 0 {
 		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
 	}
-	s.recordFacts(name, "2.60.0", 2)
+	s.recordVersion(name, "2.60.0")
+	s.recordNodes(name, 2)
 	for range 2 {
 		if err := s.storeStart(t.Context(), name, head, false); err != nil {
 			t.Error(err)

@@ -54,8 +54,8 @@ func missingSessionAdvice(session string) string {
 }
 
 // destinationOf returns where events that name a session are stored. Events that name no session (""), or a session
-// without a folder, are stored with the running session: only this node's processes can have sent them. An error says
-// that the events cannot be placed yet: Ray has to send them again.
+// without a folder, are stored with the running session, or else the latest: only this node's processes can have sent
+// them. An error says that the events cannot be placed yet: Ray has to send them again.
 func (p *places) destinationOf(session string) (sink.Destination, error) {
 	if !node.IsSession(session) {
 		session = ""
@@ -79,8 +79,8 @@ func (p *places) destinationOf(session string) (sink.Destination, error) {
 				p.dir, missingSessionAdvice(session))
 		}
 	}
-	for _, running := range []string{p.latest(), p.linkedSession(), p.finder.Newest()} {
-		if at, ok := p.cachedDestination(running); ok {
+	for _, latest := range []string{p.latest(), p.linkedSession(), p.finder.Newest()} {
+		if at, ok := p.cachedDestination(latest); ok {
 			return at, nil
 		}
 	}

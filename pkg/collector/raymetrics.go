@@ -73,7 +73,7 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 		if version, err = c.headVersion(ctx); err != nil {
 			return fmt.Errorf("metrics are not read before Ray's version is known (unless --metrics=on): %w", err)
 		}
-		c.sessions.recordFacts(session, version, 0)
+		c.sessions.recordVersion(session, version)
 	}
 	if rayversion.Since(version, metricsSince) {
 		return nil

@@ -141,7 +141,7 @@ func TestMetricsAuto(t *testing.T) {
 			c, err := New(o)
 			must.OK(t, err)
 			if head && version != "" {
-				c.sessions.recordFacts(session().Name, version, 1)
+				c.sessions.recordVersion(session().Name, version)
 			}
 			err = c.metricsAllowed(t.Context(), session().Name)
 			if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {

@@ -106,9 +106,9 @@ func (r *runs) newestSession() string {
 
 // endOf says whether a session whose raylet does not listen has ended, and when. Its end is not certain before the
 // raylet has been away for endDelay, or before nothing was written for a while, unless one of two things shows it:
-// another, that this node runs another session, or closing, that the collector ends, which it does after Ray. latest is
-// the session that session_latest names.
-func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now time.Time) (at time.Time, ended bool) {
+// otherRuns, that this node runs another session, or closing, that the collector ends, which it does after Ray. latest
+// is the session that session_latest names.
+func (r *runs) endOf(s logs.Session, latest string, otherRuns, closing bool, now time.Time) (at time.Time, ended bool) {
 	r.mu.Lock()
 	seen, ran := r.runs[s.Name]
 	r.mu.Unlock()
@@ -116,13 +116,13 @@ func (r *runs) endOf(s logs.Session, latest string, another, closing bool, now t
 	case ran && seen.gone.IsZero():
 		return now, false // it runs again since
 	case ran:
-		return seen.endTime(s.LastWrite), another || closing || now.Sub(seen.gone) >= endDelay
+		return seen.endTime(s.LastWrite), otherRuns || closing || now.Sub(seen.gone) >= endDelay
 	case s.LastWrite.IsZero(): // Ray has written nothing to its logs
 		return now, closing && s.Name == latest
-	case s.Name == latest && !another:
+	case s.Name == latest && !otherRuns:
 		return s.LastWrite, closing // its raylet may be about to start, or is in another network namespace
 	}
-	return s.LastWrite, another || closing || s.Quiet
+	return s.LastWrite, otherRuns || closing || s.Quiet
 }
 
 // endTime is when a session ended whose raylet is gone: at the last sign of it.
@@ -191,17 +191,17 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 		return err
 	}
 	c.runs.keepOnly(present)
-	another := anyOf(present, running)
+	otherRuns := anyRuns(present, running) // for a session that does not run itself
 	var failed error
 	for _, s := range present {
 		_, ran := c.runs.ranSince(s.Name)
 		// The latest session may run without a raylet that can be seen, as in another network namespace.
-		if running[s.Name] || (s.Name == latest && !ran && !another) {
+		if running[s.Name] || (s.Name == latest && !ran && !otherRuns) {
 			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name]))
 			continue
 		}
 		const closing = false
-		at, ended := c.runs.endOf(s, latest, another, closing, now)
+		at, ended := c.runs.endOf(s, latest, otherRuns, closing, now)
 		if !ended {
 			continue
 		}

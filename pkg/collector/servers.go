@@ -236,7 +236,8 @@ func (c *Collector) notReady() error {
 // Loopback is the pod itself, by IPv4 and IPv6: Ray's exporter may be configured with localhost, 127.0.0.1 or ::1.
 const Loopback = "localhost"
 
-// listen opens a port on an address: an IP address, "" for all addresses, or Loopback. Port 0 is any free port.
+// listen opens a port on an address: an IP address, "" for all addresses, or Loopback, which is one of IPv4 and one of
+// IPv6; a host may have only one of them. Port 0 is any free port.
 func listen(address string, port int) ([]net.Listener, error) {
 	if address != Loopback {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))

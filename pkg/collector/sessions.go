@@ -65,7 +65,7 @@ func newSessions(o Options, path string) (*sessions, error) {
 		// The metadata is stored again, which does no harm: the keys are taken.
 		s.known = make(map[string]*knownSession)
 	}
-	maps.DeleteFunc(s.known, func(_ string, k *knownSession) bool { return k == nil })
+	maps.DeleteFunc(s.known, func(_ string, k *knownSession) bool { return k == nil }) // null in the file
 	return s, nil
 }
 
@@ -132,7 +132,7 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 	err := s.createObject(ctx, layout.RecentKey(s.opts.Root, s.refOf(name), s.startTime(name)), nil)
 	if err == nil {
 		s.mu.Lock()
-		s.recent[name] = time.Time{}
+		s.recent[name] = time.Time{} // it is stored
 		s.mu.Unlock()
 	} else if !before {
 		s.opts.Log.WithError(err).WithField("session", name).Warn(
@@ -193,15 +193,20 @@ func (s *sessions) createObject(ctx context.Context, key string, data []byte) er
 	return err
 }
 
-// recordFacts records what is reported of a session: Ray's version, unless it is "", and how many nodes were listed, of
-// which the most count.
-func (s *sessions) recordFacts(name, rayVersion string, nodes int) {
+// recordVersion records the version of Ray that a session's dashboard reports, unless that is "".
+func (s *sessions) recordVersion(name, rayVersion string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rayVersion != "" {
+		s.getForChange(name).RayVersion = rayVersion
+	}
+}
+
+// recordNodes records how many nodes a session was seen to have. The most count.
+func (s *sessions) recordNodes(name string, nodes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.getForChange(name)
-	if rayVersion != "" {
-		f.RayVersion = rayVersion
-	}
 	f.Nodes = max(f.Nodes, nodes)
 }
 
@@ -318,7 +323,8 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 }
 
 // storeMetadata stores one of a session's metadata objects, layout.Start or layout.End: as first or, if the store has
-// one already, as later under the key of a further version.
+// one already, as later under the key of a further version. A further start is that of another head, of which servers
+// are told.
 func (s *sessions) storeMetadata(ctx context.Context, session, which string, first, later any) error {
 	if err := s.storeMarker(ctx, session); err != nil {
 		return err

@@ -132,7 +132,10 @@ func (c *Collector) spooledSources(kind layout.Kind) func() []ship.Source {
 	}
 }
 
-// spooledGroup is the group of the streams in the spool of a kind; 0 is all but metrics and empty logs.
+// noKind is the layout.Kind of the streams in the spool that layout.KindOfStream does not tell: all events.
+const noKind = layout.Kind(0)
+
+// spooledGroup is the group of the streams in the spool of a kind.
 func (c *Collector) spooledGroup(name string, kind layout.Kind, compression layout.Compression) ship.Group {
 	return ship.Group{
 		Name: name, Sources: c.spooledSources(kind), Compression: compression,
@@ -188,8 +191,7 @@ func isWithin(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)
 }
 
-// resolvePath returns a path as an absolute one without symbolic links. Its last part, which need not exist, stays as
-// it is.
+// resolvePath returns a path as an absolute one without symbolic links. What does not exist at its end stays as it is.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

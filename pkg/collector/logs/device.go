@@ -18,7 +18,8 @@ func (d devices) lookUpNumbers(root *os.Root, streams []streamEntry) {
 			if _, known := d[e.Dev]; known {
 				continue
 			}
-			info, err := root.Lstat(path.Join(e.Dir, cmp.Or(e.Name, string(e.Raw))))
+			name := cmp.Or(e.Name, string(e.Raw)) // Raw is for names that are not UTF-8
+			info, err := root.Lstat(path.Join(e.Dir, name))
 			if err != nil || idOf(info).ino != e.Ino {
 				continue // this file was moved, removed or replaced: the device's next file may tell
 			}

@@ -102,12 +102,12 @@ func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed && !f.forbidden && f.state != moved &&
-		(t.tailer.opts.Redact == nil || f.linesSize == f.size) {
+	unchanged := seen.size == f.size && seen.changed == f.changed && !f.forbidden && f.state != moved
+	if unchanged && (t.tailer.opts.Redact == nil || f.linesSize == f.size) { // and linesEnd is known if it is needed
 		return true, nil // the usual case costs no system call
 	}
 	if f.prefix.n == 0 && seen.size == 0 {
-		return true, nil
+		return true, nil // it was empty and still is
 	}
 	opened, _, err := t.openSeen(seen)
 	if err != nil {

@@ -89,8 +89,8 @@ func (r *idleLogs) nodeIndex(node rayid.Node) (i uint8, ok bool) {
 	return uint8(len(r.nodes) - 1), true
 }
 
-// isOnDevice says whether a file's file system is that of the idle logs.
-func (r *idleLogs) isOnDevice(id fileID) bool {
+// adoptDevice makes a file's file system that of the idle logs if there are none yet, and says whether it is theirs.
+func (r *idleLogs) adoptDevice(id fileID) (same bool) {
 	if r.dev == 0 || len(r.files) == 0 {
 		r.dev = id.dev
 	}
@@ -138,9 +138,15 @@ func (t *tree) findIdle(s seenFile) (log idleLog, ok bool) {
 	}
 	base, _, rotated := splitRotated(s.path)
 	name := path.Base(s.path)
-	ok = isAt(s.dir, s.path) || (s.dir != t.dir && isAt(t.dir, s.path)) || (rotated && isAt(s.dir, base)) ||
-		(name != s.path && isAt(s.dir, name))
-	return log, ok
+	switch {
+	case isAt(s.dir, s.path):
+	case s.dir != t.dir && isAt(t.dir, s.path): // moved with its folder
+	case rotated && isAt(s.dir, base):
+	case name != s.path && isAt(s.dir, name): // moved into a subfolder
+	default:
+		return idleLog{}, false
+	}
+	return log, true
 }
 
 // markSeen notes that the current walk found an idle log.
@@ -188,9 +194,9 @@ func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 	t.pinned = 0
 	for _, f := range t.files {
 		switch s := f.stream; {
-		case !f.isWhole():
+		case !f.isWhole(): // it was rotated, or a part of its stream
 			if s.state == listed && s.shippableBytes(f) == 0 {
-				t.pinned++
+				t.pinned++ // all that can be stored of it is
 			}
 		case f.isAllStored() && now.Sub(f.lastGrowth) >= unchanged:
 			t.makeIdle(f, stampOf(f.seenFile))
@@ -223,7 +229,7 @@ func (f *file) isWhole() bool {
 func (t *tree) makeIdle(f *file, stamp uint32) {
 	s := f.stream
 	node, ok := t.idle.nodeIndex(s.node)
-	if !ok || !t.idle.isOnDevice(f.id) {
+	if !ok || !t.idle.adoptDevice(f.id) {
 		return
 	}
 	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
@@ -295,7 +301,7 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 		key := keyOfPath(s.dir, s.path)
 		f, isIdle := t.idle.files[key]
 		if !isIdle || !t.idle.isFile(f, s) {
-			if moved, ok := t.findIdle(s); ok {
+			if moved, ok := t.findIdle(s); ok { // it has another path now
 				key, f, isIdle = moved.key, moved.idleFile, true
 			}
 		}
@@ -304,7 +310,7 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 		}
 		if s.size == 0 && !isIdle {
 			if taken := t.addEmpty(key, s); taken {
-				continue
+				continue // it is idle from the beginning
 			}
 		}
 		switch {
@@ -313,7 +319,7 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 		case s.size == 0 && isIdle && f.prefixSize == 0: // still empty, perhaps made again
 			f.ino, f.stamp = s.id.ino, stampOf(s)
 			t.markSeen(key, f)
-		default:
+		default: // new, or written to: an idle log stays one until the candidate has a place
 			if isIdle {
 				t.markSeen(key, f)
 			}
@@ -339,12 +345,13 @@ func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
 	if !ok {
 		return false
 	}
-	if t.unlistedFull || (len(t.unlisted[node])+len(logPath) >= maxUnlisted && t.listEmpty() != nil) {
+	full := len(t.unlisted[node])+len(logPath) >= maxUnlisted
+	if t.unlistedFull || (full && t.listEmpty() != nil) { // listEmpty makes room unless the spool has none
 		t.unlistedFull = true
 		return true
 	}
 	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
-	t.idle.isOnDevice(s.id)
+	_ = t.idle.adoptDevice(s.id) // an empty log is told by its path: it may be on another file system
 	t.markSeen(key, idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
 	t.emptyDirty = true
 	return true

@@ -118,7 +118,7 @@ func (t *tree) followedFiles() []seenFile {
 
 // updateFiles updates the files with these dirs and paths: it asks the file system for the other fields. It follows at
 // most free more files. happened says what the kernel's notices told of each path below Ray's temporary folder; files
-// that no notice named are not in it.
+// that no notice named are not in it. Whatever needs a look at the whole folder, such as a rotation, is left to a scan.
 func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
 	var w walkResult
 	missing := w.statFiles(root, files)
@@ -131,12 +131,13 @@ func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenF
 	}
 	for _, s := range missing {
 		op := happened[s.fullPath()]
-		known := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil ||
-			// at most its last lines are lost
-			t.idle.files[keyOfPath(s.dir, s.path)].prefixSize > 0 && !op.Has(fsnotify.Create)
-		if known {
+		isFollowed := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil
+		// Of an idle log at most the last lines are lost, unless another was created in its place.
+		wasIdle := t.idle.files[keyOfPath(s.dir, s.path)].prefixSize > 0 && !op.Has(fsnotify.Create)
+		switch {
+		case isFollowed || wasIdle:
 			t.scanSoon()
-		} else if isGone(s, op) {
+		case isGone(s, op):
 			t.recordLostLog(now, s)
 		}
 	}

@@ -11,13 +11,14 @@ import (
 )
 
 // reconcile compares the files that a walk saw with the files that are followed: it updates, moves, truncates or
-// finishes these, and follows the new ones. t.root is open and the tree's lock is held.
+// finishes these, and follows the new ones. After an incomplete walk no file counts as missing, because one that it did
+// not see may still exist. t.root is open and the tree's lock is held.
 func (t *tree) reconcile(now time.Time, files []seenFile) {
-	if !t.broken {
+	if !t.incomplete {
 		t.scans++
 	}
 	seen := t.chooseByID(now, files)
-	if !t.broken {
+	if !t.incomplete {
 		t.finishMissing(now, seen)
 	}
 	unknown, replaced := t.updateFollowed(now, seen)
@@ -28,8 +29,8 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 }
 
 // chooseByID returns the files that a walk saw by their IDs, with one path for each. If a file has several paths (hard
-// links), it keeps the one under which it is followed. Dumps that may be overwritten again and paths that cannot be
-// stored are left out. The result is t.seen, valid until the next scan.
+// links), it keeps the one under which it is followed, or else the first. Dumps that may be overwritten again and paths
+// that cannot be stored are left out. The result is t.seen, valid until the next scan.
 func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 	if t.seen == nil {
 		t.seen = make(map[fileID]seenFile, len(files))
@@ -52,7 +53,7 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 		}
 		before, twice := seen[s.id]
 		if twice && (f == nil || f.isAt(before)) {
-			continue
+			continue // s is a further path of the file
 		}
 		if f == nil {
 			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
@@ -85,7 +86,7 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	}
 	for id := range t.copies {
 		if _, ok := seen[id]; !ok {
-			delete(t.copies, id)
+			delete(t.copies, id) // a possible copy is gone: it waits no more
 		}
 	}
 }
@@ -113,7 +114,7 @@ func (t *tree) checkSame(now time.Time, f *file, s seenFile) (same bool) {
 	before := f.prefix
 	same, err := f.isSame(t, s)
 	if before.n < copyPrefix && f.prefix != before {
-		t.dirty = true
+		t.dirty = true // the state file has a prefix by which the file could hardly be told from others
 	}
 	switch {
 	case isElsewhere(err):
@@ -157,9 +158,9 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		}
 		isStillItsLog := s.fullPath() == f.fullPath() || (s.path == f.stream.path && s.dir == t.dir)
 		if copied >= 0 || isStillItsLog {
-			// The log was truncated, and perhaps renamed since. With as many bytes or more it was overwritten.
+			// The log was truncated, and perhaps renamed since.
 			t.followNew(now, s, f.stream)
-			if copied < 0 && s.size >= f.size {
+			if copied < 0 && s.size >= f.size { // it was overwritten, as programs do again and again
 				f.stream.beginOverwritten(now, t.files[s.id])
 			}
 		} else {
@@ -212,7 +213,7 @@ func (t *tree) rotatedStreams(seen map[fileID]seenFile, unknown []seenFile) map[
 	return rotated
 }
 
-// followNew follows a new file as the newest generation of a stream.
+// followNew follows a new file as the newest generation of a stream, also if it cannot be read yet.
 func (t *tree) followNew(now time.Time, s seenFile, stream *stream) {
 	f := &file{lastGrowth: now, lastScan: t.scanNumber()}
 	f.updateSeen(now, s)

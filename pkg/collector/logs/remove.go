@@ -115,7 +115,7 @@ func (t *tree) removeLog(root *os.Root, now time.Time, s seenFile) (removed bool
 		}
 		return false, err
 	}
-	if use == notInUse && endLease(opened) {
+	if use == notInUse && endLease(opened) { // useOf took the lease: nobody opened the file between
 		return true, opened.Close()
 	}
 	t.removed[s.id] = &removedLog{file: opened, dir: s.dir, path: s.path, until: now.Add(lateTime)}

@@ -63,7 +63,7 @@ func (t *Tailer) sessionDirs(root *os.Root) ([]string, error) {
 	defer folder.Close()
 	names, more, err := regular.Last(folder, maxSessions, func(entry fs.DirEntry) bool {
 		session := node.IsSession(entry.Name())
-		if entry.IsDir() && !session && strings.HasPrefix(entry.Name(), "session_2") {
+		if entry.IsDir() && !session && strings.HasPrefix(entry.Name(), "session_2") { // of a year
 			t.otherNames.Do(func() {
 				t.opts.Log.Infof("folders in Ray's temporary folder have names that Ray gives no session, such as %.300q: "+
 					"nothing of them is stored", entry.Name())
@@ -137,8 +137,8 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 // waitingSessions are the sessions of a scan whose logs wait because their node is not known. There may be thousands of
 // folders.
 type waitingSessions struct {
-	count, withLogs   int
-	first, firstError error // of all of them, and of those that have logs
+	count, withLogs            int
+	firstError, firstLogsError error // of all of them, and of those that have logs
 }
 
 // addSession counts a session whose logs cannot be read yet, and why. hasLogs says whether its folder has logs that
@@ -146,15 +146,15 @@ type waitingSessions struct {
 func (w *waitingSessions) addSession(session string, err error, hasLogs bool) {
 	err = fmt.Errorf("%s: %w", session, err)
 	w.count++
-	if w.first == nil {
-		w.first = err
+	if w.firstError == nil {
+		w.firstError = err
 	}
 	if !hasLogs {
 		return
 	}
 	w.withLogs++
-	if w.firstError == nil {
-		w.firstError = err
+	if w.firstLogsError == nil {
+		w.firstLogsError = err
 	}
 }
 
@@ -164,9 +164,9 @@ func (w *waitingSessions) unreadError() error {
 	case w.withLogs == 0:
 		return nil
 	case w.withLogs == 1:
-		return fmt.Errorf("the logs of %w", w.firstError)
+		return fmt.Errorf("the logs of %w", w.firstLogsError)
 	}
-	return fmt.Errorf("the logs of %d sessions, such as %w", w.withLogs, w.firstError)
+	return fmt.Errorf("the logs of %d sessions, such as %w", w.withLogs, w.firstLogsError)
 }
 
 // logWaiting remembers which sessions wait for their node and which folders hold nothing of Ray (notRay), and logs one
@@ -186,7 +186,8 @@ func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 	now := time.Now()
 	if waiting.count > 0 {
 		if log, ok := t.warnings.waiting.Allow(now); ok {
-			log.WithError(waiting.first).Infof("the logs of %d sessions wait until the nodes are known", waiting.count)
+			log.WithError(waiting.firstError).Infof("the logs of %d sessions wait until the nodes are known",
+				waiting.count)
 		}
 	}
 	if more {

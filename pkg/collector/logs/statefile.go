@@ -22,7 +22,7 @@ import (
 // stateFile says which file is which generation of which log of a session, so that a rotation is recognised across a
 // restart of the collector. It does not say how much of a log is stored: only the store's listing does.
 type stateFile struct {
-	Streams []streamEntry `json:"wholes"`
+	Streams []streamEntry `json:"wholes"` // the key of the first versions
 }
 
 type streamEntry struct {
@@ -148,7 +148,7 @@ func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices
 		f := e.toFile()
 		f.id.dev = present.presentNumber(e.Dev)
 		if i == entry.Cur && !f.sizeIsExact {
-			f.size = entry.From
+			f.size = entry.From // read is not up to date for the current file
 		}
 		f.stream = s
 		f.unstoredSince = time.Now().Add(-t.tailer.opts.PushInterval) // its new bytes may have waited for long
@@ -219,7 +219,8 @@ type idleEntry struct {
 
 func (t *tree) idlePath() string { return t.state + ".resting" }
 
-// saveIdle writes the file of idle logs; the tree's lock is held.
+// saveIdle writes the file of idle logs. It has room for one node less than there may be, because their number is a
+// byte: logs of that node are left out, and found anew. The tree's lock is held.
 func (t *tree) saveIdle() error {
 	err := atomicfile.WriteFunc(t.idlePath(), func(w *bufio.Writer) error {
 		_, _ = w.WriteString(idleMagic)                      // the writer keeps its first error
@@ -230,11 +231,11 @@ func (t *tree) saveIdle() error {
 		}
 		var record []byte
 		for key, f := range t.idle.files {
-			if f.node == maxIdleNodes-1 { // its node is not in the file, which has one less
+			if f.node == maxIdleNodes-1 {
 				continue
 			}
-			if f.prefixSize == 0 && len(t.unlisted) > 0 { // empty logs in the file count as listed
-				continue
+			if f.prefixSize == 0 && len(t.unlisted) > 0 {
+				continue // empty logs in the file count as listed, and this one may be of those that are not
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
 				idleEntry{uint64(key), f.prefixSum, f.ino, f.prefixSize, f.node})

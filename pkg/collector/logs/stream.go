@@ -307,7 +307,7 @@ func (s *stream) Resume(stored int64) error {
 		return err
 	}
 	s.handle(streamListed)
-	s.shrunkPlusOne = 0
+	s.shrunkPlusOne = 0 // this listing was not too short
 	s.updateAge()
 	s.unsaved = s.unsaved || changed
 	if s.unsaved || s.shippableBytes(s.current) == 0 {

@@ -86,7 +86,8 @@ type warnings struct {
 // warnedAtOnce is how many of the logs that have the same trouble together are named.
 const warnedAtOnce = 100
 
-// New creates a tailer. A session's state file is read when the session is first found.
+// New creates a tailer and registers its metrics; nothing is read before Start or Scan. Warnings about single logs name
+// several of them, others one at a time.
 func New(o Options) *Tailer {
 	t := &Tailer{
 		opts: o,
@@ -258,7 +259,7 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 
 // scanSessions scans all sessions once, as Scan does. If w is not nil, it watches folders before it reads them, and
 // between batches of files it looks at those that the kernel's notices name. It returns the folders to watch, below
-// Ray's temporary folder.
+// Ray's temporary folder. The error says that not all sessions were scanned; sessions whose node is not known wait.
 func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, err error) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
@@ -273,13 +274,7 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	if w != nil {
 		sc.opened = func(dir string) { w.watchFolder(dir) }
 		sc.between = func() error {
-			if time.Since(w.lastLook) >= minGap {
-				w.noteArrived()
-				if w.atLimit { // no notice names a file in a folder that is not watched
-					w.noted.followed = true
-				}
-				w.lookAtNoted(func(c changes) { t.lookAtChanges(ctx, root, c) })
-			}
+			w.lookDuringScan(func(c changes) { t.lookAtChanges(ctx, root, c) })
 			return ctx.Err()
 		}
 	}

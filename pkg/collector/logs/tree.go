@@ -55,11 +55,11 @@ type tree struct {
 	pinned int
 	scans  int // number of scans that saw every folder, except those that the collector has no right to read
 	// walking says that a scan is under way, which counts when it has seen all of these.
-	walking bool
-	broken  bool // the last scan could not read all folders that it has the right to
-	unseen  int  // files that the last scan could not be told of
-	dirty   bool // the state file is out of date
-	ended   bool // Ray has ended the session here
+	walking    bool
+	incomplete bool // the last scan could not read all folders that it has the right to
+	unseen     int  // files whose size the file system did not tell the last scan
+	dirty      bool // the state file is out of date
+	ended      bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
@@ -92,9 +92,11 @@ type scanning struct {
 	between func() error
 }
 
-// scan looks at every file of the session's logs, and updates the followed files and their streams. It returns the
-// folders of logs, below Ray's temporary folder. The error is only that of sc.between; what cannot be read is reported.
-// The tree is not locked while folders are read.
+// scan looks at every file of the session's logs, and updates the followed files and their streams: it walks through
+// the folders, gives free places to new files, and reconciles these and the followed files with what was known. When
+// places become few, logs that no longer grow give theirs up. It returns the folders of logs, below Ray's temporary
+// folder. The error is only that of sc.between; what cannot be read is reported. The tree is not locked while folders
+// are read.
 func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
 	moved, nodes, movedErr := movedLogs(sc.root, t.session)
@@ -122,7 +124,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	if movedErr != nil {
 		w.recordError(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
 	}
-	t.root, t.draining, t.broken, t.unseen = sc.root, sc.draining || t.ended, w.broken, len(w.unseen)
+	t.root, t.draining, t.incomplete, t.unseen = sc.root, sc.draining || t.ended, w.incomplete, len(w.unseen)
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.reportOnce(err.Error(), err)
@@ -134,7 +136,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.chosen = found.chosen
 	t.reconcile(now, found.chosen)
 	t.passToNode()
-	if !w.broken {
+	if !w.incomplete {
 		t.forgetIdle()
 	}
 	switch {
@@ -286,7 +288,7 @@ func (t *tree) allStored() bool {
 		}
 	}
 	scannedSinceEnd := t.draining || !t.ended
-	return scannedSinceEnd && !t.broken && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0
+	return scannedSinceEnd && !t.incomplete && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0
 }
 
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
@@ -302,7 +304,8 @@ func (t *tree) lastWrite(now time.Time) (last time.Time) {
 		last = time.Unix(0, t.lastIdleWrite)
 	}
 	for _, f := range t.files {
-		if at := f.lastWritten(now); f.changed > 0 && at.After(last) { // 0: a machine whose clock was not set yet
+		// A time of 0 is that of a machine whose clock was not set yet.
+		if at := f.lastWritten(now); f.changed > 0 && at.After(last) {
 			last = at
 		}
 	}
@@ -387,7 +390,7 @@ func (t *tree) passRest(f *file, to *stream) {
 // unreadError names one of the logs that the last scan and the uploads since could not read, though the collector has
 // the right to; nil if there are none. The tree's lock is held.
 func (t *tree) unreadError() error {
-	if t.broken {
+	if t.incomplete {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
 	}
 	if t.unseen > 0 {

@@ -29,20 +29,21 @@ type seenFile struct {
 // fullPath is the file's path below Ray's temporary folder.
 func (s seenFile) fullPath() string { return s.dir + "/" + s.path }
 
-// isAt says whether both files have the same path. Each scan asks it of every file that is followed: full would
-// allocate.
+// isAt says whether both files have the same path. Each scan asks it of every file that is followed: to compare
+// fullPath would allocate.
 func (s seenFile) isAt(other seenFile) bool { return s.dir == other.dir && s.path == other.path }
 
 // walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the
 // cost of a walk.
 type walkResult struct {
 	dirs []string // all folders, below Ray's temporary folder
-	// broken says that something could not be read that may be read later: a file that is missing here may still exist.
-	broken bool
+	// incomplete says that something could not be read that may be read later: a file that is missing here may still
+	// exist.
+	incomplete bool
 	// forbidden are the folders that the collector has no right to read. What is in them may still exist, too.
 	forbidden map[string]bool
-	// unseen are the files and folders that could not be told of, as a damaged disk or a share does of single ones for
-	// weeks. They may still exist, with what is in them, and say nothing of others.
+	// unseen are the files and folders of which the file system gives no size and time, as a damaged disk or a share
+	// does for weeks. They may still exist, with what is in them, and say nothing of others.
 	unseen map[string]bool
 	errs   []error
 
@@ -82,7 +83,7 @@ func (w *walkResult) walkFolders(root *os.Root, dirs []string, visit visitor) er
 func (w *walkResult) recordError(folder string, err error) {
 	switch {
 	case !errors.Is(err, fs.ErrPermission):
-		w.broken = true
+		w.incomplete = true
 	case w.forbidden == nil:
 		w.forbidden = map[string]bool{folder: true}
 	default:
@@ -91,17 +92,18 @@ func (w *walkResult) recordError(folder string, err error) {
 	w.errs = append(w.errs, err)
 }
 
-// missFile notes that a file, or a folder, could not be told of. If that happens to many, their folder cannot be read.
+// missFile notes a file, or a folder, of which the file system gives no size and time. If these are many, their folder
+// counts as one that could not be read.
 func (w *walkResult) missFile(file string, err error) {
 	if w.unseen == nil {
 		w.unseen = make(map[string]bool)
 	}
 	w.unseen[file] = true
-	w.broken = w.broken || len(w.unseen) > batchSize
+	w.incomplete = w.incomplete || len(w.unseen) > batchSize
 	w.errs = append(w.errs, err)
 }
 
-// isUnseen says whether a file could not be told of, or a folder that it would be in.
+// isUnseen says whether a file, or a folder that it would be in, is one of w.unseen.
 func (w *walkResult) isUnseen(s seenFile) bool { return w.unseen[s.fullPath()] || isBelow(w.unseen, s) }
 
 // isForbidden says whether a file would be in a folder that the collector has no right to read, or below one.
@@ -262,7 +264,7 @@ func readsAsEscaped(s string) bool {
 func splitRotated(p string) (base string, number int, ok bool) {
 	folder, stem := path.Split(p)
 	extension := ""
-	for range 2 {
+	for range 2 { // the number is behind the last dot, or before the extension
 		i := strings.LastIndexByte(stem, '.')
 		if i <= 0 {
 			break

@@ -23,8 +23,8 @@ const (
 	minGap      = time.Second
 	maxGap      = 10 * time.Second
 	wokenFactor = 200 // at most 0.5 % of a core
-	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it takes, since some
-	// logs are written all the time.
+	// noticeGap is how long noteArrived waits for one more notice. maxNotices bounds how many notices it takes, since
+	// some logs are written all the time.
 	noticeGap  = 5 * time.Millisecond
 	maxNotices = 32 << 10
 )
@@ -66,9 +66,9 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		longest = rescan
 	}
 	ended := time.Now()
-	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)),
-		ended.Add(min(max(rescan, idleFactor*took), longest))
-	gap := minGap
+	due := ended.Add(min(max(rescan, idleFactor*took), longest))
+	soonest := ended.Add(min(max(minGap, wokenFactor*took), maxGap)) // if something asks for a scan
+	gap := minGap                                                    // from the last look to the next
 	w.lastLook = ended
 	wanted := func() {
 		if soonest.Before(due) {
@@ -129,6 +129,19 @@ func (w *watcher) lookAtNoted(look func(changes)) (gap time.Duration) {
 	return min(max(minGap, wokenFactor*w.lastLook.Sub(start)), maxGap, max(minGap, w.t.opts.PushInterval/2))
 }
 
+// lookDuringScan looks at what notices name while a scan goes on, at most once in minGap. If folders are not watched,
+// it looks at all followed files, because no notice names those in them.
+func (w *watcher) lookDuringScan(look func(changes)) {
+	if time.Since(w.lastLook) < minGap {
+		return
+	}
+	w.noteArrived()
+	if w.atLimit {
+		w.noted.followed = true
+	}
+	w.lookAtNoted(look)
+}
+
 // watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by
 // scans, a little later.
 type watcher struct {
@@ -165,7 +178,8 @@ func (w *watcher) closeWatches() {
 	w.t.metrics.watches.Set(0)
 }
 
-// watchFolder watches a folder, below Ray's temporary folder, and says whether it was not watched before.
+// watchFolder watches a folder, below Ray's temporary folder, and says whether it was not watched before. It does
+// nothing if the kernel gives no notices.
 func (w *watcher) watchFolder(dir string) (added bool) {
 	if w.add == nil || w.watched[dir] {
 		return false
@@ -181,7 +195,7 @@ func (w *watcher) watchFolder(dir string) (added bool) {
 	return false
 }
 
-// watchOnly watches these folders, and no others.
+// watchOnly watches these folders, and no others. It does nothing if the kernel gives no notices.
 func (w *watcher) watchOnly(dirs []string) {
 	if w.add == nil {
 		return
@@ -246,7 +260,7 @@ func (w *watcher) noteArrived() {
 func (w *watcher) noteChange(e fsnotify.Event) {
 	name, ok := strings.CutPrefix(e.Name, w.t.absolutePath("")+"/")
 	if ok && w.watched[name] && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
-		w.forgetWatches(name)
+		w.forgetWatches(name) // the folder is gone
 	}
 	switch {
 	case !ok:

@@ -110,8 +110,8 @@ func (f *Finder) rememberNode(session string, node rayid.Node) {
 }
 
 // fromFolder finds the node's ID in Ray's temporary folder: in the session's folder, or else in the file of a pod's
-// hook. errUnknown says that it is in neither, ErrNoRay that nothing in the session's folder is Ray's. Others can write
-// anything there.
+// hook. errUnknown says that it is in neither, ErrNoRay that nothing in the session's folder is Ray's. Others may have
+// written to that folder, so nothing in it is trusted.
 func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 	root, err := os.OpenRoot(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,8 +143,8 @@ func Latest(root *os.Root) string {
 // portFile is one {what}_port_{node ID} file.
 type portFile struct {
 	node    rayid.Node
-	rank    int
-	look    int // that first saw the node
+	rank    int // the highest counts: of a head's GCS, else of a metrics agent
+	look    int // the look at the folder that first saw the node, set by recordFirstSeen
 	written time.Time
 }
 
@@ -192,7 +192,7 @@ func (f *Finder) fromSession(root *os.Root, session string) (rayid.Node, error) 
 	}).node, nil
 }
 
-// recordFirstSeen records which look first saw the nodes of the files.
+// recordFirstSeen records which look at a session's folder first saw the nodes of the files, and sets the files' look.
 func (f *Finder) recordFirstSeen(session string, files []portFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 )
 
 // finder looks for many literals in one pass. Each of them is looked for at a pair of neighbouring bytes that is rare
-// in logs, or at two such pairs next to each other: then every second pair of the data is enough. ASCII letters match
-// in either case.
+// in logs, or at two such pairs next to each other: then only every second pair of the data needs a look, because it is
+// one of the two. ASCII letters match in either case.
 type finder struct {
 	stride int                // 1, or 2 if all literals have more than two bytes
 	marked [1 << 16]uint8     // by pair: the group of literals that have it; 0: none
-	groups [256][]wantedPlace // several pairs may share one
-	reach  int                // the largest offset
+	groups [256][]wantedPlace // several pairs may share one; none is in group 0
+	reach  int                // the largest offset of a pair in its literal
 }
 
 // wantedPlace is a literal that has a pair at an offset.
@@ -24,7 +24,8 @@ type wantedPlace struct {
 }
 
 // newFinder makes a finder of literals, which are in lower case and have at least two bytes each. The value of a
-// literal is the set of rules that need it, a bit for each.
+// literal is the set of rules that need it, a bit for each. Of each literal it marks the rarest pair, or the rarest two
+// next to each other, with all spellings in capital and small letters.
 func newFinder(literals map[string]uint64) *finder {
 	f := &finder{stride: 2}
 	for text := range literals {
@@ -43,7 +44,7 @@ func newFinder(literals map[string]uint64) *finder {
 			for _, a := range bothCases(text[offset]) {
 				for _, b := range bothCases(text[offset+1]) {
 					group := &f.marked[binary.LittleEndian.Uint16([]byte{a, b})]
-					if *group == 0 {
+					if *group == 0 { // a new pair: the groups are given in turn
 						*group = uint8(1 + pairs%(len(f.groups)-1))
 						pairs++
 					}
@@ -63,7 +64,7 @@ func newFinder(literals map[string]uint64) *finder {
 const common = "e\"t as0in2or:m1d,cl/_up-f357.6=4g98kbvywh'x{}zj^q[]()+\\><&?;*%`#~!"
 
 // commonness estimates how often the pairs occur in logs at which a literal would be found that begins like text. Only
-// comparisons of two results have a meaning.
+// comparisons of two results have a meaning: each rank in the list of common characters is taken to be 6 % rarer.
 func (f *finder) commonness(text string) (sum float64) {
 	share := func(c byte) float64 {
 		rank := strings.IndexByte(common, c)
@@ -86,8 +87,8 @@ func bothCases(c byte) []byte {
 	return []byte{c}
 }
 
-// nextLiteral returns where the first literal in b begins that begins at or after from; len(b) if there is none. A nil
-// finder finds none.
+// nextLiteral returns where the first literal in b begins that begins at or after from; len(b) if there is none. After
+// one was found it looks on as far as the marked pair of an earlier one may be. A nil finder finds none.
 func (f *finder) nextLiteral(b []byte, from int) (at int) {
 	at = len(b)
 	if f == nil {
@@ -123,6 +124,7 @@ func (f *finder) rulesIn(b []byte) (rules uint64) {
 // i+2*stride and so on. If there is none, it returns at least len(b)-1.
 func (f *finder) nextMarked(b []byte, i int) int {
 	m := &f.marked
+	// Four pairs at once, as long as none of them is marked.
 	for ; f.stride == 2 && i+8 <= len(b); i += 8 {
 		v := binary.LittleEndian.Uint64(b[i:])
 		if m[uint16(v)]|m[uint16(v>>16)]|m[uint16(v>>32)]|m[uint16(v>>48)] != 0 {

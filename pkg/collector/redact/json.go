@@ -27,8 +27,7 @@ func (r *Redactor) JSON(b []byte) {
 	w := walker{r: r}
 	const last = true
 	if _, err := w.redactTokens(b, last); err != nil { // it is no JSON
-		const allRules = 0
-		w.matches += r.redactLines(b, maxNested, allRules)
+		w.matches += r.redactLines(b, maxNested, noRules)
 	}
 	r.countMatches(w.matches)
 }
@@ -44,8 +43,11 @@ type walker struct {
 	named bool   // the next value's name is redacted
 	below int    // the depth of a list or object with such a name; 0: it is in none
 	name  []byte // the last one
-	rules uint64 // that read a string with that name
+	rules uint64 // those with a literal in name: they read a value together with it
 }
+
+// noRules is the empty set of rules.
+const noRules = 0
 
 // mayMatch says whether anything in JSON can match: it has a literal, or may hide one.
 func (r *rules) mayMatch(b []byte) bool {
@@ -98,7 +100,7 @@ func (w *walker) redactTokens(b []byte, last bool) (done int, err error) {
 			}
 			w.depth--
 			w.named = false
-		case t.kind == 'w' && !w.loose:
+		case t.kind == aWord && !w.loose:
 			word := b[i:t.end]
 			if !isWord(word) {
 				return i, errNotJSON
@@ -115,7 +117,7 @@ func (w *walker) redactTokens(b []byte, last bool) (done int, err error) {
 
 // token is one of JSON's.
 type token struct {
-	kind byte // " of a string, w of a number or word, else its character; a space stands for several
+	kind byte // " of a string, aWord of a number or word, else its character; a space stands for several
 	end  int  // 0: a string that has none
 	name bool // the string names a member
 	open bool // more data may make it another token, or a name
@@ -153,8 +155,11 @@ func kindOf(c byte) byte {
 	if isSpace(c) {
 		return ' '
 	}
-	return 'w'
+	return aWord
 }
+
+// aWord is the kind of a token that is a number or a word.
+const aWord = 'w'
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
@@ -173,7 +178,8 @@ func writeOnes(b []byte) {
 }
 
 // redactString redacts the content of a string, which is a name or a value. mayMatch says whether the content may match
-// by itself; a value may also match together with its name.
+// by itself; a value may also match together with its name. What Ray's data needs, such as an ID, stays (isKept) unless
+// its name is redacted.
 func (w *walker) redactString(content []byte, name, mayMatch bool) {
 	if !name && (w.named || w.below > 0) { // the value of a redacted name, or a part of it
 		if len(content) > 0 {
@@ -209,7 +215,7 @@ func (w *walker) redactString(content []byte, name, mayMatch bool) {
 		inner := walker{r: w.r, nested: w.nested + 1}
 		matches, rules = inner.textAndJSON(redacted), 0
 	} else {
-		matches = w.r.redactLines(redacted, w.nested+1, 0)
+		matches = w.r.redactLines(redacted, w.nested+1, noRules)
 	}
 	if rules |= w.rules; !name && rules != 0 {
 		matches += w.redactAssignment(decoded, redacted, rules)
@@ -241,12 +247,13 @@ func (w *walker) textAndJSON(text []byte) (matches int) {
 	before, asText := bytes.Clone(text), bytes.Clone(text)
 	without := w.r.assigned // redactTokens finds the values of names by their names
 	if w.loose {
-		without = 0
+		without = noRules
 	}
 	matches = w.r.redactLines(asText, maxNested, without)
-	if _, err := w.redactTokens(text, true); err != nil || w.depth != 0 {
+	const last = true
+	if _, err := w.redactTokens(text, last); err != nil || w.depth != 0 { // it is no JSON
 		copy(text, before)
-		return w.r.redactLines(text, maxNested, 0) // by all rules
+		return w.r.redactLines(text, maxNested, noRules)
 	}
 	// What matched in the text as a whole is overwritten in its tokens, too: matches may go over several of them.
 	for i := 0; matches > 0 && i < len(text); {
@@ -258,7 +265,7 @@ func (w *walker) textAndJSON(text []byte) (matches int) {
 		case bytes.Equal(before[i:t.end], asText[i:t.end]):
 		case t.kind == '"':
 			copyStars(text[i+1:t.end-1], before[i+1:t.end-1], asText[i+1:t.end-1])
-		case t.kind == 'w' && !w.loose:
+		case t.kind == aWord && !w.loose:
 			writeOnes(text[i:t.end])
 		}
 		i = t.end
@@ -286,7 +293,7 @@ func copyStars(content, before, after []byte) {
 	}
 }
 
-// decodeString returns the content of a string without its escapes.
+// decodeString returns the content of a string with the characters that its escapes stand for.
 func decodeString(content []byte) []byte {
 	text := make([]byte, 0, len(content))
 	for i := 0; i < len(content); {

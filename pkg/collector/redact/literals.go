@@ -18,7 +18,8 @@ const (
 // lower case; nil if there are none that are long enough. They have no characters that JSON must escape, so they stand
 // in JSON as they are, but for escapes that hasEscapes finds. The expression must be simplified.
 func requiredLiterals(re *syntax.Regexp) (required []string) {
-	for _, literal := range literals.Of(re, maxLiterals, true) {
+	const fold = true
+	for _, literal := range literals.Of(re, maxLiterals, fold) {
 		longest := ""
 		for piece := range strings.FieldsFuncSeq(literal, isEscaped) {
 			if len(piece) > len(longest) {

@@ -35,7 +35,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 		if first := bytes.TrimLeft(buffer, " \t\r\n"); !begun && len(first) > 0 &&
 			bytes.IndexByte([]byte(`{["`), first[0]) < 0 {
 			rest, err := io.Copy(to, newLines(io.MultiReader(bytes.NewReader(buffer), from), firstBuffer, r.Lines))
-			return read + rest - int64(len(buffer)), err
+			return read + rest - int64(len(buffer)), err // rest has the buffer's bytes, too
 		}
 		begun = true
 		done, err := w.redactTokens(buffer, last)
@@ -68,7 +68,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
 				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
-					matches += r.redactLines(line, maxNested, 0) // a comment, which is no JSON
+					matches += r.redactLines(line, maxNested, noRules) // a comment, which is no JSON
 				} else {
 					w := walker{r: r, nested: maxNested, loose: true}
 					matches += w.textAndJSON(line)
@@ -159,8 +159,9 @@ func (r *Redactor) Log(log io.ReaderAt, offset, n, size int64, cut bool) io.Read
 	})
 }
 
-// linesFrom returns a redacting reader of a log from the byte next on. It reads the line that this byte is in from its
-// beginning, and skips what is before the byte.
+// linesFrom returns a redacting reader of a log of size bytes from the byte next on. It reads the line that this byte
+// is in from its beginning, and skips what is before the byte. If the log is cut, a last line without an end is
+// overwritten.
 func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Reader, error) {
 	before := make([]byte, min(next, maxLine+1))
 	if _, err := log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {

@@ -129,7 +129,8 @@ func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// readTable reads the line that begins a table, after its first key: `1,"targets":[{"instance":"…"}…]}`.
+// readTable reads the line that begins a table, after its first key: `1,"targets":[{"instance":"…"}…]}`. It also makes
+// each target's series Up, which is not stored, if it is wanted.
 func (d *Decoder) readTable(in *scanner) {
 	if version := in.integer(); version != 1 {
 		in.fail("a newer form than this program reads")
@@ -261,7 +262,8 @@ func (d *Decoder) targetOf(in *scanner) (int, *source) {
 }
 
 // readValues reads a line with the values of one read of a target, after its first key:
-// `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` or `1764000000123,"target":0,"failed":1}`.
+// `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` or `1764000000123,"target":0,"failed":1}`. What
+// was read is handed on with the value of Up if that is wanted and changes.
 func (d *Decoder) readValues(in *scanner) {
 	at := int64(in.integer())
 	target, t := d.targetOf(in)

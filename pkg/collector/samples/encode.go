@@ -229,7 +229,7 @@ func (e *Encoder) End() {
 		e.out = appendValue(e.out, c.value)
 	}
 	e.out = append(e.out, ']')
-	e.leaveOut()
+	e.writeGone()
 	e.out = append(e.out, "}\n"...)
 }
 
@@ -255,8 +255,9 @@ func (e *Encoder) writeDefinitions() {
 	e.added.reset()
 }
 
-// leaveOut writes the list "gone" of the target's series that the last read had and this one has not, if there are any.
-func (e *Encoder) leaveOut() {
+// writeGone writes the list "gone" of the target's series that the last read had and this one has not; nothing if there
+// are none.
+func (e *Encoder) writeGone() {
 	ids := idList{}
 	for i := range e.series {
 		s := &e.series[i]
@@ -341,7 +342,8 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// appendValue appends a value as JSON. NaN and infinities, which JSON lacks, are strings.
+// appendValue appends a value as JSON. NaN and infinities, which JSON lacks, are strings. Whole numbers that float64
+// has exactly are written without an exponent, except -0, which would lose its sign.
 func appendValue(out []byte, v float64) []byte {
 	switch {
 	case math.IsNaN(v):

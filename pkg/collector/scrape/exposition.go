@@ -93,8 +93,8 @@ func parseComment(line []byte) (name, what, text string) {
 // errLine says that a line is invalid.
 var errLine = errors.New("not a line of Prometheus's text format")
 
-// sampleLine reads a line such as `name{label="value",…} value …`, and hands its sample on to h. The error is errLine
-// if it is no such line, else that of h.
+// sampleLine reads a line such as `name{label="value",…} value …`, and hands its sample on to h: the spelling is the
+// name with its labels, as it is written. The error is errLine if it is no such line, else that of h.
 func sampleLine(line []byte, h handler) error {
 	spelling := line[:nameEnd(line)]
 	if len(spelling) == 0 {
@@ -114,7 +114,7 @@ func sampleLine(line []byte, h handler) error {
 		rest = rest[:i]
 	}
 	value, err := strconv.ParseFloat(string(rest), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range it is an infinity or 0, as for Prometheus
 		return errLine
 	}
 	return h.sample(spelling, value)

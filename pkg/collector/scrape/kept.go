@@ -9,8 +9,8 @@ import (
 // table adds the samples of an exposition to the encoder, up to a number of series of all endpoints and of this one.
 type table struct {
 	encoder *samples.Encoder
-	max     int
-	share   int
+	max     int // of all endpoints' series
+	share   int // of this one's
 	taken   int // of the share
 	// bytes that the table's definitions have, and may have: reads that each bring new ones must not add up
 	defined, maxDefined int64

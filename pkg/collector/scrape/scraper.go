@@ -185,8 +185,9 @@ func partOf(lines []byte) []byte {
 	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
-// findEndpoints returns the ports to read, and the session and the node whose metrics they serve. There are no ports,
-// and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet.
+// findEndpoints returns the running session and the node, and the ports that serve their metrics. There are no ports,
+// and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet. Why not is
+// logged once.
 func (s *Scraper) findEndpoints(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
 	session, err = s.opts.Running()
 	if err != nil || session == "" {
@@ -249,11 +250,11 @@ func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time
 	}
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.recordAnswer(s.opts.Redact.Exposition(body), port)
-	// The other targets keep a part of the series each, whatever this one has.
-	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
-		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,
-		maxDefined: s.opts.MaxBytes}
+	// Each of the other targets keeps a part of the series free, whatever this one has.
+	part := s.opts.MaxSeries / reserved
+	ofOthers := (len(s.taken) - 1) * part
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-ofOthers, part),
+		taken: s.taken[number], defined: s.defined, maxDefined: s.opts.MaxBytes}
 	lines, bad, err := readExposition(tee, t)
 	if errors.As(err, new(*http.MaxBytesError)) {
 		err = errTooLong

@@ -79,7 +79,8 @@ const (
 )
 
 // reportResult reports the result r of an upload that requestPermit permitted with p. recovered is the number of errors
-// in a row before it, if it succeeded; opened says whether it opened the circuit.
+// in a row before it, if it succeeded; opened says whether it opened the circuit. The next probe is put off by a probe
+// that failed, not by uploads that were under way when the circuit opened.
 func (b *breaker) reportResult(now time.Time, p permit, r result) (recovered int, opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

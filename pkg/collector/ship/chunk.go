@@ -58,7 +58,8 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
 	if opened {
-		s.opts.Log.WithField("next try", s.breaker.nextStart(now, time.Time{}).Sub(now).Round(time.Second)).
+		neverDue := time.Time{} // as of a stream that has failed
+		s.opts.Log.WithField("next try", s.breaker.nextStart(now, neverDue).Sub(now).Round(time.Second)).
 			Warnf("the store failed %d times in a row: the collector tries one upload at a time until it answers; "+
 				"events wait in the spool and logs on disk", breakerErrors)
 	}
@@ -164,7 +165,7 @@ func (s *Shipper) putChunk(ctx context.Context, j job, offset, n int64, flushing
 	}
 	sent := &sentBody{ReadSeeker: body} // counts what the store has read, and whether the source failed
 	key = j.group.chunkKey(stream, offset)
-	if j.state.storedEmpty && offset == 0 { // the stream's own key is taken
+	if j.state.storedEmpty && offset == 0 { // an empty object has the stream's own key
 		key = layout.SpelledChunkKey(stream, offset, j.group.Compression)
 	}
 	allowed := putTime(ctx, flushing, n)

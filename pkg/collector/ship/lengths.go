@@ -30,7 +30,7 @@ type note struct {
 // its lines are outdated.
 //
 // If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed
-// before the stream's next note is written, the chunk's bytes are stored twice: see tail.end.
+// before the stream's next note is written, the chunk's bytes are stored twice: see tail.streamEnd.
 type lengthLog struct {
 	path string
 
@@ -71,11 +71,12 @@ func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 			l.keepNote(n)
 		}
 	}
-	l.fileLines, l.endsTorn = leastRewrite, true
+	l.fileLines, l.endsTorn = leastRewrite, true // what is so if rewriting fails
 	return l, l.rewriteFile()
 }
 
-// addNote adds a note. When it has returned nil, the note survives a crash.
+// addNote adds a note. When it has returned nil, the note survives a crash. The file is rewritten when it has got as
+// many lines as it had, and leastRewrite at least.
 func (l *lengthLog) addNote(now time.Time, n note) error {
 	n.Time = now.Unix()
 	line, err := json.Marshal(n)
@@ -143,7 +144,7 @@ func (l *lengthLog) keepNote(n note) {
 		return m.Offset != n.Offset &&
 			m.Offset != before
 	})
-	if len(kept) >= maxTries {
+	if len(kept) >= maxTries { // the oldest try of this chunk goes
 		i := slices.IndexFunc(kept, func(m note) bool { return m.Offset == n.Offset })
 		kept = slices.Delete(kept, max(i, 0), max(i, 0)+1)
 	}
@@ -200,7 +201,7 @@ func (l *lengthLog) rewriteFile() error {
 		return nil
 	})
 	if err != nil {
-		l.linesAfterRewrite = l.fileLines // so that add tries again only after many more lines
+		l.linesAfterRewrite = l.fileLines // so that addNote tries again only after many more lines
 		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
 	}
 	if l.file != nil {

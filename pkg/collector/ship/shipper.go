@@ -142,7 +142,7 @@ func New(o Options) (*Shipper, error) {
 		stop:        make(chan struct{}),
 		done:        make(chan struct{}),
 	}
-	if o.BytesPerSecond > 0 {
+	if o.BytesPerSecond > 0 { // a whole chunk may go at once
 		s.rate = rate.NewLimiter(rate.Limit(o.BytesPerSecond), int(max(o.BytesPerSecond, o.MaxChunk)))
 	}
 	if slices.ContainsFunc(o.Groups, func(g Group) bool { return g.Compression != layout.Plain }) {

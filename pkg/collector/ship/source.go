@@ -94,7 +94,7 @@ func (g *Group) listingPrefix(stream string) string {
 type tail struct {
 	offset, size int64
 	compression  layout.Compression
-	othersEnd    int64
+	othersEnd    int64 // the furthest end of a plain chunk before: it may be longer than those that follow
 }
 
 // addChunk takes in a chunk, in any order: if it is later than the last one so far, that becomes one of the others.

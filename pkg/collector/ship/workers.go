@@ -69,9 +69,10 @@ func (w *workers) runWorker(ctx context.Context) {
 			if put {
 				shipped++
 			}
-			// Otherwise streams that have waited longer come first.
+			// While not flushing, streams that have waited longer come first.
 			if err == nil && put && w.flushing && ctx.Err() == nil {
-				j.permit = s.breaker.requestPermit(time.Now(), j.freshDue, true)
+				const atOnce = true
+				j.permit = s.breaker.requestPermit(time.Now(), j.freshDue, atOnce)
 				if j.permit != denied {
 					continue
 				}
@@ -166,7 +167,7 @@ func (w *workers) chooseJob() int {
 	mayStart := func(j job) bool {
 		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.bytes <= LeastChunk)
 	}
-	if w.tookNewest = !w.flushing && len(w.jobs) > crowd && !w.tookNewest; w.tookNewest {
+	if w.tookNewest = !w.flushing && len(w.jobs) > crowd && !w.tookNewest; w.tookNewest { // its turn; see crowd
 		if last := len(w.jobs) - 1; mayStart(w.jobs[last]) {
 			return last
 		}
@@ -187,7 +188,7 @@ func probeOrder(a, b job) int {
 	return b.due.Compare(a.due) // the last to become due: the first may have waited since before the store failed
 }
 
-// releaseJob gives back a job that take returned, after it was shipped or failed with err: its stream is no longer
+// releaseJob gives back a job that takeJob returned, after it was shipped or failed with err: its stream is no longer
 // busy.
 func (w *workers) releaseJob(j job, err error) {
 	w.mu.Lock()

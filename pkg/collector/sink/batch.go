@@ -76,7 +76,8 @@ var batches = sync.Pool{New: func() any {
 
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// recycle empties the batch and returns it to the pool. It must not be used any more.
+// recycle empties the batch and returns it to the pool, unless it is so large that its memory is better freed. It must
+// not be used any more.
 func (b *batch) recycle() {
 	if cap(b.events) > keepEvents {
 		return
@@ -139,7 +140,7 @@ func (b *batch) scanBody(body []byte, now time.Time, find func(session string) (
 		if st != last || lastIndex < 0 {
 			last, lastIndex = st, b.indexOfStream(st, now)
 		}
-		if b.streams[lastIndex] != st {
+		if b.streams[lastIndex] != st { // there are too many streams: it is among the session's events
 			b.misplaced.crowded++
 		}
 		if e.Multiline {

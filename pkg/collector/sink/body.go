@@ -200,7 +200,8 @@ func (m *bodies) readGzip(b *body, r io.Reader) error {
 	if err := z.Reset(r); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
-	if err := m.fillBody(b, z, -1); err != nil {
+	const toItsEnd = -1
+	if err := m.fillBody(b, z, toItsEnd); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
 	return nil
@@ -313,7 +314,7 @@ func (p *pace) Read(b []byte) (int, error) {
 		return n, errSlow
 	}
 	// Bytes earn time, but not more than slowGrace from now: a client that sent much at once must not hold that memory
-	// for long.
+	// for long. Nobody gets more than readTimeout in all.
 	p.due = p.due.Add(time.Duration(n) * time.Second / slowRate)
 	for _, latest := range []time.Time{now.Add(slowGrace), p.last} {
 		if p.due.After(latest) {

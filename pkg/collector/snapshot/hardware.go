@@ -73,10 +73,11 @@ func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 func (f nodeFigures) toSample(id rayid.Node) layout.Sample {
 	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
 	if len(f.Mem) >= 4 {
-		s.Mem = [2]int64{int64(f.Mem[3]), int64(f.Mem[0])}
+		total, used := f.Mem[0], f.Mem[3]
+		s.Mem = [2]int64{int64(used), int64(total)}
 	}
 	disk, ok := f.Disk["/tmp/ray"]
-	if !ok {
+	if !ok { // it is no mount of its own
 		disk = f.Disk["/"]
 	}
 	s.Disk = [2]int64{int64(disk.Used), int64(disk.Total)}

@@ -126,7 +126,8 @@ func (t *Taker) Start() {
 func (t *Taker) Close() { t.work.Close() }
 
 // Round requests all URLs that are due, once, and sets the time until the next round: as long as nothing changes,
-// rounds become rarer. That the dashboard does not answer is logged once.
+// rounds become rarer. That the dashboard does not answer is logged once. Until it has answered for the first time,
+// rounds follow soon after each other.
 func (t *Taker) Round(ctx context.Context) {
 	changed, err := t.runRound(ctx, false)
 	switch {
@@ -174,7 +175,7 @@ func (t *Taker) runRound(ctx context.Context, final bool) (changed bool, err err
 			return false, err
 		}
 	}
-	t.named = named
+	t.named = named // before storing what earlier sessions left, which may take minutes
 	s := t.session
 	defer func() {
 		if saveErr := s.saveState(); saveErr != nil {

@@ -57,7 +57,7 @@ func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
 const allRoom, halfRoom = 1, 2
 
 // append writes a batch to disk and returns when it is durable. The error wraps ErrFull if the spool would then hold
-// more than the room divided by divisor.
+// more than its room divided by divisor, which is allRoom or halfRoom.
 func (s *Spool) append(ctx context.Context, batch []Lines, divisor int64) error {
 	if len(batch) == 0 {
 		return nil
@@ -228,7 +228,7 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 		// spool cuts it off as torn.
 		err := fmt.Errorf("write segment: %w", err)
 		if cut := seg.file.Truncate(seg.size); cut != nil {
-			if seg.synced < seg.size {
+			if seg.synced < seg.size { // earlier records of this commit are in it
 				s.commit.addSegment(seg)
 			}
 			s.sealActive()

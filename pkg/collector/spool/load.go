@@ -107,7 +107,7 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 			size-end, quarantineDir)
 		if err := s.cutTail(f, path, end, size); err != nil {
 			s.logError("cut segment", err)
-			end = size
+			end = size // its bytes still take room
 		}
 	}
 	seg.size, seg.synced = end, end
@@ -189,7 +189,7 @@ func (st *Stream) orderSpans() {
 	slices.SortStableFunc(found, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	for i, sp := range found {
 		if i+1 < len(found) && found[i+1].start < sp.end() {
-			continue
+			continue // the same block follows, where it was moved to
 		}
 		sp.segment.liveBytes += sp.n
 		st.addSpan(sp)

@@ -66,8 +66,8 @@ func encodeSlot(b []byte, p position, sequence uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// decodeSlot decodes a slot of the file of positions: slotBytes bytes. ok is false if the slot is damaged or was not
-// written completely. sequence shows which of two slots of a stream is newer.
+// decodeSlot decodes a slot of the file of positions: slotBytes bytes, as encodeSlot writes them. ok is false if the
+// slot is damaged or was not written completely. sequence shows which of two slots of a stream is newer.
 func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	p = position{
 		streamID: binary.LittleEndian.Uint64(b),

@@ -59,7 +59,8 @@ func (r *reader) Read(p []byte) (int, error) {
 }
 
 // seekBlock makes the block that holds the local offset the one being read, at that offset. It goes on in the walk that
-// is open if the block lies ahead of it in the same segment, and otherwise opens a new one.
+// is open if the block lies ahead of it in the same segment, and otherwise opens a new one. The walk stays open for the
+// next call.
 func (r *reader) seekBlock(offset int64) error {
 	sp, err := r.stream.spanAt(offset)
 	if err != nil {

@@ -95,14 +95,16 @@ func cutBlock(t []byte) (block, []byte) {
 	}, t[end:]
 }
 
-// isTable says whether t is a table of blocks: complete entries, whose blocks have dataBytes bytes in total.
+// isTable says whether t is a table of blocks, as appendBlock writes it: complete entries, whose blocks have dataBytes
+// bytes in total.
 func isTable(t []byte, dataBytes uint64) bool {
 	var sum uint64
 	for len(t) > 0 {
 		if len(t) < blockHeadBytes {
 			return false
 		}
-		if keyBytes := binary.LittleEndian.Uint16(t[24:]); len(t) < blockHeadBytes+int(keyBytes) {
+		const keyLengthAt = blockHeadBytes - 2 // the last number of the entry's head
+		if keyBytes := binary.LittleEndian.Uint16(t[keyLengthAt:]); len(t) < blockHeadBytes+int(keyBytes) {
 			return false
 		}
 		var e block
@@ -146,9 +148,9 @@ func (w *window) readBytes(offset int64, n int) ([]byte, error) {
 	return w.buf[offset-w.at:][:n], nil
 }
 
-// readRecord reads the header and the table of the record at offset; the data of its blocks is not read. If there is no
-// complete record, the error wraps errDamaged; other errors come from the disk. The record's table is valid until the
-// window is used again.
+// readRecord reads the header and the table of the record at offset, as appendHeader and appendBlock write them; the
+// data of its blocks is not read. If there is no complete record, the error wraps errDamaged; other errors come from
+// the disk. The record's table is valid until the window is used again.
 func (w *window) readRecord(offset int64) (record, error) {
 	if offset < 0 || w.size-offset < headerBytes {
 		return record{}, fmt.Errorf("record at byte %d: the file ends: %w", offset, errDamaged)

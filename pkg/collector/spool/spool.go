@@ -143,7 +143,7 @@ type Spool struct {
 func Open(dir string, opts Options) (*Spool, error) {
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
 	opts.segmentBytes = cmp.Or(opts.segmentBytes, segmentBytes)
-	if opts.MaxBytes < 0 || opts.MaxBytes >= restartGap {
+	if opts.MaxBytes < 0 || opts.MaxBytes >= restartGap { // 1 TiB: offsets jump so far at each start
 		return nil, fmt.Errorf("spool of %d bytes: want more than 0 and less than 1 TiB", opts.MaxBytes)
 	}
 	if opts.disk == nil {

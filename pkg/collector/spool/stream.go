@@ -61,7 +61,8 @@ const (
 	// mergeWithin is the maximum difference of the arrival times in one span. The rest of a span may look older by this
 	// much.
 	mergeWithin = int64(10 * time.Second)
-	maxTried    = 1024
+	// maxTried bounds Stream.tried.
+	maxTried = 1024
 )
 
 func (st *Stream) storedOffset(local int64) int64 {
@@ -86,7 +87,8 @@ func (st *Stream) addSpan(sp span) {
 	st.closeGap()
 }
 
-// closeGap moves shipped to the first span. If there is a gap before it, the mapping closes it.
+// closeGap moves shipped to the first span. If there is a gap before it, of bytes that were lost, the mapping changes
+// so that the store has none: the span's bytes get the offsets there that the lost ones would have had.
 func (st *Stream) closeGap() {
 	if len(st.spans) == 0 {
 		return
@@ -155,8 +157,9 @@ func (st *Stream) nextPosition() position {
 // Key returns the stream's key.
 func (st *Stream) Key() string { return st.key }
 
-// Pending returns what to ship next: n bytes from a stored offset, and the arrival time of the first. It cuts between
-// lines, so n exceeds limit if a single line does.
+// Pending returns what to ship next: n bytes from an offset in the store, and the arrival time of the first; n is 0 if
+// nothing is left. It cuts between lines, so n exceeds limit if a single line does, and ends at a gap, which lost bytes
+// leave between two spans.
 func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s := st.spool
 	s.mu.Lock()
@@ -170,19 +173,19 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		}
 		n += sp.n
 	}
-	start, arrived := st.shipped, s.toTime(st.spans[0].arrived)
-	offset = st.storedOffset(start)
+	start := st.shipped
+	offset, oldest = st.storedOffset(start), s.toTime(st.spans[0].arrived)
 	s.mu.Unlock()
 	if n > limit && limit < blockBytes { // a span has at most blockBytes, or one line, which cannot be cut
 		cut, err := st.wholeLines(start, n, limit)
 		if errors.Is(err, errDamaged) {
-			return st.Pending(limit) // without the lost bytes
+			return st.Pending(limit) // without the damaged bytes: the reader of wholeLines has dropped them
 		}
 		if err == nil {
 			n = cut
 		} // else Open or Read returns why the bytes cannot be read
 	}
-	return offset, n, arrived
+	return offset, n, oldest
 }
 
 // wholeLines returns how many of the n bytes from the local offset start are whole lines within limit bytes, at least
@@ -248,8 +251,9 @@ func (st *Stream) Resume(stored int64) error {
 	return nil
 }
 
-// Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are
-// damaged, reading fails and the damaged bytes are no longer pending.
+// Open reads the bytes [offset, offset+n) of the stream; offset is one in the store. The bytes are checked. If they are
+// damaged, reading fails and the damaged bytes are no longer pending. Where the bytes are the next to ship, the end of
+// the chunk is noted first, so that Resume recognises it if the store has it and its answer was lost.
 func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s := st.spool
 	s.mu.Lock()
@@ -303,7 +307,7 @@ func (st *Stream) spanAt(offset int64) (span, error) {
 	return span{}, fmt.Errorf("the bytes to read are no longer there: %w", errDamaged)
 }
 
-// Shipped says that the bytes before the stored offset end are stored.
+// Shipped says that the bytes before the offset end in the store are stored. It releases no more than there is.
 func (st *Stream) Shipped(end int64) {
 	s := st.spool
 	s.mu.Lock()
