@@ -91,6 +91,7 @@ type place struct {
 	flow   bool       // inside brackets
 }
 
+// add notes that the bytes [start, end) are replaced by text, in whose lines it puts the document's line ends.
 func (e *editor) add(start, end int, text string) {
 	if e.eol != "\n" {
 		text = strings.ReplaceAll(text, "\n", e.eol)
@@ -209,7 +210,9 @@ func (e *editor) editMapping(n *yaml.Node, have, want map[string]any, p place) e
 // result of matchItems.
 func (e *editor) editSequence(n *yaml.Node, want []any, kept []int, p place) error {
 	flow := p.flow || n.Style&yaml.FlowStyle != 0
-	if slices.Contains(kept, -1) && (flow || !slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })) {
+	keepsSome := slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })
+	if slices.Contains(kept, -1) && (flow || !keepsSome) {
+		// Items are removed only as whole lines, and a list without lines would be null.
 		return e.replaceNode(n, want, p)
 	}
 	in := place{flow: flow}
@@ -275,6 +278,7 @@ func matchItems(have, want []any) (kept []int, ok bool) {
 	return kept, true
 }
 
+// nameOf returns the name of an item of a list of named things; "" if it has none.
 func nameOf(v any) string {
 	m, _ := v.(map[string]any)
 	name, _ := m["name"].(string)
@@ -326,7 +330,7 @@ func (e *editor) removeItem(n *yaml.Node, indent int) error {
 	if strings.TrimSpace(e.src[start:dash]) != "" {
 		return fmt.Errorf("line %d: write the list item on lines of its own", n.Line)
 	}
-	if start--; start < 0 {
+	if start--; start < 0 { // with the line end before the item, not the one behind it
 		return fmt.Errorf("line %d: the list has no key", n.Line)
 	}
 	if start > 0 && e.src[start-1] == '\r' {
@@ -336,7 +340,8 @@ func (e *editor) removeItem(n *yaml.Node, indent int) error {
 	return nil
 }
 
-// replaceNode notes that the node n, which stands at p, is replaced by want.
+// replaceNode notes that the node n, which stands at p, is replaced by want: within brackets as JSON, otherwise in
+// block style. A value of several lines begins on a line of its own below its key.
 func (e *editor) replaceNode(n *yaml.Node, want any, p place) error {
 	end, err := e.endOf(n, p.indent)
 	if err != nil {

@@ -120,6 +120,16 @@ func TestEditSame(t *testing.T) {
 	says.Equal(t, string(must.Get(Edit([]byte(in), tree))(t)), in)
 }
 
+// Kubernetes' decoder of JSON has no uint64, and a deep copy of one panics.
+func TestDecodeLargeInteger(t *testing.T) {
+	const in = "a: 18446744073709551615 # the largest\nb: -9223372036854775808\n"
+	tree := must.Get(Decode([]byte(in)))(t)
+	if want := map[string]any{"a": float64(1 << 64), "b": int64(-1 << 63)}; !reflect.DeepEqual(tree, want) {
+		t.Errorf("decoded %#v, want %#v", tree, want)
+	}
+	says.Equal(t, string(must.Get(Edit([]byte(in), tree))(t)), in)
+}
+
 func TestEditErrors(t *testing.T) {
 	if _, err := Edit([]byte("# only a comment\n"), nil); !errors.Is(err, ErrEmpty) {
 		t.Errorf("empty document: %v", err)

@@ -80,7 +80,8 @@ func (t *text) endOf(n *yaml.Node, indent int) (int, error) {
 	}
 }
 
-// contentStart returns the offset at which a node begins, behind its anchor and tag.
+// contentStart returns the offset at which a node's own text begins, behind its anchor and tag: in "&a !!str text" that
+// of "text". A node that has only these begins where they end.
 func (t *text) contentStart(n *yaml.Node) int {
 	at := t.startOf(n)
 	if n.Kind == yaml.AliasNode {
@@ -100,7 +101,8 @@ func (t *text) contentStart(n *yaml.Node) int {
 	return at
 }
 
-// blockEnd returns where a mapping or sequence in block style ends.
+// blockEnd returns the offset at which a mapping or sequence in block style ends: where its last value does or, if that
+// is left out, behind its key's colon.
 func (t *text) blockEnd(n *yaml.Node) (int, error) {
 	last := n.Content[len(n.Content)-1]
 	if n.Kind == yaml.MappingNode {
@@ -139,7 +141,8 @@ func (t *text) dashBefore(item *yaml.Node) (int, error) {
 	}
 }
 
-// behindColon returns the offset after the colon that follows a key.
+// behindColon returns the offset after the colon that follows a key in block style, as in "key: value". A key in
+// another form, such as "? key", is an error.
 func (t *text) behindColon(key *yaml.Node) (int, error) {
 	at, err := t.endOf(key, 0)
 	if err != nil {
@@ -182,7 +185,8 @@ func (t *text) literalEnd(at, indent int) int {
 	return end
 }
 
-// quoteEnd returns the offset after the quoted text that begins at the offset at.
+// quoteEnd returns the offset after the quoted text that begins at the offset at. In single quotes a quote is written
+// twice, in double quotes behind a backslash.
 func (t *text) quoteEnd(at int) (int, error) {
 	if at >= len(t.src) {
 		return 0, fmt.Errorf("a quoted text has no end")

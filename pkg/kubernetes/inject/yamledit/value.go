@@ -52,7 +52,7 @@ func (d *decoder) value(n *yaml.Node) (any, error) {
 }
 
 // mapping decodes a mapping, and resolves its merge keys (<<) as YAML does: explicit keys win, then mappings that are
-// merged earlier.
+// merged earlier. Content has the keys and values in turn.
 func (d *decoder) mapping(n *yaml.Node) (map[string]any, error) {
 	m := make(map[string]any, len(n.Content)/2)
 	var merged []*yaml.Node
@@ -96,7 +96,8 @@ func (d *decoder) mapping(n *yaml.Node) (map[string]any, error) {
 	return m, nil
 }
 
-// scalar returns the value of a scalar.
+// scalar returns the value of a scalar as Kubernetes' own decoder of JSON does: an int64, float64, bool, nil or string.
+// An integer beyond int64 is a float64.
 func scalar(n *yaml.Node) (any, error) {
 	switch n.Tag {
 	case "!!int", "!!float", "!!bool", "!!null":
@@ -104,8 +105,11 @@ func scalar(n *yaml.Node) (any, error) {
 		if err := n.Decode(&v); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n.Line, err)
 		}
-		if i, ok := v.(int); ok {
+		switch i := v.(type) {
+		case int:
 			return int64(i), nil
+		case uint64:
+			return float64(i), nil
 		}
 		return v, nil
 	default:
